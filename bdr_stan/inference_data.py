@@ -1,0 +1,540 @@
+"""Draws to one ArviZ object with named dimensions, and that object to a file and back.
+
+The one place that knows ArviZ 0.x (``InferenceData``) from 1.x (``xarray.DataTree``).
+"""
+
+import json
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+CONFIG_ATTRIBUTE = "bdr_stan_config"
+
+# Stan's name -> ArviZ's. Approximations name the model's log density and their own differently.
+_SAMPLE_STATS = {
+    "lp__": "lp",
+    "accept_stat__": "acceptance_rate",
+    "stepsize__": "step_size",
+    "treedepth__": "tree_depth",
+    "n_leapfrog__": "n_steps",
+    "divergent__": "diverging",
+    "energy__": "energy",
+}
+_LAPLACE_STATS = {"log_p__": "lp", "log_q__": "log_q"}
+_PATHFINDER_STATS = {"lp__": "lp", "lp_approx__": "log_q"}
+_VARIATIONAL_STATS = {"log_p__": "lp", "log_g__": "log_q"}  # its lp__ is always 0
+_STATS_OF = {
+    "nuts": _SAMPLE_STATS,
+    "fixed_param": _SAMPLE_STATS,
+    "optimize": _SAMPLE_STATS,
+    "laplace": _LAPLACE_STATS,
+    "pathfinder": _PATHFINDER_STATS,
+    "variational": _VARIATIONAL_STATS,
+}
+_DTYPE_OF = {"diverging": bool, "tree_depth": int, "n_steps": int}
+
+
+# ---------------------------------------------------------------- from a CmdStanPy fit
+
+
+def inference_method(fit):
+    """Name of the method behind a CmdStanPy fit.
+
+    Parameters
+    ----------
+    fit : CmdStanMCMC, CmdStanMLE, CmdStanLaplace, CmdStanPathfinder or CmdStanVB
+
+    Returns
+    -------
+    str, "nuts", "fixed_param", "optimize", "laplace", "pathfinder" or "variational"
+
+    Raises
+    ------
+    TypeError : `fit` is none of these.
+    """
+    import cmdstanpy
+
+    if isinstance(fit, cmdstanpy.CmdStanMCMC):
+        return "fixed_param" if fit.divergences is None else "nuts"
+    for kind, method in [
+        (cmdstanpy.CmdStanMLE, "optimize"),
+        (cmdstanpy.CmdStanLaplace, "laplace"),
+        (cmdstanpy.CmdStanPathfinder, "pathfinder"),
+        (cmdstanpy.CmdStanVB, "variational"),
+    ]:
+        if isinstance(fit, kind):
+            return method
+    raise TypeError(
+        f"expected a CmdStanPy fit (MCMC, MLE, Laplace, Pathfinder or VB), found {type(fit)}"
+    )
+
+
+def _table(fit):
+    """Everything a fit wrote after warmup, shape (chain, draw, column)."""
+    method = inference_method(fit)
+    if method in ("nuts", "fixed_param"):
+        return np.swapaxes(fit.draws(inc_warmup=False), 0, 1)
+    if method == "optimize":
+        return fit.optimized_params_np[None, None]
+    if method == "variational":
+        return fit.variational_sample[None]
+    return fit.draws()[None]
+
+
+def stan_draws(fit, names=None):
+    """Draws of named Stan variables, read into memory; warmup is left out.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+    names : list of str, Stan variables; None for all
+
+    Returns
+    -------
+    dict, name -> array, shape (chain, draw, *shape of the variable). All methods but
+    MCMC give one chain, optimisation one draw.
+
+    Raises
+    ------
+    ValueError : the program has no variable of that name.
+    """
+    variables = fit.metadata.stan_vars
+    names = list(variables) if names is None else list(names)
+    for name in names:
+        if name not in variables:
+            raise ValueError(
+                f"the Stan program has no variable {name!r}; it has {', '.join(variables)}"
+            )
+    table = _table(fit)
+    # A copy, so that one small variable does not keep the whole table in memory.
+    return {name: np.array(variables[name].extract_reshape(table), order="C") for name in names}
+
+
+def sample_stats(fit):
+    """What the method reports of each draw, under ArviZ's names; warmup is left out.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+
+    Returns
+    -------
+    dict, name -> array, shape (chain, draw). NUTS: lp, acceptance_rate, step_size,
+    tree_depth, n_steps, diverging (bool), energy. Optimisation: lp. Laplace, Pathfinder,
+    variational: lp, the model's log density, and log_q, the approximation's.
+    """
+    stats = _STATS_OF[inference_method(fit)]
+    table = _table(fit)
+    return {
+        stats[name]: np.array(variable.extract_reshape(table), dtype=_DTYPE_OF.get(stats[name]))
+        for name, variable in fit.metadata.method_vars.items()
+        if name in stats
+    }
+
+
+def fit_attrs(fit):
+    """Attributes of a posterior group that `summary` and `diagnostics` read.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+
+    Returns
+    -------
+    dict, `inference_method` (str) and for NUTS `max_tree_depth` (int)
+    """
+    attrs = {"inference_method": inference_method(fit)}
+    if attrs["inference_method"] == "nuts":
+        attrs["max_tree_depth"] = int(fit.metadata.cmdstan_config.get("max_depth", 10))
+    return attrs
+
+
+# ---------------------------------------------------------------- groups
+
+
+def dataset(variables, dims, coords=None, *, attrs=None, sample=True):
+    """Arrays with named dimensions: one group.
+
+    Parameters
+    ----------
+    variables : dict, name -> array, shape (chain, draw, ...) if `sample`, else (...)
+    dims : dict, name -> list of dimension names, without chain and draw; scalars may be absent
+    coords : dict, dimension -> labels; dimensions that no variable has are left out
+    attrs : dict, str -> str or number
+    sample : bool, whether the arrays start with the axes chain and draw
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    ValueError : an array has another number of axes than it has names.
+    """
+    import xarray as xr
+
+    leading = ["chain", "draw"] if sample else []
+    arrays, sizes = {}, {}
+    for name, values in variables.items():
+        values = np.asarray(values)
+        axes = [*leading, *dims.get(name, [])]
+        if values.ndim != len(axes):
+            raise ValueError(
+                f"variable {name!r} has shape {values.shape}, expected axes ({', '.join(axes)})"
+            )
+        arrays[name] = (axes, values)
+        sizes.update(zip(axes, values.shape))
+    labels = {axis: np.arange(sizes[axis]) for axis in leading if axis in sizes}
+    labels |= {axis: _labels(v) for axis, v in (coords or {}).items() if axis in sizes}
+    return xr.Dataset(arrays, coords=labels, attrs=attrs)
+
+
+def _labels(values):
+    """Labels as an array that NetCDF can keep: text, numbers or dates, not mixed objects."""
+    labels = np.asarray(values)
+    return labels.astype(str) if labels.dtype.kind in "OT" else labels
+
+
+def groups_from_fit(fit, names, dims, coords=None):
+    """The groups posterior and sample_stats of a CmdStanPy fit.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+    names : list of str, Stan variables to keep
+    dims, coords : see `dataset`
+
+    Returns
+    -------
+    dict, "posterior" and "sample_stats" -> xarray.Dataset, to be completed and given to `build`
+    """
+    attrs = fit_attrs(fit)
+    return {
+        "posterior": dataset(stan_draws(fit, names), dims, coords, attrs=attrs),
+        "sample_stats": dataset(sample_stats(fit), {}, attrs=attrs),
+    }
+
+
+def _arviz():
+    """ArviZ, imported late (it takes seconds) and without its notice about version 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz
+
+
+def build(groups):
+    """Groups to the object of the installed ArviZ.
+
+    Parameters
+    ----------
+    groups : dict, group name -> xarray.Dataset
+
+    Returns
+    -------
+    arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+    """
+    arviz = _arviz()
+    if arviz.__version__.startswith("0."):
+        return arviz.InferenceData(**groups)
+    from xarray import DataTree
+
+    return DataTree.from_dict(groups)
+
+
+def groups_of(idata):
+    """The groups of an ArviZ object of either version.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+
+    Returns
+    -------
+    dict, group name -> xarray.Dataset
+    """
+    if hasattr(idata, "children"):
+        return {name: node.to_dataset() for name, node in idata.children.items()}
+    return {name: idata[name] for name in idata.groups()}
+
+
+# ---------------------------------------------------------------- file
+
+
+def save(idata, path, config):
+    """Write an ArviZ object and a configuration to one NetCDF file.
+
+    The file appears under its name when it is complete; one that was there is replaced.
+    Either ArviZ version reads it, with `load` or with `arviz.from_netcdf`.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    path : str or Path
+    config : dict, what JSON can hold (NumPy numbers and arrays become numbers and lists)
+
+    Raises
+    ------
+    FileNotFoundError : the folder does not exist.
+    TypeError : `config` holds what JSON cannot.
+    """
+    import xarray as xr
+
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot save to {path}: the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot save to {path}: it is a folder, give a file name")
+    text = json.dumps(config, default=_plain)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        xr.Dataset(attrs={CONFIG_ATTRIBUTE: text}).to_netcdf(partial, mode="w", engine="h5netcdf")
+        for name, group in groups_of(idata).items():
+            encoding = {
+                variable: {"zlib": True, "complevel": 1}
+                for variable, array in group.variables.items()
+                if array.dtype.kind in "biuf" and array.ndim and array.size
+            }
+            group.to_netcdf(partial, mode="a", group=name, engine="h5netcdf", encoding=encoding)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _plain(value):
+    """NumPy numbers and arrays as JSON's numbers and lists."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"the configuration holds a {type(value).__name__}, which JSON cannot: {value}")
+
+
+def load(path):
+    """Read a file of `save`, wholly into memory.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    idata : arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+    config : dict
+
+    Raises
+    ------
+    FileNotFoundError : there is no such file.
+    ValueError : the file was not written by `save`.
+    """
+    import h5netcdf
+    import xarray as xr
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with h5netcdf.File(path, "r") as file:
+            text = file.attrs.get(CONFIG_ATTRIBUTE)
+            names = list(file.groups)
+    except OSError as error:
+        raise ValueError(f"{path} is no fit saved by bdr_stan: not a NetCDF file") from error
+    if text is None:
+        raise ValueError(
+            f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
+        )
+    groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
+    return build(groups), json.loads(text)
+
+
+# ---------------------------------------------------------------- summary and diagnostics
+
+
+def _variables(idata, var_names, skip):
+    """Posterior variables asked for, name -> DataArray."""
+    posterior = groups_of(idata)["posterior"]
+    names = list(posterior.data_vars) if var_names is None else list(var_names)
+    for name in names:
+        if name not in posterior.data_vars:
+            raise ValueError(
+                f"the posterior has no variable {name!r}; it has {', '.join(posterior.data_vars)}"
+            )
+    return {name: posterior[name] for name in names if name not in skip}
+
+
+def _element_names(array):
+    """A name for each element of a draw: ``sigma``, ``w[3]``, ``theta[county, 2]``."""
+    axes = array.dims[2:]
+    labels = [array[axis].values for axis in axes]
+    return [
+        array.name + (f"[{', '.join(str(v[i]) for v, i in zip(labels, index))}]" if axes else "")
+        for index in np.ndindex(array.shape[2:])
+    ]
+
+
+def _convergence(array):
+    """Bulk ESS, tail ESS and R-hat of each element, in the order of `_element_names`."""
+    arviz = _arviz()
+    data = array.to_dataset(name="x")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = {
+            "ess_bulk": arviz.ess(data, method="bulk"),
+            "ess_tail": arviz.ess(data, method="tail"),
+            "r_hat": arviz.rhat(data, method="rank"),
+        }
+    # What never varies has none of the three; the ArviZ versions differ in what they say of it.
+    varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
+    return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
+
+
+def summary(idata, var_names=None, *, skip=()):
+    """Posterior mean, sd and central 95% interval of each parameter.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    var_names : list of str, posterior variables; None for all
+    skip : collection of str, variables to leave out
+
+    Returns
+    -------
+    pandas.DataFrame, one row per element; columns mean, sd, 2.5%, 97.5% (quantiles) and, for
+    MCMC alone, ess_bulk, ess_tail, r_hat. A single draw (optimisation) has no sd and no
+    interval: they are NaN.
+
+    Raises
+    ------
+    ValueError : the posterior has no variable of that name.
+    """
+    import pandas as pd
+
+    parts = []
+    for array in _variables(idata, var_names, skip).values():
+        draws = array.values.reshape(array.shape[0] * array.shape[1], -1)
+        columns = {"mean": draws.mean(axis=0)}
+        if len(draws) > 1:
+            columns["sd"] = draws.std(axis=0, ddof=1)
+            columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
+        else:
+            columns |= dict.fromkeys(["sd", "2.5%", "97.5%"], np.nan)
+        if _is_mcmc(idata):
+            columns |= _convergence(array)
+        parts.append(pd.DataFrame(columns, index=_element_names(array)))
+    if not parts:
+        raise ValueError("no posterior variable is left to summarise")
+    return pd.concat(parts)
+
+
+def _is_mcmc(idata):
+    return groups_of(idata)["posterior"].attrs.get("inference_method") == "nuts"
+
+
+def diagnostics(idata, *, max_tree_depth=None, skip=()):
+    """How well NUTS explored the posterior.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    max_tree_depth : int, the limit NUTS ran with; None for the posterior's attribute, else 10
+    skip : collection of str, variables to leave out
+
+    Returns
+    -------
+    dict, empty unless the posterior's attribute `inference_method` is "nuts":
+    n_chains, n_draws (per chain), divergences (a count), max_r_hat and max_r_hat_of,
+    min_ess_bulk and min_ess_bulk_of, min_ess_tail and min_ess_tail_of (the value and the
+    element it belongs to; NaN and None where nothing varies), min_e_bfmi (over chains),
+    share_at_max_tree_depth, max_tree_depth, mean_n_steps.
+
+    Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI.
+    """
+    if not _is_mcmc(idata):
+        return {}
+    groups = groups_of(idata)
+    posterior, stats = groups["posterior"], groups["sample_stats"]
+    if max_tree_depth is None:
+        max_tree_depth = int(posterior.attrs.get("max_tree_depth", 10))
+    n_chains, n_draws = stats["diverging"].shape
+    energy = stats["energy"].values
+    jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
+    spread = ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    found = {
+        "n_chains": n_chains,
+        "n_draws": n_draws,
+        "divergences": int(stats["diverging"].sum()),
+        **_worst(summary(idata, skip=skip)),
+        "min_e_bfmi": float((jumps / spread).min()),
+        "share_at_max_tree_depth": float((stats["tree_depth"] >= max_tree_depth).mean()),
+        "max_tree_depth": max_tree_depth,
+        "mean_n_steps": float(stats["n_steps"].mean()),
+    }
+    return found
+
+
+def _worst(table):
+    """The worst R-hat and ESS of a summary, and whose they are."""
+    worst = {}
+    for name, column, place in [
+        ("max_r_hat", "r_hat", "idxmax"),
+        ("min_ess_bulk", "ess_bulk", "idxmin"),
+        ("min_ess_tail", "ess_tail", "idxmin"),
+    ]:
+        values = table[column].dropna()
+        element = getattr(values, place)() if len(values) else None
+        worst[name] = float("nan") if element is None else float(values[element])
+        worst[f"{name}_of"] = element
+    return worst
+
+
+def sampling_warnings(diagnostics):
+    """What is wrong with a sample, and what to do about it.
+
+    Parameters
+    ----------
+    diagnostics : dict, from the function `diagnostics`
+
+    Returns
+    -------
+    list of str, one sentence or two for each trouble, empty when there is none
+
+    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 and an ESS of 100 per
+    chain, and of Stan's own diagnose command, E-BFMI 0.3.
+    """
+    d = diagnostics
+    if not d:
+        return []
+    total = d["n_chains"] * d["n_draws"]
+    enough = 100 * d["n_chains"]
+    found = []
+    if d["divergences"]:
+        found.append(
+            f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
+            "the posterior. Raise adapt_delta (0.95, then 0.99); if some remain, use tighter "
+            "priors."
+        )
+    if d["max_r_hat"] > 1.01:
+        found.append(
+            f"R-hat of {d['max_r_hat_of']} is {d['max_r_hat']:.3f} (at most 1.01 is good): the "
+            "chains do not agree yet. Raise iter_warmup and iter_sampling; if it stays, look for "
+            "several modes or parameters the data do not determine."
+        )
+    for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
+        if d[f"min_ess_{part}"] < enough:
+            found.append(
+                f"The {part} effective sample size of {d[f'min_ess_{part}_of']} is "
+                f"{d[f'min_ess_{part}']:.0f} (at least {enough} is good): {of_what} is imprecise. "
+                "Raise iter_sampling."
+            )
+    if d["min_e_bfmi"] < 0.3:
+        found.append(
+            f"The smallest E-BFMI of a chain is {d['min_e_bfmi']:.2f} (at least 0.3 is good): the "
+            "chains change energy slowly and may not reach the tails. Raise iter_warmup, or use "
+            "tighter priors on the scale parameters."
+        )
+    if d["share_at_max_tree_depth"] > 0:
+        found.append(
+            f"{d['share_at_max_tree_depth']:.1%} of the transitions stopped at the largest tree "
+            f"depth {d['max_tree_depth']}: correct, but slow. Raise max_treedepth, or use tighter "
+            "priors."
+        )
+    return found
