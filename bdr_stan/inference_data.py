@@ -100,6 +100,7 @@ def stan_draws(fit, names=None):
     ------
     ValueError : the program has no variable of that name.
     """
+    table = _table(fit)
     variables = fit.metadata.stan_vars
     names = list(variables) if names is None else list(names)
     for name in names:
@@ -107,7 +108,6 @@ def stan_draws(fit, names=None):
             raise ValueError(
                 f"the Stan program has no variable {name!r}; it has {', '.join(variables)}"
             )
-    table = _table(fit)
     # A copy, so that one small variable does not keep the whole table in memory.
     return {name: np.array(variables[name].extract_reshape(table), order="C") for name in names}
 
@@ -194,7 +194,9 @@ def dataset(variables, dims, coords=None, *, attrs=None, sample=True):
 def _labels(values):
     """Labels as an array that NetCDF can keep: text, numbers or dates, not mixed objects."""
     labels = np.asarray(values)
-    return labels.astype(str) if labels.dtype.kind in "OT" else labels
+    if labels.ndim != 1 or labels.dtype.kind in "OT":
+        return np.array([str(label) for label in values])
+    return labels
 
 
 def groups_from_fit(fit, names, dims, coords=None):
