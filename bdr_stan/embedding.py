@@ -1,0 +1,227 @@
+"""One streaming pass over the points: mean embeddings and within-bag covariance.
+
+The pass holds one chunk of kernel values per thread, never those of all points.
+"""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags import as_bags, values_are_usable
+from bdr_stan.kernels import rbf_basis, rbf_features
+
+CHUNKS_PER_TASK = 32
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What the data say about the bags' mean embeddings.
+
+    sizes : float array, shape (n,)
+        Effective number of points of each bag (see `Bags.effective_sizes`).
+    mean : array, shape (n, d)
+        Mean embedding of each bag at the d landmarks.
+    covariance : array, shape (d, d), or None
+        Covariance of the kernel values of one point within its bag.
+    """
+
+    sizes: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray | None
+
+
+def embed(
+    bags,
+    landmarks,
+    bandwidth,
+    *,
+    covariance=None,
+    tau=1.0,
+    n_jobs=None,
+    chunk_bytes=1 << 20,
+    progress=None,
+):
+    """Mean embeddings of bags, and the covariance of kernel values within bags.
+
+    With phi(x) = [k(x, u_1) .. k(x, u_d)], k the Gaussian kernel and u the landmarks,
+
+        mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
+        S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
+
+    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: without weights the sample covariance (ddof 1),
+    with them its unbiased generalisation for weights that state reliability, not counts.
+
+    Parameters
+    ----------
+    bags : Bags, or list of arrays, shapes (n_points, p)
+    landmarks : array, shape (d, p), in the units of the points
+    bandwidth : float, > 0, in the units of the points
+    covariance : None (default), "average", "pooled" or "identity"
+        "average": mean of S_i over the bags of more than one point, each weighing the same.
+        "pooled": mean of S_i with weights N_i - 1, N_i the effective size.
+        "identity": tau^2 I.
+    tau : float, > 0, standard deviation for "identity"
+    n_jobs : int, optional
+        Number of threads, default all cores. The result does not depend on it.
+    chunk_bytes : int, optional
+        Size of the kernel values a thread works on; the default fits the cache of most cores.
+    progress : callable, optional
+        Called as progress(points done, points in all) from time to time.
+
+    Returns
+    -------
+    Embedding
+
+    Raises
+    ------
+    ValueError : landmarks do not fit the bags; no bag has more than one point, and the covariance
+        is to be estimated; a memory map holds NaN, infinite or nodata values.
+
+    Notes
+    -----
+    Computed in float64 whatever the points' type. Deviations are taken from the mean of the
+    same bag before they are squared, so a covariance small beside the means keeps its digits.
+
+    Source: Law et al. (2018), "Bayesian approaches to distribution regression".
+    """
+    bags = as_bags(bags)
+    landmarks = np.asarray(landmarks, np.float64)
+    if landmarks.ndim != 2 or landmarks.shape[1] != bags.n_features or len(landmarks) == 0:
+        raise ValueError(
+            f"landmarks have shape {landmarks.shape}, expected (d, {bags.n_features}) like the "
+            "points of the bags"
+        )
+    basis = rbf_basis(landmarks, bandwidth)
+    sizes = bags.effective_sizes
+    factors = _scatter_factors(bags, sizes, covariance, tau)
+    n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    d = len(landmarks)
+    mean = np.empty((len(bags), d))
+    scatter = None if factors is None else np.zeros((d, d))
+    chunk_rows = max(16, chunk_bytes // (8 * d))
+    chunks = _chunks(bags.offsets, chunk_rows)
+    tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
+
+    def run(task):
+        return _embed_chunks(bags, basis, task, mean, factors)
+
+    seen = {}
+    # One BLAS thread in each of ours: small products gain nothing from more.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_jobs) as threads:
+        for task, (part, pieces) in zip(tasks, threads.map(run, tasks)):
+            if scatter is not None:
+                scatter += part
+            for piece in pieces:
+                _merge_piece(piece, mean, seen, scatter, factors)
+            if progress is not None:
+                progress(task[-1][1], len(bags.points))
+    if covariance == "identity":
+        scatter = tau**2 * np.eye(d)
+    return Embedding(sizes, mean, scatter)
+
+
+def _scatter_factors(bags, sizes, covariance, tau):
+    """Factor of each bag's weighted scatter in the covariance; None where it is not estimated."""
+    if covariance is None:
+        return None
+    if covariance == "identity":
+        if not 0 < tau < np.inf:
+            raise ValueError(f"tau must be a positive number, found {tau!r}")
+        return None
+    if covariance not in ("average", "pooled"):
+        raise ValueError(
+            "covariance must be None, 'average', 'pooled' or 'identity', "
+            f"found {covariance!r}"
+        )
+    several = sizes > 1 + 1e-9  # all but one weight may be zero
+    if not several.any():
+        raise ValueError(
+            f"all bags have one point, so covariance={covariance!r} has nothing to estimate "
+            "from: use covariance='identity' and give tau"
+        )
+    if bags.weights is None:
+        total = sizes
+    else:
+        total = np.add.reduceat(bags.weights, bags.offsets[:-1])
+    factors = np.zeros(len(sizes))
+    # S_i = scatter_i / (total (1 - 1 / size)): V2 = V1^2 / size
+    if covariance == "average":
+        degrees = sizes - 1
+        factors[several] = (sizes / total)[several] / degrees[several] / several.sum()
+    else:
+        factors[several] = (sizes / total)[several] / (sizes - 1)[several].sum()
+    return factors
+
+
+def _chunks(offsets, rows):
+    """Cut the points to chunks (start, stop, first bag, last bag + 1) of at most `rows` points.
+
+    A chunk holds whole bags, or a piece of one bag that is larger than a chunk.
+    """
+    chunks = []
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        start = offsets[first]
+        last = np.searchsorted(offsets, start + rows, side="right") - 1
+        if last > first:
+            chunks.append((start, offsets[last], first, last))
+        else:
+            last = first + 1
+            n_pieces = -(-(offsets[last] - start) // rows)
+            cuts = np.linspace(start, offsets[last], n_pieces + 1).astype(np.int64)
+            chunks.extend((a, b, first, last) for a, b in itertools.pairwise(cuts))
+        first = last
+    return chunks
+
+
+def _embed_chunks(bags, basis, chunks, mean, factors):
+    """Fill `mean` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
+    d = mean.shape[1]
+    rows = max(stop - start for start, stop, _, _ in chunks)
+    buffer, deviations = np.empty((2, rows, d))
+    scratch = np.empty((rows, bags.n_features + 2))
+    product = np.empty((d, d))
+    scatter = np.zeros((d, d))
+    pieces = []
+    for start, stop, first, last in chunks:
+        points = bags.read(start, stop)
+        if not values_are_usable(points):
+            bags.check_values()
+        phi = rbf_features(points, basis, buffer[: stop - start], scratch)
+        bags.release(start, stop)
+        cuts = np.clip(bags.offsets[first : last + 1], start, stop) - start
+        weights = np.ones(stop - start) if bags.weights is None else bags.weights[start:stop]
+        totals = np.add.reduceat(weights, cuts[:-1])
+        sums = csr_array((weights, np.arange(stop - start), cuts), (last - first, stop - start))
+        part = sums @ phi
+        part /= totals[:, None]
+        if stop - start == bags.offsets[last] - bags.offsets[first]:
+            mean[first:last] = part
+        else:
+            pieces.append((first, totals[0], part[0]))
+        if factors is not None:
+            which = np.repeat(np.arange(last - first), np.diff(cuts))
+            rest = np.take(part, which, axis=0, out=deviations[: stop - start], mode="clip")
+            np.subtract(phi, rest, out=rest)
+            rest *= np.sqrt(weights * factors[first:last][which])[:, None]
+            scatter += np.matmul(rest.T, rest, out=product)
+    return scatter, pieces
+
+
+def _merge_piece(piece, mean, seen, scatter, factors):
+    """Join a piece of a large bag to the pieces before it (Chan, Golub & LeVeque 1983)."""
+    i, weight, piece_mean = piece
+    before = seen.get(i, 0.0)
+    seen[i] = before + weight
+    if before == 0:
+        mean[i] = piece_mean
+        return
+    delta = piece_mean - mean[i]
+    mean[i] += delta * (weight / seen[i])
+    if scatter is not None:
+        scatter += factors[i] * before * weight / seen[i] * np.outer(delta, delta)

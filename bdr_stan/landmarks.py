@@ -1,0 +1,105 @@
+"""Landmarks: the points at which mean embeddings are evaluated."""
+
+import numpy as np
+
+from bdr_stan.bags import as_bags
+
+KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
+
+
+def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", seed=None):
+    """Landmarks for `bags`.
+
+    Parameters
+    ----------
+    bags : Bags, or list of arrays, shapes (n_points, p)
+    n_landmarks : int, >= 1; not needed where `method` is an array
+    method : "kmeans" (default), "random", or array, shape (d, p)
+        "kmeans": centres of k-means from a k-means++ start, on at most 20,000 points drawn
+        without replacement from all points of all bags.
+        "random": points drawn without replacement from all points of all bags; an integer seed
+        gives ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``.
+        An array is checked and returned.
+    seed : int or numpy Generator, optional
+
+    Returns
+    -------
+    float64 array, shape (d, p), in the units of the points
+
+    Raises
+    ------
+    ValueError : more landmarks than distinct points, two equal landmarks, an array that does not
+        fit the bags.
+    """
+    bags = as_bags(bags)
+    if not isinstance(method, str):
+        return _given_landmarks(method, n_landmarks, bags.n_features)
+    if method not in ("kmeans", "random"):
+        raise ValueError(f"method must be 'kmeans', 'random' or an array, found {method!r}")
+    if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
+        raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
+    total = len(bags.points)
+    if n_landmarks > total:
+        raise ValueError(
+            f"{n_landmarks} landmarks asked for, but the bags have {total} points: ask for fewer"
+        )
+    if method == "kmeans":
+        return _kmeans_centres(bags, n_landmarks, seed)
+    if not isinstance(seed, np.random.Generator):
+        seed = np.random.RandomState(seed)
+    rows = seed.choice(total, n_landmarks, replace=False)
+    landmarks = bags.read_rows(rows).astype(np.float64)
+    _check_distinct(landmarks, "ask for fewer, or use method='kmeans'")
+    return landmarks
+
+
+def _kmeans_centres(bags, n_landmarks, seed):
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    rng = np.random.default_rng(seed)
+    points = bags.sample_points(KMEANS_SAMPLE, rng)
+    distinct = len(np.unique(points, axis=0))
+    if n_landmarks > distinct:
+        raise ValueError(
+            f"{n_landmarks} landmarks asked for, but there are {distinct} distinct points among "
+            f"the {len(points)} sampled: ask for fewer"
+        )
+    kmeans = KMeans(n_landmarks, n_init=1, random_state=int(rng.integers(2**31)))
+    # Several threads add up in any order: a seed would not fix the centres.
+    with threadpool_limits(1):
+        centres = kmeans.fit(points).cluster_centers_
+    _check_distinct(centres, "ask for fewer")
+    return centres
+
+
+def _given_landmarks(landmarks, n_landmarks, p):
+    try:
+        landmarks = np.array(landmarks, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("the landmarks are not an array of numbers of shape (d, p)") from None
+    if landmarks.ndim != 2 or landmarks.shape[1] != p or len(landmarks) == 0:
+        raise ValueError(f"the landmarks have shape {landmarks.shape}, expected (d, {p})")
+    if n_landmarks is not None and n_landmarks != len(landmarks):
+        raise ValueError(
+            f"n_landmarks is {n_landmarks}, but {len(landmarks)} landmarks were given: "
+            "leave n_landmarks out"
+        )
+    bad = np.argwhere(~np.isfinite(landmarks))
+    if len(bad):
+        raise ValueError(
+            f"landmark {bad[0, 0]}, column {bad[0, 1]} is {landmarks[tuple(bad[0])]}: "
+            "landmarks must be finite"
+        )
+    _check_distinct(landmarks, "give each landmark once")
+    return landmarks
+
+
+def _check_distinct(landmarks, advice):
+    _, first, which = np.unique(landmarks, axis=0, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first[which.reshape(-1)] != np.arange(len(landmarks)))
+    if len(repeated):
+        k = repeated[0]
+        raise ValueError(
+            f"landmarks {first[which.reshape(-1)[k]]} and {k} are the same point: {advice}"
+        )
