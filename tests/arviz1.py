@@ -74,7 +74,7 @@ def main(arguments):
             return 0
         subprocess.run([str(base), "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "-e", f"{ROOT}[test]"]
-    if subprocess.run(install).returncode:
+    if subprocess.run(install, check=False).returncode:
         print(f"cannot install the package into {ENVIRONMENT}: ArviZ 1.x not tested")
         return 1
     version = answers(python, "import arviz; print(arviz.__version__)")
@@ -82,7 +82,8 @@ def main(arguments):
         print(f"ArviZ does not import in {ENVIRONMENT}: ArviZ 1.x not tested")
         return 1
     print(f"ArviZ {version} in {ENVIRONMENT}", flush=True)
-    tests = subprocess.run([str(python), "-m", "pytest", *(arguments or DEFAULT)], cwd=ROOT)
+    command = [str(python), "-m", "pytest", *(arguments or DEFAULT)]
+    tests = subprocess.run(command, cwd=ROOT, check=False)
     code = tests.returncode
     print(f"ArviZ {version}: {'tests pass' if code == 0 else 'TESTS FAIL'}")
     return code
