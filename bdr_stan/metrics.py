@@ -1,0 +1,182 @@
+"""How good predictions are, in all and by bag size: error, density, coverage, calibration.
+
+A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(level)``, the lower
+and upper ends of the central intervals, and ``log_prob(y)``, the log predictive density of
+each label.
+"""
+
+import numpy as np
+
+FEW_SIZES = 6
+DEFAULT_EDGES = (1, 5, 20, 100)
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+def mse(y, mean):
+    """Mean squared error, in squared units of y.
+
+    Parameters
+    ----------
+    y, mean : arrays, shape (n,), labels and predictions
+    """
+    y, mean = _same_length(y=y, mean=mean)
+    return float(np.mean((y - mean) ** 2))
+
+
+def coverage(y, lower, upper):
+    """Share of labels inside their intervals, ends included.
+
+    Parameters
+    ----------
+    y, lower, upper : arrays, shape (n,)
+    """
+    y, lower, upper = _same_length(y=y, lower=lower, upper=upper)
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def interval_width(lower, upper):
+    """Mean width of intervals, in units of y.
+
+    Parameters
+    ----------
+    lower, upper : arrays, shape (n,)
+    """
+    lower, upper = _same_length(lower=lower, upper=upper)
+    return float(np.mean(upper - lower))
+
+
+def size_classes(sizes, edges=None):
+    """Classes of bag sizes, from small to large.
+
+    Parameters
+    ----------
+    sizes : array, shape (n,), number of points of each bag
+    edges : increasing numbers, the largest size of each class but the last; None for the
+        distinct sizes if there are at most six, else (1, 5, 20, 100)
+
+    Returns
+    -------
+    dict, name ("1", "2-5", ..., ">100") -> boolean array, shape (n,); classes without a bag
+    are left out
+
+    Raises
+    ------
+    ValueError : `edges` do not increase.
+    """
+    sizes = np.asarray(sizes)
+    distinct = np.unique(sizes)
+    if edges is None and len(distinct) <= FEW_SIZES:
+        return {f"{size:g}": sizes == size for size in distinct}
+    edges = np.asarray(DEFAULT_EDGES if edges is None else edges)
+    if len(edges) == 0 or (np.diff(edges) <= 0).any():
+        raise ValueError(f"edges of size classes must increase, found {edges.tolist()}")
+    place = np.searchsorted(edges, sizes)  # size <= edges[place]
+    starts = [min(1, edges[0]), *(edges[:-1] + 1)]
+    names = [f"{a:g}" if a == b else f"{a:g}-{b:g}" for a, b in zip(starts, edges)]
+    names.append(f">{edges[-1]:g}")
+    return {name: place == k for k, name in enumerate(names) if (place == k).any()}
+
+
+def table_by_size(y, predictive, sizes, *, edges=None, level=0.95):
+    """Error, density and coverage by bag size, and over all bags.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see the module
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `size_classes`
+    level : float in (0, 1), probability of the central intervals
+
+    Returns
+    -------
+    pandas.DataFrame, index "size" with a last row "all"; columns n_bags; mse, in squared units
+    of y; nll, the mean negative log predictive density; coverage and width (units of y) of the
+    intervals
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
+    """
+    import pandas as pd
+
+    _check_level(level)
+    lower, upper = predictive.interval(level)
+    y, mean, lower, upper, log_prob, sizes = _same_length(
+        y=y,
+        mean=predictive.mean,
+        lower=lower,
+        upper=upper,
+        log_prob=predictive.log_prob(y),
+        sizes=sizes,
+    )
+    classes = size_classes(sizes, edges) | {"all": np.ones(len(y), dtype=bool)}
+    rows = {
+        name: {
+            "n_bags": int(of.sum()),
+            "mse": mse(y[of], mean[of]),
+            "nll": float(-log_prob[of].mean()),
+            "coverage": coverage(y[of], lower[of], upper[of]),
+            "width": interval_width(lower[of], upper[of]),
+        }
+        for name, of in classes.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
+
+
+def calibration(y, predictive, levels=LEVELS, *, sizes=None, edges=None):
+    """Coverage of central intervals against their probability.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see the module
+    levels : numbers in (0, 1)
+    sizes : array, shape (n,), number of points of each bag; None for all bags together
+    edges : see `size_classes`
+
+    Returns
+    -------
+    pandas.DataFrame, a row for each class of sizes and level; columns size (the name of the
+    class, last "all"), level, coverage, and se, the standard error that the coverage of as
+    many independent, calibrated intervals has
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
+    """
+    import pandas as pd
+
+    classes = {} if sizes is None else size_classes(*_same_length(sizes=sizes, y=y)[:1], edges)
+    classes = classes | {"all": np.ones(len(y), dtype=bool)}
+    rows = []
+    for level in levels:
+        _check_level(level)
+        lower, upper = predictive.interval(level)
+        labels, lower, upper = _same_length(y=y, lower=lower, upper=upper)
+        for name, of in classes.items():
+            share = coverage(labels[of], lower[of], upper[of])
+            rows.append((name, level, share, np.sqrt(level * (1 - level) / of.sum())))
+    return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
+
+
+def _check_level(level):
+    if not 0 < level < 1:
+        raise ValueError(f"level must be a probability between 0 and 1, found {level}")
+
+
+def _same_length(**arrays):
+    """Arrays of numbers of one length, checked; in the order given."""
+    arrays = {name: np.asarray(values, dtype=float) for name, values in arrays.items()}
+    (first, reference), *_ = arrays.items()
+    for name, values in arrays.items():
+        if values.ndim != 1 or len(values) != len(reference):
+            raise ValueError(
+                f"{name} has shape {values.shape} and {first} has shape {reference.shape}: "
+                "both must have one value for each bag"
+            )
+        if np.isnan(values).any():
+            raise ValueError(f"{name} is NaN at bag {int(np.isnan(values).argmax())}")
+    if len(reference) == 0:
+        raise ValueError("there are no bags to score")
+    return tuple(arrays.values())

@@ -1,0 +1,117 @@
+"""metrics: scores by bag size, against values worked out by hand or by theory."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bdr_stan.metrics import (
+    calibration,
+    coverage,
+    interval_width,
+    mse,
+    size_classes,
+    table_by_size,
+)
+
+
+class Normal:
+    """Normal predictive distributions, one a bag."""
+
+    def __init__(self, mean, sd):
+        self.mean, self.sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
+
+    def interval(self, level):
+        return stats.norm(self.mean, self.sd).interval(level)
+
+    def log_prob(self, y):
+        return stats.norm(self.mean, self.sd).logpdf(y)
+
+
+def test_scores_by_hand():
+    assert mse([1, 2, 4], [1, 3, 2]) == pytest.approx(5 / 3)
+    assert coverage([1, 2, 3], [1, 0, 4], [2, 1.5, 5]) == pytest.approx(1 / 3)
+    assert interval_width([0, 1], [1, 4]) == 2
+
+
+@pytest.mark.parametrize(
+    "sizes, edges, counts",
+    [
+        ([1, 2, 5, 6, 20, 21, 100, 101], None,
+         {"1": 1, "2-5": 2, "6-20": 2, "21-100": 2, ">100": 1}),
+        ([5, 1000, 5, 20], None, {"5": 2, "20": 1, "1000": 1}),
+        ([5, 1000, 5, 20], [10], {"1-10": 2, ">10": 2}),
+        (range(1, 8), [1, 4, 500], {"1": 1, "2-4": 3, "5-500": 3}),
+        ([30, 40], (1, 5), {">5": 2}),
+    ],
+)  # fmt: skip
+def test_size_classes(sizes, edges, counts):
+    found = size_classes(sizes, edges)
+    assert {name: int(of.sum()) for name, of in found.items()} == counts
+    assert list(found) == list(counts)
+
+
+def test_size_classes_reject_edges_that_do_not_increase():
+    with pytest.raises(ValueError, match=r"must increase, found \[5, 5\]"):
+        size_classes([1, 2], [5, 5])
+
+
+def test_table_by_hand():
+    y, mean, sd = np.array([0.0, 1.0, 10.0]), np.zeros(3), np.array([1.0, 2.0, 1.0])
+    table = table_by_size(y, Normal(mean, sd), [3, 3, 50])
+    assert list(table.index) == ["3", "50", "all"] and table.index.name == "size"
+    assert list(table.columns) == ["n_bags", "mse", "nll", "coverage", "width"]
+    assert table["n_bags"].tolist() == [2, 1, 3]
+    assert table["mse"].tolist() == pytest.approx([0.5, 100, 101 / 3])
+    nll = -stats.norm(mean, sd).logpdf(y)
+    assert table["nll"].tolist() == pytest.approx([nll[:2].mean(), nll[2], nll.mean()])
+    assert table["coverage"].tolist() == pytest.approx([1, 0, 2 / 3])
+    z = 2 * stats.norm.ppf(0.975)
+    assert table["width"].tolist() == pytest.approx([1.5 * z, z, 4 / 3 * z])
+    assert table_by_size(y, Normal(mean, sd), [3, 3, 50], level=0.5)["width"].iloc[0] < 3
+
+
+def test_calibrated_predictions_lie_on_the_diagonal(rng):
+    sd = rng.uniform(0.5, 2, 4000)
+    table = calibration(rng.normal(0, sd), Normal(np.zeros(4000), sd))
+    assert list(table.columns) == ["size", "level", "coverage", "se"]
+    assert set(table["size"]) == {"all"}
+    assert (abs(table["coverage"] - table["level"]) < 4 * table["se"]).all()
+    half = table[table["level"] == 0.5]
+    assert half["se"].item() == pytest.approx(0.5 / np.sqrt(4000))
+
+
+def test_calibration_by_size_finds_the_overconfident_class(rng):
+    sizes = np.repeat([1, 100], 1000)
+    y = rng.normal(0, np.where(sizes == 1, 3, 1))
+    table = calibration(y, Normal(np.zeros(2000), np.ones(2000)), [0.9], sizes=sizes)
+    found = table.set_index("size")["coverage"]
+    assert found["100"] == pytest.approx(0.9, abs=0.03)
+    assert found["1"] == pytest.approx(2 * stats.norm.cdf(1.645 / 3) - 1, abs=0.05)
+    assert found["all"] == pytest.approx((found["1"] + found["100"]) / 2)
+
+
+@pytest.mark.parametrize(
+    "y, sizes, level, message",
+    [
+        ([1, 2], [1, 1, 1], 0.95, r"mean has shape \(3,\) and y has shape \(2,\): both must"),
+        ([1, 2, 3], [1, 1], 0.95, r"sizes has shape \(2,\) and y has shape \(3,\)"),
+        ([1, np.nan, 3], [1, 1, 1], 0.95, "y is NaN at bag 1"),
+        ([1, 2, 3], [1, 1, 1], 95, "level must be a probability between 0 and 1, found 95"),
+    ],
+)
+def test_table_rejects(y, sizes, level, message):
+    class Fixed(Normal):
+        def log_prob(self, y):
+            return np.zeros(3)
+
+    with pytest.raises(ValueError, match=message):
+        table_by_size(y, Fixed(np.zeros(3), np.ones(3)), sizes, level=level)
+
+
+def test_scores_reject():
+    with pytest.raises(ValueError, match="there are no bags to score"):
+        mse([], [])
+    with pytest.raises(ValueError, match="level must be a probability"):
+        calibration([1.0], Normal([0], [1]), [1.5])
+    with pytest.raises(ValueError, match=r"y has shape \(1,\) and sizes has shape \(2,\)"):
+        calibration([1.0], Normal([0], [1]), sizes=[1, 2])
