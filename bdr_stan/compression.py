@@ -1,0 +1,85 @@
+"""Lossless compression of a Gaussian regression on bags.
+
+Bags of equal size share their shrinkage factors and their predictive variance, so all that
+the likelihood needs of them is the triangular factor of their rows [z, 1, y].
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class CompressedRows:
+    """Rows [z, 1, y] of all bags, stacked group by group of equal bag size.
+
+    Attributes
+    ----------
+    rows : array, shape (T, d + 2)
+        For group g, ``rows[start[g] : start[g] + length[g]]`` has the same Gram matrix as the
+        group's own rows [z, 1, y].
+    start, length : int arrays, shape (G,)
+        Where each group's rows lie.
+    n_bags : int array, shape (G,)
+        Bags in the group.
+    bag_size : array, shape (G,)
+        Points in each of its bags.
+    """
+
+    rows: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    n_bags: np.ndarray
+    bag_size: np.ndarray
+
+    def groups(self):
+        """Yield the block of rows of each group."""
+        for start, length in zip(self.start, self.length, strict=True):
+            yield self.rows[start : start + length]
+
+
+def compress(z, y, sizes, *, lossless=True):
+    """Compress the rows [z_i, 1, y_i] of all bags, one QR factorisation per distinct size.
+
+    For every (w, a) and every group g of bags of equal size,
+
+        sum over bags i of g of (y_i - a - z_i' w)^2  =  | R_g [w; a; -1] |^2
+
+    so normal likelihoods of y_i whose mean is linear and whose parameters depend on the bag
+    through its size alone are kept exactly.
+
+    Parameters
+    ----------
+    z : array, shape (n, d)
+        Coordinates of the embeddings.
+    y : array, shape (n,)
+        Labels.
+    sizes : array, shape (n,)
+        Points per bag.
+    lossless : bool, default True
+        False keeps each bag as a group of its own, with its own row: for programs whose
+        likelihood is not normal.
+
+    Returns
+    -------
+    CompressedRows
+        A group has at most d + 2 rows; groups with fewer bags keep their rows as they are.
+
+    Notes
+    -----
+    QR, not normal equations: it does not square the condition number.
+    """
+    z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
+    order = np.argsort(sizes, kind="stable")
+    rows = np.column_stack([z, np.ones(len(y)), y])[order]
+    if not lossless:
+        n = len(y)
+        ones = np.ones(n, int)
+        return CompressedRows(rows, np.arange(n), ones, ones, sizes[order])
+    bag_size, first, n_bags = np.unique(sizes[order], return_index=True, return_counts=True)
+    blocks = [
+        np.linalg.qr(rows[a : a + m], mode="r") if m > rows.shape[1] else rows[a : a + m]
+        for a, m in zip(first, n_bags, strict=True)
+    ]
+    length = np.array([len(block) for block in blocks])
+    return CompressedRows(np.vstack(blocks), np.cumsum(length) - length, length, n_bags, bag_size)

@@ -1,0 +1,78 @@
+// bdr: Bayesian distribution regression, weights and embeddings uncertain.
+//
+// Bag i has N_i points and the label y_i. Its mean embedding, minus the mean
+// of all bags', has coordinates z_i in the joint basis; the prior of the true
+// embedding is N(0, eta I) there, its empirical estimate has variance
+// lambda / N_i. With the embedding integrated out,
+//
+//   y_i ~ normal(intercept + (s_i .* w)' z_i, sqrt(nu_i))
+//   s_ik = eta / (eta + lambda_k / N_i)
+//   nu_i = eta * sum_k w_k^2 (1 - s_ik) + sigma^2
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
+//   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//   eta ~ lognormal(log(eta_median), eta_log_sd)
+//
+// Bags of equal size share s and nu, so the rows [z_i, 1, y_i] of such a group
+// are replaced by the triangular factor of their QR decomposition: the same
+// likelihood, at most D + 2 rows a group.
+// Units: y, intercept, sigma, w, rho in units of y; eta and z have none.
+// Data: bdr_stan/models/bdr.py, bdr_data().
+// Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
+functions {
+  #include functions/shrinkage.stanfunctions
+  #include functions/compressed_normal.stanfunctions
+}
+data {
+  int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=1> G;                        // groups of bags of equal size
+  int<lower=1> T;                        // rows of all groups
+  vector<lower=0>[G] bag_size;           // points per bag
+  array[G] int<lower=1> n_bags;          // bags per group
+  array[G] int<lower=1, upper=T> start;  // first row of the group
+  array[G] int<lower=1> length;          // rows of the group
+  matrix[T, D + 2] rows;                 // [z, 1, y], compressed
+  vector<lower=0>[D] lambda;             // within-bag variances
+  matrix[D, D] prior_factor;             // P, identity if r = k
+  vector[D + 1] centre;                  // whitening: [w; intercept] at t = 0
+  matrix[D + 1, D + 1] whitening;        // [w; intercept] per unit of t
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> sigma_scale;             // prior scale of sigma
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  real<lower=0> eta_median;              // prior median of eta
+  real<lower=0> eta_log_sd;              // prior sd of log(eta)
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+parameters {
+  vector[D + 1] t;                       // whitened [w; intercept]
+  real<lower=0> sigma;
+  real<lower=0> rho;
+  real<lower=0> eta;
+}
+transformed parameters {
+  // linear with constant coefficients: priors are stated on w and intercept
+  // themselves and need no Jacobian
+  vector[D + 1] theta = centre + whitening * t;
+  vector[D] w = theta[1 : D];
+  real intercept = theta[D + 1];
+}
+model {
+  intercept ~ normal(intercept_location, intercept_scale);
+  prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
+  sigma ~ normal(0, sigma_scale);
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  eta ~ lognormal(log(eta_median), eta_log_sd);
+  if (use_likelihood) {
+    matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta);
+    vector[G] nu = predictive_variance(w, s, eta, sigma);
+    for (g in 1 : G) {
+      int last = start[g] + length[g] - 1;
+      vector[length[g]] e = residuals(rows[start[g] : last], s[, g] .* w, intercept);
+      target += compressed_normal_lpdf(e | n_bags[g], nu[g]);
+    }
+  }
+}

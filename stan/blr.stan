@@ -1,0 +1,57 @@
+// blr: Bayesian linear regression on the empirical mean embeddings.
+//
+// Bag i has the label y_i; its mean embedding, minus the mean of all bags',
+// has coordinates z_i in the principal axes of the training embeddings. The
+// embedding is taken as exact, whatever the number of points in the bag.
+//
+//   y_i ~ normal(intercept + z_i' w, sigma)
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w_k ~ normal(0, rho)
+//   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//
+// The rows [z_i, 1, y_i] of all bags are replaced by the triangular factor of
+// their QR decomposition: the same likelihood in at most D + 2 rows.
+// Units: y, intercept, sigma, w, rho in units of y; z has none.
+// Data: bdr_stan/models/blr.py, blr_data().
+// Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
+functions {
+  #include functions/compressed_normal.stanfunctions
+}
+data {
+  int<lower=1> N;                        // bags
+  int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=1> T;                        // rows
+  matrix[T, D + 2] rows;                 // [z, 1, y], compressed
+  vector[D + 1] centre;                  // whitening: [w; intercept] at t = 0
+  matrix[D + 1, D + 1] whitening;        // [w; intercept] per unit of t
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> sigma_scale;             // prior scale of sigma
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+parameters {
+  vector[D + 1] t;                       // whitened [w; intercept]
+  real<lower=0> sigma;
+  real<lower=0> rho;
+}
+transformed parameters {
+  // linear with constant coefficients: priors are stated on w and intercept
+  // themselves and need no Jacobian
+  vector[D + 1] theta = centre + whitening * t;
+  vector[D] w = theta[1 : D];
+  real intercept = theta[D + 1];
+}
+model {
+  intercept ~ normal(intercept_location, intercept_scale);
+  w ~ normal(0, rho);
+  sigma ~ normal(0, sigma_scale);
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  if (use_likelihood) {
+    vector[T] e = residuals(rows, w, intercept);
+    target += compressed_normal_lpdf(e | N, square(sigma));
+  }
+}
