@@ -1,0 +1,229 @@
+"""Pictures of predictions by bag size; matplotlib is imported when one is drawn.
+
+For what a *predictive* is see `bdr_stan.metrics`.
+"""
+
+import numpy as np
+
+from . import metrics
+
+COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # Okabe and Ito's, told apart by all eyes
+BARS_PER_PANEL = 80
+
+
+def prediction_by_size(y, predictive, sizes, edges=None, *, level=0.95, axes=None):
+    """Predicted against true labels, one panel for each class of bag sizes.
+
+    Colour is the predictive sd; each panel says how many of its labels the central intervals
+    cover.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see `bdr_stan.metrics`
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `metrics.size_classes`
+    level : float in (0, 1), probability of the intervals
+    axes : matplotlib Axes, one for each class; None for a new figure
+
+    Returns
+    -------
+    array of matplotlib Axes, one for each class
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths or NaN, or another number of axes than classes.
+    """
+    table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
+    classes = metrics.size_classes(sizes, edges)
+    y, mean, sd = np.asarray(y), np.asarray(predictive.mean), np.asarray(predictive.sd)
+    axes = _panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
+    figure = axes[0].figure
+    limits = _limits(y, mean)
+    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
+    for ax, (name, of) in zip(axes, classes.items()):
+        _diagonal(ax, limits)
+        points = ax.scatter(
+            y[of], mean[of], c=sd[of], **scale, s=14, edgecolors="0.3", linewidths=0.3
+        )
+        ax.set(title=_title(name, of.sum()), xlabel="true label", xlim=limits, ylim=limits)
+        _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
+    axes[0].set_ylabel("predicted label")
+    figure.colorbar(points, ax=list(axes), label="predictive sd")
+    return axes
+
+
+def compare_by_size(predictives, y, sizes, edges=None, *, level=0.95):
+    """Predictive intervals of several models against true labels, one row a model.
+
+    Vertical bars are central intervals, orange where they miss the true label, that is where
+    they do not cross the diagonal. Each panel says how many hold the truth, in orange where
+    chance (three standard errors) does not explain the distance from `level`. A panel draws at most 80 of its bags, spread
+    evenly over the labels; the share it states is that of all its bags.
+
+    Parameters
+    ----------
+    predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
+    y : array, shape (n,), labels
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `metrics.size_classes`
+    level : float in (0, 1), probability of the intervals
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no model, arrays of different lengths, or NaN.
+    """
+    if not predictives:
+        raise ValueError("there is no model to draw: pass at least one predictive")
+    tables = {
+        name: metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
+        for name, predictive in predictives.items()
+    }
+    classes = metrics.size_classes(sizes, edges)
+    y = np.asarray(y)
+    intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}
+    axes = _panels(len(predictives), len(classes))
+    shown = {name: _spread_over(y, of) for name, of in classes.items()}
+    x_limits = _limits(y)
+    y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
+    for row, (model, (lower, upper)) in zip(axes, intervals.items()):
+        for ax, (name, i) in zip(row, shown.items()):
+            missed = (y[i] < lower[i]) | (upper[i] < y[i])
+            hit, miss = i[~missed], i[missed]
+            ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1.2, alpha=0.4)
+            ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
+            ax.plot(x_limits, x_limits, color="black", lw=1)
+            ax.set(xlim=x_limits, ylim=y_limits)
+            share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
+            off = abs(share - level) > 3 * np.sqrt(level * (1 - level) / n)
+            _note(ax, f"{share:.0%} hold the truth", MISSES if off else COVERS, weight="bold")
+        row[0].set_ylabel(f"{model}\n{level:.0%} interval", weight="bold")
+    for ax, (name, of) in zip(axes[0], classes.items()):
+        ax.set_title(_title(name, of.sum()))
+    for ax in axes[-1]:
+        ax.set_xlabel("true label")
+    figure = axes[0, 0].figure
+    figure.suptitle(f"{level:.0%} of the bars should cross the line; orange ones miss the truth")
+    return figure
+
+
+def calibration(y, predictive, sizes=None, edges=None, *, ax=None):
+    """Share of labels inside central intervals against the probability of the intervals.
+
+    The shaded band, two standard errors about the diagonal, is where calibrated predictions
+    of all bags stay.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see `bdr_stan.metrics`
+    sizes : array, shape (n,), number of points of each bag, for a line for each class as well
+    edges : see `metrics.size_classes`
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths or NaN.
+    """
+    plt = _matplotlib()
+    table = metrics.calibration(y, predictive, sizes=sizes, edges=edges)
+    if ax is None:
+        ax = plt.subplots(figsize=(4.5, 4.5), layout="constrained")[1]
+    names = list(dict.fromkeys(table["size"]))
+    colours = dict(zip(names, plt.get_cmap("viridis")(np.linspace(0, 0.9, len(names)))))
+    colours["all"] = "black"
+    for name, of in table.groupby("size", sort=False):
+        if name == "all":
+            low, high = (of["level"] + sign * 2 * of["se"] for sign in (-1, 1))
+            ax.fill_between(of["level"], low, high, color="0.9", linewidth=0)
+        label = "all bags" if name == "all" else _title(name)
+        ax.plot(of["level"], of["coverage"], "o-", ms=3, color=colours[name], label=label)
+    _diagonal(ax, (0, 1))
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="probability of the central interval",
+        ylabel="share of labels inside",
+    )
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def _matplotlib():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "plots need matplotlib, which is not installed: pip install 'bdr-stan[plots]'"
+        ) from error
+    return plt
+
+
+def _panels(n_rows, n_columns):
+    """A grid of Axes on common scales, shape (n_rows, n_columns)."""
+    _, axes = _matplotlib().subplots(
+        n_rows,
+        n_columns,
+        figsize=(2.6 * n_columns + 0.9, 2.6 * n_rows + 0.6),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    return axes
+
+
+def _given(axes, n_classes):
+    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(axes) != n_classes:
+        raise ValueError(f"there are {n_classes} classes of bag sizes, but {len(axes)} axes")
+    return axes
+
+
+def _limits(*values):
+    """Smallest and largest value, with a margin."""
+    low, high = min(np.min(v) for v in values), max(np.max(v) for v in values)
+    margin = 0.04 * (high - low) or 1
+    return low - margin, high + margin
+
+
+def _spread_over(y, of):
+    """Indices of at most `BARS_PER_PANEL` bags of a class, evenly spaced in the order of y."""
+    i = np.flatnonzero(of)
+    i = i[np.argsort(y[i], kind="stable")]
+    return i[np.unique(np.linspace(0, len(i) - 1, BARS_PER_PANEL).round().astype(int))]
+
+
+def _diagonal(ax, limits):
+    ax.plot(limits, limits, "--", color=GUIDE, lw=1, zorder=0)
+
+
+def _title(name, n=None):
+    title = f"{name} point" if name == "1" else f"{name} points"
+    return title if n is None else f"{title} ({n} bags)"
+
+
+def _note(ax, text, colour="black", weight="normal"):
+    ax.text(
+        0.03,
+        0.97,
+        text,
+        transform=ax.transAxes,
+        va="top",
+        color=colour,
+        weight=weight,
+        fontsize="small",
+        bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5},
+    )

@@ -1,0 +1,132 @@
+"""plots: what each picture shows, read back from its artists."""
+
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bdr_stan import plots
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+class Normal:
+    """Normal predictive distributions, one a bag."""
+
+    def __init__(self, mean, sd):
+        self.mean, self.sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
+
+    def interval(self, level):
+        return stats.norm(self.mean, self.sd).interval(level)
+
+    def log_prob(self, y):
+        return stats.norm(self.mean, self.sd).logpdf(y)
+
+
+@pytest.fixture(autouse=True)
+def without_screen():
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def case(rng):
+    """Labels, calibrated predictions and sizes; 200 bags of 2 and 300 bags of 50 points."""
+    sizes = np.repeat([2, 50], [200, 300])
+    sd = np.where(sizes == 2, 2.0, 0.5)
+    mean = rng.uniform(0, 10, 500)
+    return rng.normal(mean, sd), Normal(mean, sd), sizes
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_prediction_by_size(case):
+    y, predictive, sizes = case
+    axes = plots.prediction_by_size(y, predictive, sizes)
+    assert [ax.get_title() for ax in axes] == ["2 points (200 bags)", "50 points (300 bags)"]
+    drawn = axes[0].collections[0]
+    np.testing.assert_array_equal(
+        drawn.get_offsets(), np.column_stack([y, predictive.mean])[sizes == 2]
+    )
+    np.testing.assert_array_equal(drawn.get_array(), predictive.sd[sizes == 2])
+    assert drawn.get_clim() == axes[1].collections[0].get_clim() == (0.5, 2.0)
+    assert axes[0].get_xlim() == axes[0].get_ylim() == axes[1].get_xlim()
+    lower, upper = predictive.interval(0.95)
+    share = ((lower <= y) & (y <= upper))[sizes == 2].mean()
+    assert texts(axes[0]) == [f"{share:.0%} in their 95% interval"]
+    assert len(axes[0].figure.axes) == 3  # two panels and one colour bar
+
+
+def test_prediction_by_size_draws_into_given_axes(case):
+    import matplotlib.pyplot as plt
+
+    _, given = plt.subplots(1, 2)
+    axes = plots.prediction_by_size(*case, axes=given)
+    assert list(axes) == list(given)
+    with pytest.raises(ValueError, match="there are 2 classes of bag sizes, but 1 axes"):
+        plots.prediction_by_size(*case, axes=given[0])
+
+
+def bars(ax):
+    """Intervals drawn: where they hold the truth, and where they miss it."""
+    return [lines.get_segments() for lines in ax.collections]
+
+
+def test_compare_by_size_shows_who_is_wrong(case):
+    y, good, sizes = case
+    bad = Normal(good.mean, np.full(500, 0.5))  # right for bags of 50, far too sure for 2
+    figure = plots.compare_by_size({"BLR": bad, "BDR": good}, y, sizes)
+    axes = np.reshape(figure.axes, (2, 2))
+    assert axes[0, 0].get_title() == "2 points (200 bags)"
+    assert axes[1, 0].get_title() == "" and axes[1, 0].get_xlabel() == "true label"
+    assert [ax.get_ylabel().split("\n")[0] for ax in axes[:, 0]] == ["BLR", "BDR"]
+    assert [ax.texts[0].get_color() for ax in axes.ravel()] == [
+        plots.MISSES, plots.COVERS, plots.COVERS, plots.COVERS
+    ]  # fmt: skip
+    for ax in axes.ravel():
+        hit, miss = bars(ax)
+        assert len(hit) + len(miss) == plots.BARS_PER_PANEL
+        assert all(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in hit)
+        assert not any(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in miss)
+    assert len(bars(axes[0, 0])[1]) > 30 and len(bars(axes[1, 0])[1]) < 12
+    assert len({ax.get_ylim() for ax in axes.ravel()}) == 1
+
+
+def test_compare_by_size_needs_a_model(case):
+    with pytest.raises(ValueError, match="no model to draw: pass at least one"):
+        plots.compare_by_size({}, case[0], case[2])
+
+
+def test_calibration(case):
+    y, predictive, sizes = case
+    ax = plots.calibration(y, predictive, sizes)
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["2 points", "50 points", "all bags"]
+    for line in ax.lines[:3]:
+        level, share = line.get_data()
+        assert np.abs(share - level).max() < 0.12
+    import matplotlib.pyplot as plt
+
+    _, given = plt.subplots()
+    assert plots.calibration(y, predictive, ax=given) is given
+    assert len(given.get_legend().get_texts()) == 1
+
+
+def test_one_bag_a_class_can_be_drawn():
+    predictive = Normal([1.0, 1.0], [1.0, 1.0])
+    plots.prediction_by_size([1.0, 1.0], predictive, [1, 7])[0].figure.canvas.draw()
+    plots.compare_by_size({"BLR": predictive}, [1.0, 1.0], [1, 7]).canvas.draw()
+
+
+def test_missing_matplotlib_is_said(case, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for draw in (plots.calibration, plots.prediction_by_size):
+        with pytest.raises(ImportError, match=r"plots need matplotlib.*pip install 'bdr-stan\[pl"):
+            draw(*case)
