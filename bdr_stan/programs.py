@@ -1,0 +1,307 @@
+"""Find, compile and cache Stan programs; nothing statistical."""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from bdr_stan.toolchain import setup
+from bdr_stan.toolchain.cache import ToolchainError, built_whole, cache_directory, locked, writing
+from bdr_stan.toolchain.compiler import (
+    compiler_version,
+    cxx_program,
+    make_local_texts,
+    require_compiler,
+    run_make,
+)
+from bdr_stan.toolchain.home import compile_driver, identity, is_own
+from bdr_stan.toolchain.progress import status
+
+_INCLUDE = re.compile(r"^[ \t]*#include[ \t]+(?:\"([^\"]+)\"|<([^>]+)>|(\S+))", re.MULTILINE)
+
+
+class ProgramError(ToolchainError):
+    """A Stan program does not compile; the text is the compiler's message."""
+
+
+# ------------------------------------------------------------------ stock programs
+
+
+def stan_directory():
+    """Folder of the Stan programs that come with the package."""
+    package = Path(__file__).parent
+    installed = package / "stan"
+    return installed if installed.is_dir() else package.parent / "stan"
+
+
+def program_names():
+    """Names of the stock programs, sorted."""
+    return sorted(path.stem for path in stan_directory().glob("*.stan"))
+
+
+def program_path(name):
+    """Path of a stock program.
+
+    Raises
+    ------
+    ValueError : there is no such program; the text lists those there are.
+    """
+    if name not in program_names():
+        raise ValueError(f"no Stan program called {name!r}; there are: {', '.join(program_names())}")
+    return stan_directory() / f"{name}.stan"
+
+
+def eject(name, target, *, force=False):
+    """Write a stock program, ready to edit, with its includes in ``functions/`` beside it.
+
+    Parameters
+    ----------
+    name : str, a stock program
+    target : path, a file ending in .stan or a folder for ``<name>.stan``
+    force : bool, overwrite files that are there already
+
+    Returns
+    -------
+    list of Path, the files written: the program first.
+
+    Raises
+    ------
+    ValueError : no such program.
+    FileExistsError : a file is there already; nothing is written.
+    """
+    program = program_path(name)
+    target = Path(target)
+    if target.suffix != ".stan":
+        target = target / program.name
+    sources = {target: program}
+    for include, path in _includes(program, _include_folders(program)).items():
+        sources[target.parent / include] = path
+    taken = [path for path in sources if path.exists()]
+    if taken and not force:
+        raise FileExistsError(f"{taken[0]} exists already; force=True (--force) overwrites it")
+    written = []
+    try:
+        for path, source in sources.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written.append((path.with_name(path.name + ".new"), path))
+            shutil.copyfile(source, written[-1][0])
+        for new, path in written:
+            new.replace(path)
+    finally:
+        for new, _ in written:
+            new.unlink(missing_ok=True)
+    return list(sources)
+
+
+# ------------------------------------------------------------------ compiling
+
+
+def compile_program(
+    program, *, threads=False, progress=None, stanc_options=None, cpp_options=None
+):
+    """Compile a Stan program, or take it from the cache.
+
+    Nothing is written beside the program. Sets up CmdStan first if there is none.
+
+    Parameters
+    ----------
+    program : str or path
+        Name of a stock program, or path of a .stan file. Its includes are looked for in
+        its own folder, then in that of the stock programs.
+    threads : bool, build with STAN_THREADS (reduce_sum, several chains in one process)
+    progress : bool, default True; show on stderr what takes long
+    stanc_options : dict, such as {"O1": True}, as cmdstanpy takes them
+    cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
+
+    Returns
+    -------
+    cmdstanpy.CmdStanModel
+
+    Raises
+    ------
+    ValueError : no such stock program.
+    FileNotFoundError : no such file, or an include is missing.
+    ProgramError : the program does not compile.
+    ToolchainError : no compiler, no room.
+    """
+    show = progress is None or bool(progress)
+    source = _source(program)
+    folders = _include_folders(source, stanc_options)
+    files = {f"{source.stem}.stan": source, **_includes(source, folders)}
+    home = setup(progress=show)
+    flags = _stanc_flags(stanc_options) + _make_flags(cpp_options, threads)
+    key = _key(files, flags, home)
+    entry = cache_directory() / "programs" / f"{source.stem}-{key}"
+    if not (entry / source.stem).is_file():
+        require_compiler()
+        text = f"Compiling {source.name}"
+        with status(text, show), locked(entry.name):
+            if not (entry / source.stem).is_file():
+                _build(entry, source, files, folders, flags, home)
+    return _model(entry, source.stem, stanc_options)
+
+
+def _source(program):
+    """Path of a stock program's or a user's file."""
+    text = os.fspath(program)
+    if not text.endswith(".stan") and os.sep not in text:
+        return program_path(text)
+    path = Path(text).expanduser().absolute()
+    if not path.is_file():
+        raise FileNotFoundError(f"no Stan program {path}")
+    return path
+
+
+def _include_folders(source, stanc_options=None):
+    """Where includes are looked for, in this order."""
+    given = (stanc_options or {}).get("include-paths", [])
+    given = given.split(",") if isinstance(given, str) else [os.fspath(p) for p in given]
+    folders = [source.parent, *map(Path, given), stan_directory()]
+    return [folder.absolute() for folder in folders]
+
+
+def _includes(source, folders):
+    """Files that a program includes, directly or not: name in the program -> path."""
+    found = {}
+    pending = [source]
+    while pending:
+        including = pending.pop()
+        for match in _INCLUDE.finditer(including.read_text()):
+            name = next(filter(None, match.groups()))
+            if name in found:
+                continue
+            path = next((f / name for f in folders if (f / name).is_file()), None)
+            if path is None:
+                raise FileNotFoundError(
+                    f"{including} includes {name}, which is in none of: "
+                    + ", ".join(dict.fromkeys(map(str, folders)))
+                )
+            found[name] = path
+            pending.append(path)
+    return found
+
+
+def _stanc_flags(options):
+    flags = []
+    for name, value in (options or {}).items():
+        if name == "include-paths" or value is False or value is None:
+            continue
+        flags.append(f"--{name}" if value is True else f"--{name}={value}")
+    return [f"STANCFLAGS+={flag}" for flag in flags]
+
+
+def _make_flags(cpp_options, threads):
+    options = dict(cpp_options or {})
+    if threads:
+        options["STAN_THREADS"] = "TRUE"
+    # make asks whether a variable is set, not to what
+    return [f"{name}={value}" for name, value in options.items() if value not in (False, None)]
+
+
+def _key(files, flags, home):
+    """Digest of everything the executable depends on."""
+    settings = [os.environ.get(v, "") for v in ("CXX", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")]
+    machine = [platform.machine(), compiler_version(cxx_program())]
+    if any("native" in text for text in [*flags, *settings, *make_local_texts(home)]):
+        machine.append(_cpu_model())
+    digest = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
+    for name, path in sorted(files.items()):
+        content = path.read_bytes()
+        digest.update(f"{name} {len(content)} ".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _cpu_model():
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    return "\n".join(sorted({line for line in text.splitlines()
+                             if line.startswith(("model name", "flags", "Features"))}))
+
+
+def _build(entry, source, files, folders, flags, home):
+    """Compile in a folder of its own that becomes the cache entry."""
+    name = source.stem
+    with built_whole(entry) as building:
+        with writing():
+            for file, path in files.items():
+                if not _leaves_folder(file):
+                    (building / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, building / file)
+        target = os.path.relpath(building / name, home)
+        if re.search(r"\s", target):
+            raise ToolchainError(
+                f"make cannot build in a folder with white space in its name: {building}; "
+                "set the environment variable BDR_STAN_CACHE to another folder"
+            )
+        stanc_flags = [f"STANCFLAGS+=--filename-in-msg={name}.stan"]
+        if len(files) > 1:
+            paths = [os.path.dirname(target), *map(str, folders)]
+            paths = ",".join(path.replace(" ", r"\ ") for path in paths)
+            stanc_flags.append(f"STANCFLAGS+=--include-paths={paths}")
+        flags = [*stanc_flags, *flags]
+        _check_syntax(home, target, flags, source, files)
+        if is_own(home):
+            # The object first: the driver may be compiled by another process meanwhile.
+            _make(home, source, *flags, f"{target}.o")
+            compile_driver(home, [f for f in flags if not f.startswith("STANCFLAGS")], show=False)
+            _make(home, source, *flags, "REUSE_OBJECT=1", target)
+        else:
+            _make(home, source, *flags, target)
+        (building / f"{name}.hpp").unlink(missing_ok=True)
+
+
+def _leaves_folder(name):
+    """An include by an absolute path or through "..": read where it is, not copied."""
+    return os.path.isabs(name) or ".." in Path(name).parts
+
+
+def _check_syntax(home, target, flags, source, files):
+    """Run stanc alone, for its message without the noise of make."""
+    options = [flag.removeprefix("STANCFLAGS+=") for flag in flags if flag.startswith("STANC")]
+    command = ["bin/stanc", *(o.replace(r"\ ", " ") for o in options),
+               f"--o={target}.hpp", f"{target}.stan"]
+    said = subprocess.run(
+        command, cwd=home, check=False, capture_output=True, text=True, errors="replace"
+    )
+    if said.returncode == 0:
+        return
+    message = (said.stderr or said.stdout).strip()
+    for name, path in files.items():
+        shown = path if name != f"{source.stem}.stan" else source
+        for quoted in (name, f"{os.path.dirname(target)}/{name}"):
+            message = message.replace(f"'{quoted}'", f"'{shown}'")
+    raise ProgramError(f"{source} is not a valid Stan program.\n{message}")
+
+
+def _make(home, source, *arguments):
+    code, said = run_make(home, *arguments)
+    if code == 0:
+        return
+    if "No space left on device" in said:
+        raise ToolchainError(
+            f"the disk is full, compiling {source.name} in {cache_directory()} stopped; "
+            "make room, or set the environment variable BDR_STAN_CACHE to another folder"
+        )
+    raise ProgramError(f"{source} does not compile as C++:\n{_errors(said)}")
+
+
+def _errors(said):
+    """The compiler's error lines with what follows them, without make's own."""
+    lines = [line for line in said.splitlines() if not line.startswith("make")]
+    first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
+    return "\n".join(lines[first : first + 15] or lines[-15:])
+
+
+def _model(entry, name, stanc_options):
+    import cmdstanpy
+
+    options = {k: v for k, v in (stanc_options or {}).items() if k != "include-paths"}
+    with cmdstanpy.disable_logging():
+        return cmdstanpy.CmdStanModel(
+            stan_file=entry / f"{name}.stan", exe_file=entry / name, stanc_options=options or None
+        )

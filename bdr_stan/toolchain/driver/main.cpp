@@ -1,0 +1,224 @@
+// The program around a compiled Stan model: reads the command line, runs one of
+// Stan's algorithms on the model, and writes Stan CSV files.
+//
+// One translation unit on purpose: reading Stan's headers is most of its compile
+// time, and every further unit would read them again.
+
+#include "evaluate.hpp"
+#include "optimize.hpp"
+#include "options.hpp"
+#include "pathfinder.hpp"
+#include "sample.hpp"
+#include "variational.hpp"
+
+#include <stan/math/prim/core/init_threadpool_tbb.hpp>
+
+#include <chrono>
+#include <map>
+
+// Defined by the C++ code that stanc generates; linked from the model's object.
+stan::model::model_base& new_model(stan::io::var_context& data, unsigned int seed,
+                                   std::ostream* messages);
+stan::math::profile_map& get_stan_profile_data();
+
+namespace driver {
+
+#ifdef STAN_THREADS
+constexpr bool threaded = true;
+#else
+constexpr bool threaded = false;
+#endif
+
+// ---------------------------------------------------------------- info and help
+
+void print_info(std::ostream& out) {
+  const std::map<std::string, bool> built = {
+#ifdef STAN_MPI
+      {"STAN_MPI", true},
+#endif
+#ifdef STAN_OPENCL
+      {"STAN_OPENCL", true},
+#endif
+#ifdef STAN_NO_RANGE_CHECKS
+      {"STAN_NO_RANGE_CHECKS", true},
+#endif
+#ifdef STAN_CPP_OPTIMS
+      {"STAN_CPP_OPTIMS", true},
+#endif
+      {"STAN_THREADS", threaded}};
+  out << "stan_version_major = " << stan::MAJOR_VERSION << '\n'
+      << "stan_version_minor = " << stan::MINOR_VERSION << '\n'
+      << "stan_version_patch = " << stan::PATCH_VERSION << '\n';
+  for (const char* flag :
+       {"STAN_THREADS", "STAN_MPI", "STAN_OPENCL", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"})
+    out << flag << '=' << (built.count(flag) && built.at(flag) ? "true" : "false") << '\n';
+}
+
+void print_usage(std::ostream& out, const std::string& program, const CommandLine& arguments) {
+  const auto line = [&](const std::string& name, const std::string& description) {
+    out << "  " << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ')
+        << description << '\n';
+  };
+  out << "Usage: " << program << " <method> [option ...] [group option ...]\n\n"
+      << "Choose a method,\n";
+  for (const auto& argument : arguments.top().children())
+    if (const auto* method = dynamic_cast<const Choice*>(argument.get()))
+      for (const auto& group : method->options()) line(group->name(), group->description());
+  out << "\nset what all methods share,\n";
+  for (const auto& argument : arguments.top().children())
+    if (argument->name() != "method") line(argument->name(), argument->description());
+  out << "\nor ask for\n";
+  line("info", "Version of Stan and build flags");
+  line("help", "This text; after a method or group: its options");
+  line("help-all", "All options, or all below a method or group");
+}
+
+// ---------------------------------------------------------------- before the run
+
+// The number of threads the options and the environment agree on.
+int agreed_threads(CommandLine& arguments, int environment) {
+  const int asked = arguments.integer("num_threads");
+  if (!arguments.value<int>("num_threads").is_default() && environment != 1 &&
+      asked != environment)
+    throw std::invalid_argument("num_threads = " + std::to_string(asked) +
+                                " contradicts STAN_NUM_THREADS = " + std::to_string(environment) +
+                                "; set one of them.");
+  return asked;
+}
+
+void require_different(const std::string& option, const std::string& input,
+                       const std::string& output) {
+  if (!input.empty() && input == output)
+    throw std::invalid_argument("Filename conflict, " + option + " file " + input +
+                                " and output file names are identical, must be different.");
+}
+
+// What is wrong with the options taken together, found before any file is touched.
+void check_options(CommandLine& arguments) {
+  const std::string method = arguments.choice("method");
+  const std::string output = arguments.text("output/file");
+  if (method == "sample") {
+    if (arguments.choice("method/sample/algorithm") == "hmc" &&
+        arguments.choice("method/sample/algorithm/hmc/engine") == "static" &&
+        arguments.integer("method/sample/num_chains") > 1)
+      throw std::invalid_argument(
+          "Argument 'num_chains' is unavailable for the 'static' HMC engine.");
+  } else if (method == "generate_quantities") {
+    const std::string input = arguments.text("method/generate_quantities/fitted_params");
+    if (input.empty())
+      throw std::invalid_argument(
+          "Missing fitted_params argument, cannot run generate_quantities "
+          "without fitted sample.");
+    if (!ends_with(input, ".csv"))
+      throw std::invalid_argument("Fitted params file must be a CSV file.");
+    require_different("fitted_params", input, output);
+  } else if (method == "laplace") {
+    const std::string input = arguments.text("method/laplace/mode");
+    if (input.empty())
+      throw std::invalid_argument("Missing mode argument, cannot run laplace without mode.");
+    require_different("mode", input, output);
+  } else if (method == "log_prob") {
+    const std::string constrained = arguments.text("method/log_prob/constrained_params");
+    const std::string unconstrained = arguments.text("method/log_prob/unconstrained_params");
+    if (constrained.empty() && unconstrained.empty())
+      throw std::invalid_argument(
+          "No input parameter files provided, cannot calculate log probability density.");
+    if (!constrained.empty() && !unconstrained.empty())
+      throw std::invalid_argument(
+          "Give either constrained_params or unconstrained_params, not both.");
+    require_different("constrained_params", constrained, output);
+    require_different("unconstrained_params", unconstrained, output);
+  }
+}
+
+// An unset seed is taken from the clock and shown as if it were the default.
+void settle_seed(CommandLine& arguments) {
+  auto& seed = arguments.value<long long>("random/seed");
+  if (seed.get() >= 0) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  seed.settle(milliseconds & 0xffffffffLL);
+}
+
+// ---------------------------------------------------------------- the run
+
+int run_method(Run& run) {
+  static const std::map<std::string, int (*)(Run&)> methods = {
+      {"sample", run_sample},           {"optimize", run_optimize},
+      {"laplace", run_laplace},         {"pathfinder", run_pathfinder},
+      {"variational", run_variational}, {"generate_quantities", run_generate_quantities},
+      {"log_prob", run_log_prob},       {"diagnose", run_diagnose}};
+  return methods.at(run.arguments.choice("method"))(run);
+}
+
+// A profile that nobody asked for by name must not spoil a run in a folder that
+// cannot be written to.
+void save_profile(CommandLine& arguments) {
+  const auto& profile = get_stan_profile_data();
+  if (profile.empty()) return;
+  const auto& path = arguments.value<std::string>("output/profile_file");
+  std::ofstream out(path.get());
+  const int sig_figs = arguments.integer("output/sig_figs");
+  if (sig_figs > -1) out.precision(sig_figs);
+  write_profile(out, profile);
+  if (out.flush()) return;
+  const std::string message = "Can't write profile file \"" + path.get() + "\"";
+  if (!path.is_default()) throw std::runtime_error(message);
+  std::cerr << message << std::endl;
+}
+
+int run(CommandLine& arguments, int environment_threads) {
+  stan::math::init_threadpool_tbb(agreed_threads(arguments, environment_threads));
+  check_options(arguments);
+  settle_seed(arguments);
+  arguments.print(std::cout, "");
+  std::cout << std::endl;
+
+  const auto data = read_context(arguments.text("data/file"));
+  const auto seed = static_cast<unsigned>(arguments.get<long long>("random/seed"));
+  std::unique_ptr<Model> model(&new_model(*data, seed, &std::cout));
+  Run run(arguments, *model);
+  const int code = run_method(run);
+  save_profile(arguments);
+  return code == 0 ? 0 : 1;
+}
+
+int start(const std::string& program, const std::vector<std::string>& words) {
+  const int environment_threads = stan::math::internal::get_num_threads();
+  CommandLine arguments = command_line(environment_threads, threaded);
+  if (words.empty()) {
+    print_usage(std::cout, program, arguments);
+    return 1;
+  }
+  if (words[0] == "info") {
+    print_info(std::cout);
+    return 0;
+  }
+  try {
+    arguments.parse(Tokens(words));
+  } catch (const help_request& request) {
+    if (!request.argument && !request.everything)
+      print_usage(std::cout, program, arguments);
+    else if (!request.argument)
+      arguments.help_all(std::cout);
+    else
+      request.argument->help(std::cout, 0, request.everything);
+    return 0;
+  } catch (const usage_error& error) {
+    std::cerr << error.what() << "\nFailed to parse command arguments, cannot run model."
+              << std::endl;
+    return 1;
+  }
+  return run(arguments, environment_threads);
+}
+
+}  // namespace driver
+
+int main(int argc, const char* argv[]) {
+  try {
+    return driver::start(argv[0], std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+}

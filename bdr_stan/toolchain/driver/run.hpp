@@ -1,0 +1,98 @@
+// What all methods share: the model, the configuration, logging and output files.
+
+#ifndef BDR_STAN_DRIVER_RUN_HPP
+#define BDR_STAN_DRIVER_RUN_HPP
+
+#include "inputs.hpp"
+#include "outputs.hpp"
+
+#include <stan/callbacks/interrupt.hpp>
+#include <stan/callbacks/stream_logger.hpp>
+
+namespace driver {
+
+struct Run {
+  Run(CommandLine& command_line, Model& compiled_model)
+      : arguments(command_line),
+        model(compiled_model),
+        seed(static_cast<unsigned>(command_line.get<long long>("random/seed"))),
+        id(command_line.integer("id")),
+        refresh(command_line.integer("output/refresh")),
+        files(command_line.integer("output/sig_figs")),
+        heading{command_line, compiled_model} {}
+
+  CommandLine& arguments;
+  Model& model;
+  unsigned seed;
+  int id;
+  int refresh;
+  OutputFiles files;
+  Heading heading;
+  stan::callbacks::interrupt interrupt;  // does nothing: a signal ends the process
+  stan::callbacks::stream_logger logger{std::cout, std::cout, std::cout, std::cerr, std::cerr};
+  stan::callbacks::writer ignored;  // initial values on the unconstrained scale
+
+  const std::string& output_file() const { return arguments.text("output/file"); }
+  const std::string& diagnostic_file() const { return arguments.text("output/diagnostic_file"); }
+
+  // "_3" for the third of several chains, nothing for a chain alone.
+  std::string tag(int i, int n) const { return n > 1 ? numbered(id + i) : ""; }
+
+  CsvWriter output() { return files.csv(csv_name(output_file())); }
+
+  std::vector<CsvWriter> outputs(int n) {
+    std::vector<CsvWriter> writers;
+    for (int i = 0; i < n; ++i) writers.push_back(files.csv(csv_name(output_file(), tag(i, n))));
+    return writers;
+  }
+
+  CsvWriter diagnostics(int i = 0, int n = 1) {
+    if (diagnostic_file().empty()) return OutputFiles::no_csv();
+    return files.csv(csv_name(diagnostic_file(), tag(i, n)));
+  }
+
+  JsonWriter diagnostics_json() {
+    if (diagnostic_file().empty()) return OutputFiles::no_json();
+    return files.json(json_name(diagnostic_file()));
+  }
+
+  Inits inits(int n = 1) const { return read_inits(arguments.text("init"), id, n); }
+
+  void write_heading(CsvWriter& output) { heading.write(output); }
+
+  void write_diagnostic_heading(CsvWriter& diagnostics) {
+    if (!diagnostic_file().empty()) heading.write_diagnostic(diagnostics);
+  }
+
+  void write_config() {
+    if (!arguments.flag("output/save_cmdstan_config")) return;
+    JsonWriter config(std::make_unique<std::ofstream>(json_name(output_file(), "_config")));
+    heading.write_config(config);
+  }
+};
+
+// Adds the path, for options of one group: Options{run, "method/sample"}.real("stepsize").
+class Options {
+ public:
+  Options(Run& run, std::string path) : arguments_(run.arguments), path_(std::move(path)) {}
+  int integer(const std::string& name) const { return arguments_.integer(path_ + "/" + name); }
+  double real(const std::string& name) const { return arguments_.real(path_ + "/" + name); }
+  bool flag(const std::string& name) const { return arguments_.flag(path_ + "/" + name); }
+  unsigned size(const std::string& name) const {
+    return arguments_.get<unsigned>(path_ + "/" + name);
+  }
+  const std::string& text(const std::string& name) const {
+    return arguments_.text(path_ + "/" + name);
+  }
+  const std::string& choice(const std::string& name) const {
+    return arguments_.choice(path_ + "/" + name);
+  }
+
+ private:
+  CommandLine& arguments_;
+  std::string path_;
+};
+
+}  // namespace driver
+
+#endif

@@ -1,0 +1,38 @@
+"""One line on stderr that says what takes so long."""
+
+import sys
+import time
+from contextlib import contextmanager
+
+
+@contextmanager
+def status(text, show=True):
+    """Show `text` with the time elapsed while the block runs.
+
+    A live line on a terminal; elsewhere one line at the start and one at the end.
+    """
+    if not show:
+        yield
+    elif sys.stderr.isatty():
+        with _live_line(text):
+            yield
+    else:
+        start = time.monotonic()
+        print(f"{text} ...", file=sys.stderr, flush=True)
+        yield
+        print(f"{text}: done in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def _live_line(text):
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    line = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    line.add_task(text, total=None)
+    return line
