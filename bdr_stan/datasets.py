@@ -32,6 +32,13 @@ def digits_bags(n_bags, *, seed, split="train", max_size=300):
     Raises
     ------
     ValueError : an argument outside its range.
+
+    Notes
+    -----
+    A half holds some 90 images of each digit, so the two are not samples of quite the same
+    distributions, and what is learnt from large bags of one is off on large bags of the other,
+    by more than a model can tell. Test bags that differ from the training bags by chance alone
+    come from the same split with another seed.
     """
     from sklearn.datasets import load_digits
 
