@@ -6,11 +6,13 @@ import platform
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bdr_stan.toolchain import setup
+from bdr_stan import toolchain
 from bdr_stan.toolchain.cache import ToolchainError, built_whole, cache_directory, locked, writing
 from bdr_stan.toolchain.compiler import (
+    compiler_slot,
     compiler_version,
     cxx_program,
     make_local_texts,
@@ -20,6 +22,7 @@ from bdr_stan.toolchain.compiler import (
 from bdr_stan.toolchain.home import compile_driver, identity, is_own
 from bdr_stan.toolchain.progress import status
 
+_STANC = "STANCFLAGS+="
 _INCLUDE = re.compile(r"^[ \t]*#include[ \t]+(?:\"([^\"]+)\"|<([^>]+)>|(\S+))", re.MULTILINE)
 
 
@@ -65,7 +68,8 @@ def eject(name, target, *, force=False):
 
     Returns
     -------
-    list of Path, the files written: the program first.
+    list of Path, the files written, the program first; a file that is there already with
+    the same text is left alone.
 
     Raises
     ------
@@ -79,19 +83,24 @@ def eject(name, target, *, force=False):
     sources = {target: program}
     for include, path in _includes(program, _include_folders(program)).items():
         sources[target.parent / include] = path
+    # An include that another program brought along before is no obstacle.
+    sources = {
+        path: source
+        for path, source in sources.items()
+        if not (path.is_file() and path.read_bytes() == source.read_bytes())
+    }
     taken = [path for path in sources if path.exists()]
     if taken and not force:
         raise FileExistsError(f"{taken[0]} exists already; force=True (--force) overwrites it")
-    written = []
+    fresh = {path.with_name(path.name + ".new"): path for path in sources}
     try:
-        for path, source in sources.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            written.append((path.with_name(path.name + ".new"), path))
-            shutil.copyfile(source, written[-1][0])
-        for new, path in written:
+        for new, path in fresh.items():
+            new.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(sources[path], new)
+        for new, path in fresh.items():
             new.replace(path)
     finally:
-        for new, _ in written:
+        for new in fresh:
             new.unlink(missing_ok=True)
     return list(sources)
 
@@ -123,25 +132,30 @@ def compile_program(
     Raises
     ------
     ValueError : no such stock program.
-    FileNotFoundError : no such file, or an include is missing.
-    ProgramError : the program does not compile.
+    FileNotFoundError : no such file.
+    ProgramError : the program does not compile; the text is the compiler's message.
     ToolchainError : no compiler, no room.
     """
+    import cmdstanpy
+
     show = progress is None or bool(progress)
     source = _source(program)
+    name = re.sub(r"\W", "_", source.stem)  # make and C++ take no blanks or dashes
     folders = _include_folders(source, stanc_options)
-    files = {f"{source.stem}.stan": source, **_includes(source, folders)}
-    home = setup(progress=show)
-    flags = _stanc_flags(stanc_options) + _make_flags(cpp_options, threads)
-    key = _key(files, flags, home)
-    entry = cache_directory() / "programs" / f"{source.stem}-{key}"
-    if not (entry / source.stem).is_file():
+    files = {f"{name}.stan": source, **_includes(source, folders)}
+    flags = [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
+    home = toolchain.choose()
+    entry = cache_directory() / "programs" / f"{name}-{_key(files, flags, home)}"
+    executable = entry / name
+    if not (executable.is_file() and (home / "bin" / "stanc").is_file()):
         require_compiler()
-        text = f"Compiling {source.name}"
-        with status(text, show), locked(entry.name):
-            if not (entry / source.stem).is_file():
-                _build(entry, source, files, folders, flags, home)
-    return _model(entry, source.stem, stanc_options)
+        toolchain.ready(home)
+        with status(f"Compiling {source.name}", show), locked(entry.name):
+            if not executable.is_file():
+                _build(entry, name, source, files, folders, flags, home)
+    cmdstanpy.set_cmdstan_path(str(home))
+    with cmdstanpy.disable_logging():
+        return cmdstanpy.CmdStanModel(stan_file=entry / f"{name}.stan", exe_file=executable)
 
 
 def _source(program):
@@ -164,23 +178,19 @@ def _include_folders(source, stanc_options=None):
 
 
 def _includes(source, folders):
-    """Files that a program includes, directly or not: name in the program -> path."""
+    """Files that a program includes, directly or not: name in the program -> path.
+
+    What is not found is left to stanc, which tells the line.
+    """
     found = {}
     pending = [source]
     while pending:
-        including = pending.pop()
-        for match in _INCLUDE.finditer(including.read_text()):
+        for match in _INCLUDE.finditer(pending.pop().read_text()):
             name = next(filter(None, match.groups()))
-            if name in found:
-                continue
             path = next((f / name for f in folders if (f / name).is_file()), None)
-            if path is None:
-                raise FileNotFoundError(
-                    f"{including} includes {name}, which is in none of: "
-                    + ", ".join(dict.fromkeys(map(str, folders)))
-                )
-            found[name] = path
-            pending.append(path)
+            if path is not None and name not in found:
+                found[name] = path
+                pending.append(path)
     return found
 
 
@@ -190,7 +200,7 @@ def _stanc_flags(options):
         if name == "include-paths" or value is False or value is None:
             continue
         flags.append(f"--{name}" if value is True else f"--{name}={value}")
-    return [f"STANCFLAGS+={flag}" for flag in flags]
+    return [_STANC + flag for flag in flags]
 
 
 def _make_flags(cpp_options, threads):
@@ -208,8 +218,9 @@ def _key(files, flags, home):
     if any("native" in text for text in [*flags, *settings, *make_local_texts(home)]):
         machine.append(_cpu_model())
     digest = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
-    for name, path in sorted(files.items()):
-        content = path.read_bytes()
+    headers = {flag: Path(flag.partition("=")[2]) for flag in flags if flag.startswith("USER_HEAD")}
+    for name, path in sorted({**files, **headers}.items()):
+        content = path.read_bytes() if path.is_file() else b""
         digest.update(f"{name} {len(content)} ".encode() + content)
     return digest.hexdigest()[:16]
 
@@ -223,35 +234,37 @@ def _cpu_model():
                              if line.startswith(("model name", "flags", "Features"))}))
 
 
-def _build(entry, source, files, folders, flags, home):
+def _build(entry, name, source, files, folders, flags, home):
     """Compile in a folder of its own that becomes the cache entry."""
-    name = source.stem
     with built_whole(entry) as building:
         with writing():
             for file, path in files.items():
                 if not _leaves_folder(file):
                     (building / file).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, building / file)
+        # make runs in the home, and takes no blanks in a target
         target = os.path.relpath(building / name, home)
         if re.search(r"\s", target):
             raise ToolchainError(
                 f"make cannot build in a folder with white space in its name: {building}; "
                 "set the environment variable BDR_STAN_CACHE to another folder"
             )
-        stanc_flags = [f"STANCFLAGS+=--filename-in-msg={name}.stan"]
-        if len(files) > 1:
+        stanc_flags = [f"--filename-in-msg={name}.stan"]
+        if "#include" in source.read_text():
+            # the copies first; the folders are for what could not be copied
             paths = [os.path.dirname(target), *map(str, folders)]
-            paths = ",".join(path.replace(" ", r"\ ") for path in paths)
-            stanc_flags.append(f"STANCFLAGS+=--include-paths={paths}")
-        flags = [*stanc_flags, *flags]
-        _check_syntax(home, target, flags, source, files)
+            stanc_flags.append("--include-paths=" + ",".join(dict.fromkeys(paths)))
+        stanc_flags += [f.removeprefix(_STANC) for f in flags if f.startswith(_STANC)]
+        make_flags = [flag for flag in flags if not flag.startswith(_STANC)]
+        _check_syntax(home, target, stanc_flags, source, files)
+        arguments = [_STANC + flag.replace(" ", r"\ ") for flag in stanc_flags] + make_flags
         if is_own(home):
-            # The object first: the driver may be compiled by another process meanwhile.
-            _make(home, source, *flags, f"{target}.o")
-            compile_driver(home, [f for f in flags if not f.startswith("STANCFLAGS")], show=False)
-            _make(home, source, *flags, "REUSE_OBJECT=1", target)
-        else:
-            _make(home, source, *flags, target)
+            with ThreadPoolExecutor(1) as pool:
+                driver = pool.submit(compile_driver, home, make_flags, show=False)
+                _make(home, source, *arguments, f"{target}.o")
+                driver.result()
+            arguments.append("REUSE_OBJECT=1")
+        _make(home, source, *arguments, target)
         (building / f"{name}.hpp").unlink(missing_ok=True)
 
 
@@ -262,9 +275,7 @@ def _leaves_folder(name):
 
 def _check_syntax(home, target, flags, source, files):
     """Run stanc alone, for its message without the noise of make."""
-    options = [flag.removeprefix("STANCFLAGS+=") for flag in flags if flag.startswith("STANC")]
-    command = ["bin/stanc", *(o.replace(r"\ ", " ") for o in options),
-               f"--o={target}.hpp", f"{target}.stan"]
+    command = ["bin/stanc", *flags, f"--o={target}.hpp", f"{target}.stan"]
     said = subprocess.run(
         command, cwd=home, check=False, capture_output=True, text=True, errors="replace"
     )
@@ -272,14 +283,14 @@ def _check_syntax(home, target, flags, source, files):
         return
     message = (said.stderr or said.stdout).strip()
     for name, path in files.items():
-        shown = path if name != f"{source.stem}.stan" else source
         for quoted in (name, f"{os.path.dirname(target)}/{name}"):
-            message = message.replace(f"'{quoted}'", f"'{shown}'")
+            message = message.replace(f"'{quoted}'", f"'{path}'")
     raise ProgramError(f"{source} is not a valid Stan program.\n{message}")
 
 
 def _make(home, source, *arguments):
-    code, said = run_make(home, *arguments)
+    with compiler_slot:
+        code, said = run_make(home, *arguments)
     if code == 0:
         return
     if "No space left on device" in said:
@@ -291,17 +302,7 @@ def _make(home, source, *arguments):
 
 
 def _errors(said):
-    """The compiler's error lines with what follows them, without make's own."""
+    """The compiler's first error with what follows it, without make's own lines."""
     lines = [line for line in said.splitlines() if not line.startswith("make")]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
-    return "\n".join(lines[first : first + 15] or lines[-15:])
-
-
-def _model(entry, name, stanc_options):
-    import cmdstanpy
-
-    options = {k: v for k, v in (stanc_options or {}).items() if k != "include-paths"}
-    with cmdstanpy.disable_logging():
-        return cmdstanpy.CmdStanModel(
-            stan_file=entry / f"{name}.stan", exe_file=entry / name, stanc_options=options or None
-        )
+    return "\n".join(lines[first : first + 15])

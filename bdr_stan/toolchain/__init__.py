@@ -42,14 +42,12 @@ def setup(source="auto", *, programs=(), progress=True):
     if source == "github":
         home = _install_from_github(progress)
     else:
-        home = _foreign_home() if source == "auto" else None
-    if home is None:
-        home = _home.assemble()
-        _use(home)
-        _build_beside(home, programs, progress)
-    else:
-        _use(home)
-        _compile_all(programs, progress)
+        home = choose(source)
+    ready(home)
+    if programs:
+        _compile_side_by_side(programs, progress)
+    elif _home.is_own(home):
+        _home.compile_driver(home, show=progress)
     return home
 
 
@@ -60,6 +58,21 @@ def find():
         return foreign
     own = _home.home_directory()
     return None if _home.faults(own) else own
+
+
+def choose(source="auto"):
+    """Home to use, of the sources of `setup`; ours may not be built yet."""
+    foreign = _foreign_home() if source == "auto" else None
+    return foreign or _home.home_directory()
+
+
+def ready(home):
+    """Make cmdstanpy use a home; one of ours is assembled or mended, but for its driver."""
+    import cmdstanpy
+
+    if home == _home.home_directory():
+        _home.assemble()
+    cmdstanpy.set_cmdstan_path(str(home))
 
 
 def _foreign_home():
@@ -73,31 +86,19 @@ def _foreign_home():
     return None if _home.is_own(home) else home
 
 
-def _use(home):
-    import cmdstanpy
-
-    cmdstanpy.set_cmdstan_path(str(home))
-
-
-def _compile_all(programs, progress):
-    from bdr_stan.programs import compile_program
-
-    for program in programs:
-        compile_program(program, progress=progress)
-
-
-def _build_beside(home, programs, progress):
-    """Compile the driver and, on the second core, the programs."""
-    if not programs:
-        _home.compile_driver(home, show=progress)
-        return
+def _compile_side_by_side(programs, progress):
+    """Compile programs, and with the first of them the driver, as many at once as there is room."""
     from concurrent.futures import ThreadPoolExecutor
 
-    # One line of progress for both: two live lines would fight for the terminal.
-    with ThreadPoolExecutor(1) as pool:
-        driver = pool.submit(_home.compile_driver, home, show=False)
-        _compile_all(programs, progress)
-        driver.result()
+    from bdr_stan.programs import compile_program
+    from bdr_stan.toolchain.progress import status
+
+    with (
+        status(f"Compiling {', '.join(programs)}", progress),
+        ThreadPoolExecutor(len(programs)) as pool,
+    ):
+        # list() raises the first error
+        list(pool.map(lambda program: compile_program(program, progress=False), programs))
 
 
 def _install_from_github(progress):

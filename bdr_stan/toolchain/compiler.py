@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def make_local_texts(home):
     """Text of the user's own make settings, which change what is built."""
     files = (Path(home) / "make" / "local", Path.home() / ".config" / "stan" / "make.local")
     return [file.read_text() for file in files if file.is_file()]
+
+
+def _room():
+    """How many compilers may run at once: each takes up to 3 GB."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(os.cpu_count() or 1, int(memory / 3e9)))
+
+
+compiler_slot = threading.BoundedSemaphore(_room())
 
 
 def run_make(home, *arguments):

@@ -1,6 +1,5 @@
 """Look at everything Stan needs, and say how to mend what is wrong."""
 
-import os
 import shutil
 import subprocess
 from typing import NamedTuple
@@ -89,8 +88,7 @@ def _stanc(home):
     except OSError as error:
         return Finding("CmdStan", False, f"{stanc} does not run: {error.strerror}",
                        f"rm -r {home}; bdr-stan setup")
-    chosen = " (environment variable CMDSTAN)" if os.environ.get("CMDSTAN") else ""
-    return Finding("CmdStan", True, f"{home}{chosen}, {said.stdout.strip()}")
+    return Finding("CmdStan", True, f"{home}, {said.stdout.strip()}")
 
 
 def _summaries():

@@ -14,7 +14,12 @@ import shutil
 from pathlib import Path
 
 from bdr_stan.toolchain.cache import ToolchainError, built_whole, cache_directory, locked, writing
-from bdr_stan.toolchain.compiler import make_local_texts, require_compiler, run_make
+from bdr_stan.toolchain.compiler import (
+    compiler_slot,
+    make_local_texts,
+    require_compiler,
+    run_make,
+)
 from bdr_stan.toolchain.progress import status
 
 WHEEL_VERSION = "4.13.0"
@@ -75,26 +80,19 @@ def faults(home):
     return found
 
 
-def build(show=True):
-    """Assemble the home and compile its driver, or mend what it lacks; return its path."""
-    home = assemble()
-    compile_driver(home, show=show)
-    return home
-
-
 def assemble():
-    """Everything of the home but the driver's object, in well under a second."""
-    require_compiler()
+    """Make or mend everything of the home but the driver's object, in under a second."""
     home = home_directory()
-    if (home / "makefile").is_file() and _linked_headers(home) == find_wheel() / "include":
-        return home
+    wheel = find_wheel()
+    if (home / "makefile").is_file() and _linked_headers(home) == wheel / "include":
+        return
+    require_compiler()
     with locked(home.name):
-        wheel = find_wheel()
         if not (home / "makefile").is_file():
             with built_whole(home) as building, writing():
                 _fill(building, wheel)
-        _link_headers(home, wheel)
-    return home
+        if _linked_headers(home) != wheel / "include":
+            _link_headers(home, wheel)
 
 
 def compile_driver(home, flags=(), show=True):
@@ -109,7 +107,8 @@ def compile_driver(home, flags=(), show=True):
         with writing():
             for stale in home.glob(f"{name}.*.tmp"):
                 stale.unlink()
-        code, said = run_make(home, *flags, "build")
+        with compiler_slot:
+            code, said = run_make(home, *flags, "build")
     if code != 0:
         raise ToolchainError(f"Stan's driver did not compile:\n{_last_lines(said)}")
 
@@ -160,5 +159,7 @@ def _link_headers(home, wheel):
 
 def identity(home):
     """Text that changes when programs must be compiled anew for this home."""
-    stanc = (Path(home) / "bin" / "stanc").stat()
-    return repr((str(home), stanc.st_size, stanc.st_mtime_ns, make_local_texts(home)))
+    # The name of ours tells its content; another may be rebuilt in place.
+    stanc = home / "bin" / "stanc"
+    stamp = () if home == home_directory() else (stanc.stat().st_size, stanc.stat().st_mtime_ns)
+    return repr((str(home), stamp, make_local_texts(home)))

@@ -29,29 +29,27 @@ constexpr bool threaded = true;
 constexpr bool threaded = false;
 #endif
 
+#ifdef STAN_NO_RANGE_CHECKS
+constexpr bool range_checks = false;
+#else
+constexpr bool range_checks = true;
+#endif
+
+#ifdef STAN_CPP_OPTIMS
+constexpr bool cpp_optims = true;
+#else
+constexpr bool cpp_optims = false;
+#endif
+
 // ---------------------------------------------------------------- info and help
 
+// CmdStanPy reads these lines. MPI and OpenCL builds are left to the official CmdStan.
 void print_info(std::ostream& out) {
-  const std::map<std::string, bool> built = {
-#ifdef STAN_MPI
-      {"STAN_MPI", true},
-#endif
-#ifdef STAN_OPENCL
-      {"STAN_OPENCL", true},
-#endif
-#ifdef STAN_NO_RANGE_CHECKS
-      {"STAN_NO_RANGE_CHECKS", true},
-#endif
-#ifdef STAN_CPP_OPTIMS
-      {"STAN_CPP_OPTIMS", true},
-#endif
-      {"STAN_THREADS", threaded}};
-  out << "stan_version_major = " << stan::MAJOR_VERSION << '\n'
-      << "stan_version_minor = " << stan::MINOR_VERSION << '\n'
-      << "stan_version_patch = " << stan::PATCH_VERSION << '\n';
-  for (const char* flag :
-       {"STAN_THREADS", "STAN_MPI", "STAN_OPENCL", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"})
-    out << flag << '=' << (built.count(flag) && built.at(flag) ? "true" : "false") << '\n';
+  out << std::boolalpha << "stan_version_major = " << stan::MAJOR_VERSION
+      << "\nstan_version_minor = " << stan::MINOR_VERSION
+      << "\nstan_version_patch = " << stan::PATCH_VERSION << "\nSTAN_THREADS=" << threaded
+      << "\nSTAN_MPI=false\nSTAN_OPENCL=false\nSTAN_NO_RANGE_CHECKS=" << !range_checks
+      << "\nSTAN_CPP_OPTIMS=" << cpp_optims << '\n';
 }
 
 void print_usage(std::ostream& out, const std::string& program, const CommandLine& arguments) {

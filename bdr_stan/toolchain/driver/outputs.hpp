@@ -39,7 +39,7 @@ class OutputFiles {
     for (const auto& file : files_)
       if (!file.second->flush())
         throw std::runtime_error("Can't write all of output file \"" + file.first +
-                                 "\": " + std::strerror(errno));
+                                 "\"; is the disk full?");
   }
 
  private:

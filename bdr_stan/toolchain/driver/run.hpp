@@ -66,8 +66,10 @@ struct Run {
 
   void write_config() {
     if (!arguments.flag("output/save_cmdstan_config")) return;
-    JsonWriter config(std::make_unique<std::ofstream>(json_name(output_file(), "_config")));
+    OutputFiles config_files(-1);  // printed as on the console, whatever sig_figs is
+    JsonWriter config = config_files.json(json_name(output_file(), "_config"));
     heading.write_config(config);
+    config_files.check();
   }
 };
 
