@@ -60,7 +60,7 @@ class Bags:
             )
         if weights is not None:
             self.weights = _as_weights(weights, self)
-        if _mapping(points) is None:
+        if not self.is_memory_map:
             self.check_values()
 
     @classmethod
@@ -299,6 +299,11 @@ class Bags:
         """Dimension p of a point."""
         return self.points.shape[1]
 
+    @property
+    def is_memory_map(self):
+        """Whether the points lie in a memory-mapped file."""
+        return _mapping(self.points) is not None
+
     def name(self, i):
         """What messages call bag i: its position and, where it has one, its id."""
         return _describe(i, self.ids)
@@ -310,7 +315,7 @@ class Bags:
 
     def read_rows(self, rows):
         """Copy of the points at `rows` of the stack; those of a memory map are checked."""
-        if _mapping(self.points) is None:
+        if not self.is_memory_map:
             return self.points[rows]
         out = np.empty((len(rows), self.n_features), self.read(0, 0).dtype)
         for start in range(0, len(rows), 1000):
@@ -367,7 +372,7 @@ class Bags:
         return f"{where}: {what} ({count} such in all): drop these points or fill them in"
 
     def __repr__(self):
-        kind = ", memory map" if _mapping(self.points) is not None else ""
+        kind = ", memory map" if self.is_memory_map else ""
         weighted = ", weighted" if self.weights is not None else ""
         if len(self) == 0:
             return f"Bags(0 bags, {self.n_features} features)"

@@ -6,6 +6,8 @@ The pass holds one chunk of kernel values per thread, never those of all points.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -15,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from bdr_stan.bags import as_bags, values_are_usable
 from bdr_stan.kernels import rbf_basis, rbf_features
 
-CHUNKS_PER_TASK = 32
+CHUNKS_PER_TASK = 8
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def embed(
     covariance=None,
     tau=1.0,
     n_jobs=None,
-    chunk_bytes=1 << 20,
+    chunk_bytes=1 << 22,
     progress=None,
 ):
     """Mean embeddings of bags, and the covariance of kernel values within bags.
@@ -69,7 +71,8 @@ def embed(
     n_jobs : int, optional
         Number of threads, default all cores. The result does not depend on it.
     chunk_bytes : int, optional
-        Size of the kernel values a thread works on; the default fits the cache of most cores.
+        Size of the kernel values that a thread works on, default 4 MB: small enough for caches,
+        large enough that threads seldom wait for the interpreter's lock.
     progress : callable, optional
         Called as progress(points done, points in all) from time to time.
 
@@ -103,12 +106,19 @@ def embed(
     d = len(landmarks)
     mean = np.empty((len(bags), d))
     scatter = None if factors is None else np.zeros((d, d))
-    chunk_rows = max(16, chunk_bytes // (8 * d))
+    chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
     chunks = _chunks(bags.offsets, chunk_rows)
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
+    workspaces = SimpleQueue()  # reused: fresh memory costs more than the arithmetic on it
+    for _ in range(n_jobs):
+        workspaces.put(_Workspace.allocate(chunk_rows, *landmarks.shape))
 
     def run(task):
-        return _embed_chunks(bags, basis, task, mean, factors)
+        workspace = workspaces.get()
+        try:
+            return _embed_chunks(bags, basis, task, mean, factors, workspace)
+        finally:
+            workspaces.put(workspace)
 
     seen = {}
     # One BLAS thread in each of ours: small products gain nothing from more.
@@ -158,6 +168,22 @@ def _scatter_factors(bags, sizes, covariance, tau):
     return factors
 
 
+class _Workspace(NamedTuple):
+    """Arrays that one thread fills anew for each chunk."""
+
+    points: np.ndarray
+    values: np.ndarray
+    deviations: np.ndarray
+    product: np.ndarray
+    ones: np.ndarray
+    index: np.ndarray
+
+    @classmethod
+    def allocate(cls, rows, d, p):
+        arrays = [np.empty(shape) for shape in [(rows, p + 2), (rows, d), (rows, d), (d, d)]]
+        return cls(*arrays, np.ones(rows), np.arange(rows, dtype=np.int32))
+
+
 def _chunks(offsets, rows):
     """Cut the points to chunks (start, stop, first bag, last bag + 1) of at most `rows` points.
 
@@ -179,37 +205,39 @@ def _chunks(offsets, rows):
     return chunks
 
 
-def _embed_chunks(bags, basis, chunks, mean, factors):
+def _embed_chunks(bags, basis, chunks, mean, factors, workspace):
     """Fill `mean` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
     d = mean.shape[1]
-    rows = max(stop - start for start, stop, _, _ in chunks)
-    buffer, deviations = np.empty((2, rows, d))
-    scratch = np.empty((rows, bags.n_features + 2))
-    product = np.empty((d, d))
     scatter = np.zeros((d, d))
     pieces = []
     for start, stop, first, last in chunks:
+        n = stop - start
         points = bags.read(start, stop)
-        if not values_are_usable(points):
+        if bags.is_memory_map and not values_are_usable(points):
             bags.check_values()
-        phi = rbf_features(points, basis, buffer[: stop - start], scratch)
+        phi = rbf_features(points, basis, workspace.values[:n], workspace.points)
         bags.release(start, stop)
         cuts = np.clip(bags.offsets[first : last + 1], start, stop) - start
-        weights = np.ones(stop - start) if bags.weights is None else bags.weights[start:stop]
-        totals = np.add.reduceat(weights, cuts[:-1])
-        sums = csr_array((weights, np.arange(stop - start), cuts), (last - first, stop - start))
-        part = sums @ phi
-        part /= totals[:, None]
-        if stop - start == bags.offsets[last] - bags.offsets[first]:
-            mean[first:last] = part
+        sizes = np.diff(cuts)
+        if bags.weights is None:
+            weights, totals = workspace.ones[:n], sizes
         else:
+            weights = bags.weights[start:stop]
+            totals = np.add.reduceat(weights, cuts[:-1])
+        rows_of_bag = csr_array((weights, workspace.index[:n], cuts.astype(np.int32)),
+                                shape=(last - first, n))
+        part = rows_of_bag @ phi
+        part /= np.where(totals > 0, totals, 1)[:, None]
+        if n == bags.offsets[last] - bags.offsets[first]:
+            mean[first:last] = part
+        elif totals[0] > 0:
             pieces.append((first, totals[0], part[0]))
         if factors is not None:
-            which = np.repeat(np.arange(last - first), np.diff(cuts))
-            rest = np.take(part, which, axis=0, out=deviations[: stop - start], mode="clip")
+            which = np.repeat(workspace.index[: last - first], sizes)
+            rest = np.take(part, which, axis=0, out=workspace.deviations[:n], mode="clip")
             np.subtract(phi, rest, out=rest)
             rest *= np.sqrt(weights * factors[first:last][which])[:, None]
-            scatter += np.matmul(rest.T, rest, out=product)
+            scatter += np.matmul(rest.T, rest, out=workspace.product)
     return scatter, pieces
 
 

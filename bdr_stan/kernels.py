@@ -9,6 +9,9 @@ import numpy as np
 
 from bdr_stan.bags import as_bags
 
+# exp is up to 100 times slower where it underflows; below this, 1e-304, nothing is lost.
+SMALLEST_EXPONENT = -700.0
+
 
 def rbf(x, y, bandwidth):
     """Gaussian kernel k(x, y) = exp(-|x - y|^2 / (2 bandwidth^2)).
@@ -28,17 +31,16 @@ def rbf(x, y, bandwidth):
     Squared distances come from one matrix product, after moving the origin to the mean of `y`.
     The relative error is about 1e-16 (R / bandwidth)^2, R the distance of points from there.
     """
-    basis = rbf_basis(y, bandwidth)
     x = np.asarray(x)
-    return rbf_features(x, basis, np.empty((len(x), len(y))))
+    values = rbf_features(x, rbf_basis(y, bandwidth), np.empty((len(x), len(y))))
+    return np.minimum(values, 1, out=values)  # rounding can make a squared distance negative
 
 
 class RBFBasis(NamedTuple):
     """Landmarks prepared for `rbf_features`."""
 
     centre: np.ndarray  # (p,), mean of the landmarks
-    bandwidth: float
-    matrix: np.ndarray  # (p + 2, d), scaled landmarks over ones over minus half squared norms
+    matrix: np.ndarray  # (p + 2, d), maps [x - centre, |x - centre|^2, 1] to -|x - u|^2 / 2b^2
 
 
 def rbf_basis(landmarks, bandwidth):
@@ -48,26 +50,24 @@ def rbf_basis(landmarks, bandwidth):
     centre = landmarks.mean(axis=0)
     scaled = (landmarks - centre) / bandwidth
     half_norms = 0.5 * np.einsum("ij,ij->i", scaled, scaled)
-    matrix = np.vstack([scaled.T, np.ones(len(scaled)), -half_norms])
-    return RBFBasis(centre, float(bandwidth), matrix)
+    of_norm = np.full(len(scaled), -0.5 / bandwidth**2)
+    return RBFBasis(centre, np.vstack([scaled.T / bandwidth, of_norm, -half_norms]))
 
 
 def rbf_features(points, basis, out, scratch=None):
     """Kernel of points, shape (n, p), at the landmarks of `basis`, written to `out` (n, d).
 
-    `scratch`, shape (at least n, p + 2), saves an allocation. Points of any float type; computed
-    in float64.
+    `scratch`, shape (at least n, p + 2), saves an allocation. Computed in float64 whatever the
+    points' type. Where a point meets a landmark, rounding may leave a value just above 1.
     """
     n, p = points.shape
     rows = np.empty((n, p + 2)) if scratch is None else scratch[:n]
-    scaled = rows[:, :p]
-    np.subtract(points, basis.centre, out=scaled)
-    scaled /= basis.bandwidth
-    # x.u - |x|^2/2 - |u|^2/2 = -|x - u|^2/2 as one product, the norms as two more columns.
-    rows[:, p] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
+    moved = rows[:, :p]
+    np.subtract(points, basis.centre, out=moved)
+    np.einsum("ij,ij->i", moved, moved, out=rows[:, p])
     rows[:, p + 1] = 1
     np.matmul(rows, basis.matrix, out=out)
-    np.minimum(out, 0, out=out)  # rounding must not make a squared distance negative
+    np.maximum(out, SMALLEST_EXPONENT, out=out)
     return np.exp(out, out=out)
 
 
