@@ -16,7 +16,7 @@ _HOME_OF = {
     "load": "models",
     "tune": "tuning",
 }
-__all__ = ["__version__", *_HOME_OF]
+__all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604
 
 
 def __getattr__(name):

@@ -56,9 +56,8 @@ parameters {
 transformed parameters {
   // linear with constant coefficients: priors are stated on w and intercept
   // themselves and need no Jacobian
-  vector[D + 1] theta = centre + whitening * t;
-  vector[D] w = theta[1 : D];
-  real intercept = theta[D + 1];
+  vector[D] w = centre[1 : D] + whitening[1 : D] * t;
+  real intercept = centre[D + 1] + whitening[D + 1] * t;
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
@@ -71,7 +70,8 @@ model {
     vector[G] nu = predictive_variance(w, s, eta, sigma);
     for (g in 1 : G) {
       int last = start[g] + length[g] - 1;
-      vector[length[g]] e = residuals(rows[start[g] : last], s[, g] .* w, intercept);
+      vector[length[g]] e = residuals(rows[start[g] : last], s[, g] .* w,
+                                      intercept);
       target += compressed_normal_lpdf(e | n_bags[g], nu[g]);
     }
   }

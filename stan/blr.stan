@@ -41,9 +41,8 @@ parameters {
 transformed parameters {
   // linear with constant coefficients: priors are stated on w and intercept
   // themselves and need no Jacobian
-  vector[D + 1] theta = centre + whitening * t;
-  vector[D] w = theta[1 : D];
-  real intercept = theta[D + 1];
+  vector[D] w = centre[1 : D] + whitening[1 : D] * t;
+  real intercept = centre[D + 1] + whitening[D + 1] * t;
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);

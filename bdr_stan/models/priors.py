@@ -1,0 +1,121 @@
+"""Default priors on the scale of the data, and their table."""
+
+import numpy as np
+
+# Number -> (parameter, distribution, what the parameter is, unit). {y} stands for the unit of y.
+_TABLE = {
+    "intercept": (
+        "normal({intercept_location:.4g}, {intercept_scale:.4g})",
+        "label at the average embedding",
+        "y",
+    ),
+    "sigma": ("half-normal(0, {sigma_scale:.4g})", "noise standard deviation", "y"),
+    "rho": (
+        "lognormal(log {rho_median:.4g}, {rho_log_sd:.4g})",
+        "scale of the regression function",
+        "y",
+    ),
+    "eta": (
+        "lognormal(log {eta_median:.4g}, {eta_log_sd:.4g})",
+        "variance of embeddings between bags, in units of the prior kernel",
+        "none",
+    ),
+}
+
+
+def weight_priors(y, prior_variance):
+    """Default priors of intercept, noise and weights.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+        Training labels.
+    prior_variance : array, shape (n,)
+        Prior variance of each bag's predictive mean at rho = 1.
+
+    Returns
+    -------
+    dict
+        intercept_location = mean(y), intercept_scale = 2.5 sd(y), sigma_scale = sd(y);
+        rho_median such that the regression's prior sd over the bags is sd(y), rho_log_sd = 1.5.
+    """
+    spread = float(np.std(y))
+    return {
+        "intercept_location": float(np.mean(y)),
+        "intercept_scale": 2.5 * spread,
+        "sigma_scale": spread,
+        "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
+        "rho_log_sd": 1.5,
+    }
+
+
+def embedding_prior(mean, sizes, covariance, prior_gram):
+    """Default prior of eta, the variance of embeddings between bags.
+
+    Moment estimate: E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i.
+
+    Parameters
+    ----------
+    mean : array, shape (n, d)
+        Empirical mean embeddings minus m0.
+    sizes : array, shape (n,)
+        Points per bag.
+    covariance, prior_gram : arrays, shape (d, d)
+        `Sigma` and `R`.
+
+    Returns
+    -------
+    dict
+        eta_median, the estimate, and eta_log_sd = 2.
+    """
+    total = np.mean(np.sum(mean**2, axis=1))
+    within = np.trace(covariance) * np.mean(1.0 / np.asarray(sizes, float))
+    between = max(total - within, 0.01 * total)
+    return {"eta_median": float(between / np.trace(prior_gram)), "eta_log_sd": 2.0}
+
+
+def with_user_values(defaults, given):
+    """Defaults with the user's numbers in place of some.
+
+    Raises
+    ------
+    ValueError
+        For a name that is no prior's, or a value that is not finite, or a scale that is not
+        positive.
+    """
+    for name, value in (given or {}).items():
+        if name not in defaults:
+            raise ValueError(
+                f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
+            )
+        if not np.isscalar(value) or not np.isfinite(value):
+            raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
+        if name != "intercept_location" and not value > 0:
+            raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
+    return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
+
+
+def log_prior_of_scales(priors):
+    """Log prior density of sigma, rho, eta with respect to their logarithms."""
+
+    def log_prior(sigma, rho, eta):
+        value = np.log(sigma) - 0.5 * (sigma / priors["sigma_scale"]) ** 2
+        value -= 0.5 * (np.log(rho / priors["rho_median"]) / priors["rho_log_sd"]) ** 2
+        if "eta_median" in priors:
+            value -= 0.5 * (np.log(eta / priors["eta_median"]) / priors["eta_log_sd"]) ** 2
+        return value
+
+    return log_prior
+
+
+def table(priors):
+    """Priors as a table: parameter, distribution, meaning, unit."""
+    import pandas as pd
+
+    shown = [
+        (name, text.format(**priors), meaning, unit)
+        for name, (text, meaning, unit) in _TABLE.items()
+        if name != "eta" or "eta_median" in priors
+    ]
+    table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
+    return table.set_index("parameter")
