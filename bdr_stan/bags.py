@@ -39,9 +39,7 @@ class Bags:
     TypeError, ValueError : one sentence that names the bag, point and column and how to mend it.
     """
 
-    def __init__(
-        self, points, offsets, *, weights=None, ids=None, metadata=None, features=None
-    ):
+    def __init__(self, points, offsets, *, weights=None, ids=None, metadata=None, features=None):
         points = _as_points(points)
         self.points = points
         self.offsets = _as_offsets(offsets, len(points))
@@ -112,7 +110,7 @@ class Bags:
                 raise TypeError("ids come from bag: pass only one of them")
             sizes, ids, order = _group(bag, len(points))
             if order is not None:
-                if _mapping(points) is not None:
+                if _memory_map(points) is not None:
                     raise ValueError(
                         "the points of a bag do not lie together in the memory map: "
                         "sort the file by bag, or load it into memory first"
@@ -121,9 +119,7 @@ class Bags:
                 if weights is not None:
                     weights = _as_vector(weights, len(order), "weights", "point")[order]
         offsets = np.concatenate([[0], np.cumsum(_as_sizes(sizes, len(points)))])
-        return cls(
-            points, offsets, weights=weights, ids=ids, metadata=metadata, features=features
-        )
+        return cls(points, offsets, weights=weights, ids=ids, metadata=metadata, features=features)
 
     @classmethod
     def from_dataframe(cls, df, bag, features=None, weight=None, metadata=None):
@@ -161,7 +157,9 @@ class Bags:
             weight_values = _numeric_column(df[weight], weight)
         if len(df) == 0:
             raise ValueError("the table has no rows: there are no bags")
-        codes, ids = _bag_codes(df[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing")
+        codes, ids = _bag_codes(
+            df[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing"
+        )
         order = None if _is_grouped(codes) else np.argsort(codes, kind="stable")
         points = np.empty((len(df), len(columns)), np.result_type(*columns))
         for k, column in enumerate(columns):
@@ -302,7 +300,7 @@ class Bags:
     @property
     def is_memory_map(self):
         """Whether the points lie in a memory-mapped file."""
-        return _mapping(self.points) is not None
+        return _memory_map(self.points) is not None
 
     def name(self, i):
         """What messages call bag i: its position and, where it has one, its id."""
@@ -320,7 +318,7 @@ class Bags:
         out = np.empty((len(rows), self.n_features), self.read(0, 0).dtype)
         for start in range(0, len(rows), 1000):
             out[start : start + 1000] = self.points[rows[start : start + 1000]]
-            self.release(0, len(self.points))
+            self.release()
         if not values_are_usable(out):
             self.check_values()
         return out
@@ -331,16 +329,12 @@ class Bags:
         rows = np.arange(total) if total <= n else np.sort(rng.choice(total, n, replace=False))
         return self.read_rows(rows).astype(np.float64)
 
-    def release(self, start, stop):
-        """Let the pages of points start to stop of a memory map leave this process's memory."""
-        mapping = _mapping(self.points)
+    def release(self):
+        """Let the pages read from a memory map leave this process's memory; the file has them."""
+        mapped = _memory_map(self.points)
         # A private map ("c") would forget what was written to it.
-        if mapping is None or getattr(self.points, "mode", "c") == "c" or start == stop:
-            return
-        origin = np.frombuffer(mapping, np.uint8).ctypes.data
-        low, high = (np.lib.array_utils.byte_bounds(self.points[start:stop]))
-        first = (low - origin) // mmap.PAGESIZE * mmap.PAGESIZE
-        mapping.madvise(mmap.MADV_DONTNEED, first, high - origin - first)
+        if getattr(mapped, "mode", "c") != "c":
+            mapped.base.madvise(mmap.MADV_DONTNEED)
 
     def check_values(self):
         """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
@@ -357,7 +351,7 @@ class Bags:
                 if first is None:
                     first = start + bad[0, 0], bad[0, 1], block[tuple(bad[0])]
                 count += len(bad)
-            self.release(start, start + rows)
+            self.release()
         if first is not None:
             raise ValueError(self._bad_value(*first, count))
 
@@ -440,9 +434,7 @@ def check_labels(bags, y):
             "leave these bags out"
         )
     if np.all(labels == labels[0]):
-        raise ValueError(
-            f"all {n} labels equal {labels[0]:g}: there is nothing to learn from them"
-        )
+        raise ValueError(f"all {n} labels equal {labels[0]:g}: there is nothing to learn from them")
     return labels
 
 
@@ -461,11 +453,13 @@ def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _mapping(array):
-    """The mmap.mmap an array lies in, or None."""
+def _memory_map(array):
+    """The array right on the memory-mapped file that `array` is a view of, or None."""
     while isinstance(array, np.ndarray):
+        if isinstance(array.base, mmap.mmap):
+            return array
         array = array.base
-    return array if isinstance(array, mmap.mmap) else None
+    return None
 
 
 def _as_points(points):
@@ -478,7 +472,7 @@ def _as_points(points):
         )
     if points.ndim != 2 or points.shape[1] == 0:
         raise ValueError(f"points has shape {points.shape}, expected (N_points, p) with p >= 1")
-    if _mapping(points) is not None:
+    if _memory_map(points) is not None:
         if points.dtype.kind not in "fiub":
             raise TypeError(f"the memory map holds {points.dtype}, not numbers")
         return points
@@ -604,8 +598,7 @@ def _stack_weights(weights, arrays, names):
     for w, array, name in zip(weights, arrays, names):
         if w.shape != (len(array),):
             raise ValueError(
-                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): "
-                "one a point"
+                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one a point"
             )
     return np.concatenate(weights) if weights else np.empty(0)
 
@@ -646,8 +639,10 @@ def _named_columns(columns, bag, features, weight, metadata):
     for name in named:
         if name not in columns:
             near = get_close_matches(str(name), [str(c) for c in columns], n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else (
-                f"it has {', '.join(map(repr, columns))}"
+            hint = (
+                f"did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else (f"it has {', '.join(map(repr, columns))}")
             )
             raise ValueError(f"the table has no column {name!r}: {hint}")
     return list(dict.fromkeys(named))

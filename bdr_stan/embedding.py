@@ -145,8 +145,7 @@ def _scatter_factors(bags, sizes, covariance, tau):
         return None
     if covariance not in ("average", "pooled"):
         raise ValueError(
-            "covariance must be None, 'average', 'pooled' or 'identity', "
-            f"found {covariance!r}"
+            f"covariance must be None, 'average', 'pooled' or 'identity', found {covariance!r}"
         )
     several = sizes > 1 + 1e-9  # all but one weight may be zero
     if not several.any():
@@ -216,7 +215,7 @@ def _embed_chunks(bags, basis, chunks, mean, factors, workspace):
         if bags.is_memory_map and not values_are_usable(points):
             bags.check_values()
         phi = rbf_features(points, basis, workspace.values[:n], workspace.points)
-        bags.release(start, stop)
+        bags.release()
         cuts = np.clip(bags.offsets[first : last + 1], start, stop) - start
         sizes = np.diff(cuts)
         if bags.weights is None:
@@ -224,8 +223,9 @@ def _embed_chunks(bags, basis, chunks, mean, factors, workspace):
         else:
             weights = bags.weights[start:stop]
             totals = np.add.reduceat(weights, cuts[:-1])
-        rows_of_bag = csr_array((weights, workspace.index[:n], cuts.astype(np.int32)),
-                                shape=(last - first, n))
+        rows_of_bag = csr_array(
+            (weights, workspace.index[:n], cuts.astype(np.int32)), shape=(last - first, n)
+        )
         part = rows_of_bag @ phi
         part /= np.where(totals > 0, totals, 1)[:, None]
         if n == bags.offsets[last] - bags.offsets[first]:

@@ -42,13 +42,14 @@ def bag_sizes(n_points, n_bags, seed=2):
 
 
 def ours(points, sizes, landmarks, bandwidth, covariance):
-    result = embed(Bags.from_points(points, sizes=sizes), landmarks, bandwidth,
-                   covariance=covariance)
+    result = embed(
+        Bags.from_points(points, sizes=sizes), landmarks, bandwidth, covariance=covariance
+    )
     return result.mean, result.covariance
 
 
-def sklearn_chunked(points, sizes, landmarks, bandwidth, covariance, rows=100_000):
-    """`rbf_kernel` and `np.add.reduceat` on chunks of whole bags."""
+def sklearn_chunked(points, sizes, landmarks, bandwidth, covariance, rows=10_000):
+    """`rbf_kernel` and `np.add.reduceat` on chunks of whole bags, of its fastest size."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     mean = np.empty((len(sizes), len(landmarks)))
     scatter = np.zeros((len(landmarks), len(landmarks)))
@@ -97,23 +98,30 @@ def main(n_points, n_bags, n_features, n_landmarks, repeats, quick):
         bags = Bags.from_points(np.load(path, mmap_mode="r"), sizes=sizes)
         landmarks = choose_landmarks(bags, n_landmarks, method="random", seed=0)
         bandwidth = median_bandwidth(bags, seed=0)
-        print(f"{n_points:,} points x {n_features} in {n_bags:,} bags of {sizes.min()} to "
-              f"{sizes.max()}, {n_landmarks} landmarks, {multiprocessing.cpu_count()} cores")
-        print(f"{'':22} {'covariance':>10} {'wall s':>7} {'cpu s':>7} {'Mpoints/s':>9} "
-              f"{'peak MB':>8}")
+        print(
+            f"{n_points:,} points x {n_features} in {n_bags:,} bags of {sizes.min()} to "
+            f"{sizes.max()}, {n_landmarks} landmarks, {multiprocessing.cpu_count()} cores"
+        )
+        print(
+            f"{'':22} {'covariance':>10} {'wall s':>7} {'cpu s':>7} {'Mpoints/s':>9} {'peak MB':>8}"
+        )
         for covariance in (None, "average"):
             runs = {name: [] for name in methods}
             for _ in range(repeats):
                 for name, method in methods.items():
                     context = multiprocessing.get_context("spawn")
                     with ProcessPoolExecutor(1, mp_context=context) as process:
-                        runs[name].append(process.submit(
-                            measure, method, path, sizes, landmarks, bandwidth, covariance
-                        ).result())
+                        runs[name].append(
+                            process.submit(
+                                measure, method, path, sizes, landmarks, bandwidth, covariance
+                            ).result()
+                        )
             best = {name: min(r, key=lambda run: run[0]) for name, r in runs.items()}
             for name, (wall, cpu, peak, _) in best.items():
-                print(f"{name:22} {covariance or 'none':>10} {wall:7.2f} {cpu:7.2f} "
-                      f"{n_points / wall / 1e6:9.2f} {peak:8.0f}")
+                print(
+                    f"{name:22} {covariance or 'none':>10} {wall:7.2f} {cpu:7.2f} "
+                    f"{n_points / wall / 1e6:9.2f} {peak:8.0f}"
+                )
             (mean, cov), (their_mean, their_cov) = (best[name][3] for name in methods)
             np.testing.assert_allclose(mean, their_mean, rtol=1e-8)
             if covariance is not None:

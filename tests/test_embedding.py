@@ -47,8 +47,9 @@ def assert_as_looped(bags, landmarks, bandwidth, covariance, **options):
     else:
         # Entries near zero by chance have no digits of their own: compare with the diagonal.
         scale = np.sqrt(np.outer(np.diag(cov), np.diag(cov))).astype(float)
-        np.testing.assert_allclose(result.covariance / scale, (cov / scale).astype(float),
-                                   rtol=0, atol=1e-8)
+        np.testing.assert_allclose(
+            result.covariance / scale, (cov / scale).astype(float), rtol=0, atol=1e-8
+        )
         np.testing.assert_array_equal(result.covariance, result.covariance.T)
     return result
 
@@ -108,9 +109,7 @@ def test_far_from_the_origin(bags, landmarks):
     moved = Bags(far.points - 1e6, bags.offsets)  # the same points after rounding at 1e6
     u = landmarks + 1e6
     result = assert_as_looped(far, u, 1.3, "average")
-    np.testing.assert_allclose(
-        result.mean, embed(moved, u - 1e6, 1.3).mean, rtol=1e-8
-    )
+    np.testing.assert_allclose(result.mean, embed(moved, u - 1e6, 1.3).mean, rtol=1e-8)
 
 
 def test_wide_bandwidth_keeps_the_digits_of_the_covariance(bags, landmarks):
@@ -193,10 +192,20 @@ def test_memory_map_is_read_chunk_by_chunk(tmp_path, rng, landmarks, dtype):
     np.save(tmp_path / "points.npy", points)
     mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
     sizes = np.full(100, 50)
-    a = embed(Bags.from_points(mapped, sizes=sizes), 100 * landmarks, 130.0,
-              covariance="average", chunk_bytes=4000)
-    b = embed(Bags.from_points(points, sizes=sizes), 100 * landmarks, 130.0,
-              covariance="average", chunk_bytes=4000)
+    a = embed(
+        Bags.from_points(mapped, sizes=sizes),
+        100 * landmarks,
+        130.0,
+        covariance="average",
+        chunk_bytes=4000,
+    )
+    b = embed(
+        Bags.from_points(points, sizes=sizes),
+        100 * landmarks,
+        130.0,
+        covariance="average",
+        chunk_bytes=4000,
+    )
     np.testing.assert_array_equal(a.mean, b.mean)
     np.testing.assert_array_equal(a.covariance, b.covariance)
     np.testing.assert_array_equal(mapped, points)
@@ -219,8 +228,10 @@ def test_bad_value_in_a_memory_map_is_named_by_the_pass(tmp_path, rng, landmarks
     np.save(tmp_path / "points.npy", points)
     mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
     bags = Bags.from_points(mapped, sizes=np.full(50, 100), features=["x", "y", "z"])
-    message = (r"bag 30, point 1, column 2 \('z'\): value -3.4e\+38 looks like a nodata marker "
-               r"\(2 such in all\)")
+    message = (
+        r"bag 30, point 1, column 2 \('z'\): value -3.4e\+38 looks like a nodata marker "
+        r"\(2 such in all\)"
+    )
     with pytest.raises(ValueError, match=message):
         embed(bags, landmarks, 1.0, chunk_bytes=4000)
 
