@@ -125,6 +125,8 @@ def median_bandwidth(bags, *, sample=2000, seed=None):
     """
     from scipy.spatial.distance import pdist
 
+    if not isinstance(sample, (int, np.integer)) or sample < 2:
+        raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
     points = as_bags(bags).sample_points(sample, np.random.default_rng(seed))
     if len(points) < 2:
         raise ValueError("there is only one point: give the bandwidth as a number")
