@@ -32,6 +32,7 @@ class TrainingFeatures:
     bandwidth: float
     embedding: Embedding
     ids: np.ndarray
+    names: list[str] | None = None  # of the points' columns
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
             tau=getattr(self, "tau", 1.0),
         )
         ids = np.arange(len(bags)) if bags.ids is None else np.asarray(bags.ids)
-        return TrainingFeatures(landmarks, bandwidth, embedding, ids)
+        return TrainingFeatures(landmarks, bandwidth, embedding, ids, bags.features)
 
     def fit_features(
         self,
@@ -171,6 +172,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         mean, sizes = features.embedding.mean, features.embedding.sizes
         self.landmarks_, self.bandwidth_ = features.landmarks, features.bandwidth
         self.n_features_in_ = features.landmarks.shape[1]
+        self._set_feature_names(features.names)
         self.coordinates_ = at = self._coordinates(features)
         z = (mean - at.m0) @ at.basis
         self.priors_ = prior_numbers.with_user_values(
@@ -240,6 +242,13 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"the bags have {bags.n_features} features a point, but the model was fitted to "
                 f"{self.n_features_in_}: pass the same columns in the same order"
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if bags.features is not None and known is not None and list(known) != bags.features:
+            k = next(k for k, name in enumerate(known) if name != bags.features[k])
+            raise ValueError(
+                f"column {k} of the bags is {bags.features[k]!r}, but the model was fitted to "
+                f"{known[k]!r} there: pass the same columns in the same order"
             )
         embedding = embed(bags, self.landmarks_, self.bandwidth_)
         return self.predictive_features(embedding)
@@ -335,13 +344,15 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "coordinates_")
         return prior_numbers.table(self.priors_) if as_table else dict(self.priors_)
 
-    def save(self, path):
+    def save(self, path, *, notes=None):
         """Write the fit to one NetCDF file with all that is needed to predict.
 
         Parameters
         ----------
         path : str or Path
             An existing file is replaced once the new one is complete.
+        notes : dict, optional
+            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
         """
         params = self.get_params(deep=False)
         if not isinstance(self.landmarks, str):
@@ -354,6 +365,8 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
             "params": params,
             "bandwidth": self.bandwidth_,
             "priors": self.priors_,
+            "feature_names": getattr(self, "feature_names_in_", None),
+            "notes": notes or {},
         }
         ida.save(self.idata, path, config)
 
@@ -384,12 +397,20 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         self.n_features_in_ = self.landmarks_.shape[1]
         self.bandwidth_ = config["bandwidth"]
         self.priors_ = config["priors"]
+        self._set_feature_names(config.get("feature_names"))
+        self.notes_ = config.get("notes", {})
         self.coordinates_ = Coordinates(
             *(constant[name].values for name in ("m0", "basis", "lambda", "prior_factor"))
         )
         if not isinstance(self.landmarks, str) or self.landmarks == "given":
             self.landmarks = self.landmarks_
         return self
+
+    def _set_feature_names(self, names):
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+            del self.feature_names_in_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
