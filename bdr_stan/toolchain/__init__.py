@@ -5,8 +5,9 @@ from pathlib import Path
 from bdr_stan.toolchain import home as _home
 from bdr_stan.toolchain.cache import ToolchainError, cache_directory
 from bdr_stan.toolchain.doctor import Finding, doctor
+from bdr_stan.toolchain.home import is_own
 
-__all__ = ["Finding", "ToolchainError", "cache_directory", "doctor", "find", "setup"]
+__all__ = ["Finding", "ToolchainError", "cache_directory", "doctor", "find", "is_own", "setup"]
 
 
 def setup(source="auto", *, programs=(), progress=True):
@@ -46,7 +47,7 @@ def setup(source="auto", *, programs=(), progress=True):
     ready(home)
     if programs:
         _compile_side_by_side(programs, progress)
-    elif _home.is_own(home):
+    elif is_own(home):
         _home.compile_driver(home, show=progress)
     return home
 
@@ -83,7 +84,7 @@ def _foreign_home():
         home = Path(cmdstanpy.cmdstan_path())
     except ValueError:
         return None
-    return None if _home.is_own(home) else home
+    return None if is_own(home) else home
 
 
 def _compile_side_by_side(programs, progress):

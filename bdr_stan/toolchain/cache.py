@@ -44,8 +44,8 @@ def writing():
 
 
 @contextmanager
-def locked(name, waiting=lambda: None):
-    """Hold the lock called `name`; ``waiting()`` is called if another process holds it.
+def locked(name):
+    """Hold the lock called `name`, after waiting for whoever holds it.
 
     The kernel lifts the lock when the process ends, however it ends.
     """
@@ -54,11 +54,7 @@ def locked(name, waiting=lambda: None):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     with path.open() as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
@@ -66,12 +62,13 @@ def locked(name, waiting=lambda: None):
 def built_whole(target):
     """Give an empty folder to build in, which becomes `target` when the block ends well.
 
-    Call it under a lock of its own: a folder left by a process that was killed is
-    cleared first.
+    Call it under a lock of its own. What a killed process left behind is cleared first; its
+    compilers may still run, so no two processes build under the same name.
     """
-    building = target.with_name(target.name + ".building")
+    building = target.with_name(f"{target.name}.building-{os.getpid()}")
     with writing():
-        shutil.rmtree(building, ignore_errors=True)
+        for stale in target.parent.glob(f"{target.name}.building-*"):
+            shutil.rmtree(stale, ignore_errors=True)
         building.mkdir(parents=True)
     try:
         yield building

@@ -64,8 +64,8 @@ def home_directory():
 
 
 def is_own(home):
-    """Whether a home is one of ours, of this or an earlier version."""
-    return (Path(home) / "src" / "main.cpp").is_file()
+    """Whether a home is one of ours, of this or an earlier version, built or not."""
+    return home == home_directory() or (home / "src" / "main.cpp").is_file()
 
 
 def faults(home):
