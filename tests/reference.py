@@ -1,0 +1,158 @@
+"""BLR and BDR from the definitions of Law et al. (2018), for the tests to compare with.
+
+Written from the mathematics, apart from the package: one bag at a time, dense matrices,
+landmark coordinates, SciPy's densities. Nothing here is imported by the package, nor the
+other way round.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+PRIORS = {
+    "intercept_location": 0.7,
+    "intercept_scale": 1.3,
+    "sigma_scale": 0.6,
+    "rho_median": 0.8,
+    "rho_log_sd": 0.4,
+    "eta_median": 0.5,
+    "eta_log_sd": 0.5,
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Embedded bags with labels, in landmark coordinates.
+
+    mu : array, shape (n, d), empirical mean embeddings
+    sizes : array, shape (n,), points per bag
+    y : array, shape (n,), labels
+    Sigma, R, K : arrays, shape (d, d), covariance within bags, prior covariance of the
+        embeddings at eta = 1, kernel matrix of the landmarks
+    """
+
+    mu: np.ndarray
+    sizes: np.ndarray
+    y: np.ndarray
+    Sigma: np.ndarray
+    R: np.ndarray
+    K: np.ndarray
+    priors: dict = field(default_factory=lambda: dict(PRIORS))
+
+    @property
+    def m0(self):
+        return self.mu.mean(axis=0)
+
+
+def positive_definite(rng, d, condition=50.0):
+    """Random symmetric matrix with eigenvalues from 1 to 1 / condition."""
+    rotation = stats.ortho_group.rvs(d, random_state=rng) if d > 1 else np.eye(1)
+    return (rotation * np.geomspace(1.0, 1.0 / condition, d)) @ rotation.T
+
+
+def random_problem(rng, n=15, d=4, sizes=None, same_kernel=False):
+    """A problem whose embeddings, weights and labels come from the model."""
+    sizes = np.asarray(rng.choice([1.0, 3.0, 10.0, 200.0], n) if sizes is None else sizes, float)
+    Sigma, K = 3 * positive_definite(rng, d), positive_definite(rng, d)
+    R = K if same_kernel else positive_definite(rng, d)
+    true = rng.multivariate_normal(np.zeros(d), 0.5 * R, n)
+    mu = 2 + np.array([rng.multivariate_normal(m, Sigma / N) for m, N in zip(true, sizes)])
+    alpha = rng.multivariate_normal(np.zeros(d), np.linalg.inv(K))
+    y = 0.7 + true @ alpha + rng.normal(0, 0.4, n)
+    return Problem(mu, sizes, y, Sigma, R, K)
+
+
+# ---------------------------------------------------------------- the models
+
+
+def embedding_posterior(mu, size, m0, Sigma, R, eta):
+    """Mean and covariance of a bag's embedding: prior N(m0, eta R), mu ~ N(., Sigma / size)."""
+    prior, noise = np.linalg.inv(eta * R), np.linalg.inv(Sigma / size)
+    C = np.linalg.inv(prior + noise)
+    return C @ (prior @ m0 + noise @ mu), C
+
+
+def bdr_moments(p, alpha, intercept, sigma, eta):
+    """Mean and variance of each label, its embedding integrated out."""
+    mean, variance = np.empty((2, len(p.y)))
+    for i, (mu, size) in enumerate(zip(p.mu, p.sizes)):
+        M, C = embedding_posterior(mu, size, p.m0, p.Sigma, p.R, eta)
+        mean[i] = intercept + alpha @ (M - p.m0)
+        variance[i] = alpha @ C @ alpha + sigma**2
+    return mean, variance
+
+
+def bdr_log_likelihood(p, alpha, intercept, sigma, eta):
+    mean, variance = bdr_moments(p, alpha, intercept, sigma, eta)
+    return stats.norm.logpdf(p.y, mean, np.sqrt(variance)).sum()
+
+
+def blr_log_likelihood(p, beta, intercept, sigma):
+    return stats.norm.logpdf(p.y, intercept + (p.mu - p.m0) @ beta, sigma).sum()
+
+
+def log_prior_of_scales(priors, intercept, sigma, rho, eta=None):
+    """Log prior density of the intercept and the scales."""
+    value = stats.norm.logpdf(intercept, priors["intercept_location"], priors["intercept_scale"])
+    value += stats.halfnorm.logpdf(sigma, scale=priors["sigma_scale"])
+    value += stats.lognorm.logpdf(rho, priors["rho_log_sd"], scale=priors["rho_median"])
+    if eta is not None:
+        value += stats.lognorm.logpdf(eta, priors["eta_log_sd"], scale=priors["eta_median"])
+    return value
+
+
+def bdr_log_density(p, alpha, intercept, sigma, rho, eta, use_likelihood=True):
+    """Log joint density of labels and parameters; alpha ~ N(0, rho^2 K^-1)."""
+    value = log_prior_of_scales(p.priors, intercept, sigma, rho, eta)
+    value += stats.multivariate_normal.logpdf(alpha, cov=rho**2 * np.linalg.inv(p.K))
+    return value + use_likelihood * bdr_log_likelihood(p, alpha, intercept, sigma, eta)
+
+
+def blr_log_density(p, beta, intercept, sigma, rho, use_likelihood=True):
+    """Log joint density of labels and parameters; beta ~ N(0, rho^2 I)."""
+    value = log_prior_of_scales(p.priors, intercept, sigma, rho)
+    value += stats.norm.logpdf(beta, 0, rho).sum()
+    return value + use_likelihood * blr_log_likelihood(p, beta, intercept, sigma)
+
+
+def blr_marginal(p, sigma, rho):
+    """Mean and covariance of the labels, weights and intercept integrated out."""
+    x, n = p.mu - p.m0, len(p.y)
+    covariance = rho**2 * x @ x.T + p.priors["intercept_scale"] ** 2 + sigma**2 * np.eye(n)
+    return np.full(n, p.priors["intercept_location"]), covariance
+
+
+def draw_scales(rng, priors, with_eta=True):
+    """Intercept, sigma, rho and eta from their priors."""
+    drawn = {
+        "intercept": rng.normal(priors["intercept_location"], priors["intercept_scale"]),
+        "sigma": abs(rng.normal(0, priors["sigma_scale"])),
+        "rho": priors["rho_median"] * np.exp(priors["rho_log_sd"] * rng.normal()),
+    }
+    if with_eta:
+        drawn["eta"] = priors["eta_median"] * np.exp(priors["eta_log_sd"] * rng.normal())
+    return drawn
+
+
+# ---------------------------------------------------------------- numerical tools
+
+
+def gradient(function, x, step=2e-4):
+    """Central differences of fourth order."""
+    x = np.asarray(x, float)
+    slope = np.empty_like(x)
+    for k in range(len(x)):
+        h = np.zeros_like(x)
+        h[k] = step * (1 + abs(x[k]))
+        far = function(x + 2 * h) - function(x - 2 * h)
+        near = function(x + h) - function(x - h)
+        slope[k] = (8 * near - far) / (12 * h[k])
+    return slope
+
+
+def monte_carlo(draws, batches=10):
+    """Mean of draws, shape (chains, draws, ...), and its standard error by batch means."""
+    draws = np.asarray(draws)
+    each = np.array([b.mean(axis=0) for chain in draws for b in np.array_split(chain, batches)])
+    return each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(len(each))
