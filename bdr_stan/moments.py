@@ -9,6 +9,42 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 
+def between_bag_covariance(mean, sizes, m0, covariance):
+    """Covariance of the bags' true mean embeddings, by moments.
+
+    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, averaged with weights that favour large
+    bags, whose embeddings say more about B.
+
+    Parameters
+    ----------
+    mean : array, shape (n, d)
+        Empirical mean embeddings.
+    sizes : array, shape (n,)
+        Points per bag.
+    m0 : array, shape (d,)
+        Mean of the embeddings.
+    covariance : array, shape (d, d)
+        Within-bag covariance `Sigma`.
+
+    Returns
+    -------
+    array, shape (d, d), positive semidefinite
+        Negative eigenvalues of the estimate are set to zero. If they leave less than a hundredth
+        of the embeddings' total variance, the matrix is scaled up to that.
+    """
+    deviation, sizes = mean - m0, np.asarray(sizes, float)
+    total, within = np.mean(np.sum(deviation**2, axis=1)), np.trace(covariance)
+    least = 0.01 * total
+    between = max(total - within * np.mean(1 / sizes), least)
+    weight = 1 / (1 + within / (between * sizes))
+    weight /= weight.sum()
+    values, vectors = eigh((deviation.T * weight) @ deviation - covariance * np.sum(weight / sizes))
+    B = (vectors * np.maximum(values, 0)) @ vectors.T
+    if np.trace(B) < least:
+        B = (deviation.T @ deviation) * least / np.sum(deviation**2)
+    return B
+
+
 def joint_basis(covariance, prior_gram):
     """Basis in which the within-bag covariance and the prior covariance are both diagonal.
 

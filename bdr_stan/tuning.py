@@ -91,30 +91,34 @@ def tune(
         held_y = check_labels(held_bags, validation[1])
         splits = [(np.arange(len(y)), None)]
     else:
+        held_y = y
         splits = list(check_cv(cv).split(np.arange(len(y)), y))
     models = [BDR()] if models is None else list(models)
     for model in models:
         model._check_parameters()
 
-    rows, candidates = [], []
+    rows, candidates, chosen = [], [], {}
     for n, scale in product(n_landmarks, bandwidth_scale):
         embedded = {}
         for model in models:
-            best = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
+            candidate = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
             if isinstance(model.landmarks, str):
-                best.set_params(n_landmarks=n)
+                candidate.set_params(n_landmarks=n)
             text = f"{type(model).__name__}, {n} landmarks, bandwidth x {scale:g}"
             with status(text, progress):
-                features = _embedded_once(embedded, best, models, bags, seed)
-                if validation is None:
+                view = _view(candidate, models)
+                key = (str(view.landmarks), str(view.bandwidth), str(view._covariance()))
+                if key not in embedded:
+                    features = _features(view, bags, chosen, seed)
                     held = features.embedding
-                    labels = y
-                else:
-                    if (key := ("held", id(features))) not in embedded:
-                        embedded[key] = embed(held_bags, features.landmarks, features.bandwidth)
-                    held, labels = embedded[key], held_y
-                scores = _held_out_scores(best, features, y, held, labels, splits, method, seed)
-            candidates.append(best)
+                    if validation is not None:
+                        held = embed(held_bags, features.landmarks, features.bandwidth)
+                    embedded[key] = features, held
+                features, held = embedded[key]
+                scores = _held_out_scores(
+                    candidate, features, y, held, held_y, splits, method, seed
+                )
+            candidates.append(candidate)
             rows.append(
                 {
                     "model": type(model).__name__,
@@ -128,22 +132,30 @@ def tune(
     return Tuned(candidates[table.index[0]], table.reset_index(drop=True))
 
 
-def _embedded_once(embedded, model, models, bags, seed):
-    """Training features of a candidate, shared by the models that see the bags the same way."""
-    covariance = model._covariance()
-    if covariance is None:  # needs none, so takes whichever a fellow model computes
-        fellows = [m for m in models if m._covariance() is not None]
-        model = clone(fellows[0]).set_params(
-            **{
-                name: getattr(model, name)
-                for name in ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale")
-            }
-        ) if fellows else model
-    landmarks = model.landmarks if isinstance(model.landmarks, str) else id(model.landmarks)
-    key = (landmarks, model.bandwidth, model._covariance(), getattr(model, "tau", None))
-    if key not in embedded:
-        embedded[key] = model.training_features(bags, seed=seed)
-    return embedded[key]
+def _view(model, models):
+    """The model whose embedding a candidate can use: its own, or a fellow's with a covariance.
+
+    A model that needs no within-bag covariance takes one along, so that both embed once.
+    """
+    if model._covariance() is not None:
+        return model
+    shared = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale")
+    for fellow in models:
+        if fellow._covariance() is not None:
+            return clone(fellow).set_params(**{name: getattr(model, name) for name in shared})
+    return model
+
+
+def _features(model, bags, chosen, seed):
+    """Training features; `chosen` keeps the landmarks, which no bandwidth changes."""
+    if isinstance(model.landmarks, str):
+        key = (model.landmarks, model.n_landmarks)
+        if key not in chosen:
+            chosen[key] = choose_landmarks(
+                bags, model.n_landmarks, method=model.landmarks, seed=seed
+            )
+        model = clone(model).set_params(landmarks=chosen[key])
+    return model.training_features(bags, seed=seed)
 
 
 def _held_out_scores(model, features, y, held, labels, splits, method, seed):

@@ -35,7 +35,7 @@ data {
   array[G] int<lower=1> length;          // rows of the group
   matrix[T, D + 2] rows;                 // [z, 1, y], compressed
   vector<lower=0>[D] lambda;             // within-bag variances
-  matrix[D, D] prior_factor;             // P, identity if r = k
+  matrix[D, D] prior_factor;             // P, identity if R = K
   vector[D + 1] centre;                  // whitening: [w; intercept] at t = 0
   matrix[D + 1, D + 1] whitening;        // [w; intercept] per unit of t
   real intercept_location;               // prior mean of intercept

@@ -6,8 +6,11 @@ from scipy.linalg import cholesky, solve_triangular
 from bdr_stan.compression import compress
 from bdr_stan.kernels import check_bandwidth, rbf, rbf_convolution
 from bdr_stan.models.base import Coordinates, DistributionRegressor
-from bdr_stan.models.priors import embedding_prior, weight_priors
-from bdr_stan.moments import joint_basis
+from bdr_stan.models.priors import eta_prior, weight_priors
+from bdr_stan.moments import between_bag_covariance, joint_basis
+
+# Share of K in the empirical prior covariance: keeps it positive definite where bags are few.
+_KERNEL_SHARE = 0.01
 
 
 def bdr_data(rows, lam, prior_factor, mode, priors, *, use_likelihood=True):
@@ -64,9 +67,12 @@ class BDR(DistributionRegressor):
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
         weighted by N_i - 1, or tau^2 I.
-    prior_kernel : {"same", "convolution"}, default "same"
-        Kernel r of the embeddings' prior: k itself, or the integral of k(x, z) k(z, y) over z
-        with weight exp(-|z|^2 / (2 l^2)), l = `measure_scale`.
+    embedding_prior : {"empirical", "kernel", "convolution"}, default "empirical"
+        Prior covariance R of the embeddings, up to the scale eta. "empirical": their covariance
+        between the training bags, estimated by moments, plus a hundredth of it in the shape of
+        K. "kernel": K itself, the kernel matrix of the landmarks (r = k in the paper).
+        "convolution": r(x, y) the integral of k(x, z) k(z, y) over z with weight
+        exp(-|z|^2 / (2 l^2)), l = `measure_scale`.
     measure_scale : float, optional
         l, in the units of the points; needed by "convolution".
     tau : float, default 1
@@ -98,7 +104,8 @@ class BDR(DistributionRegressor):
     Notes
     -----
     The model stands at the head of ``stan/bdr.stan``. Source: Law et al. (2018), sections 3.2
-    and 3.3, in the joint basis of Sigma and R; eta, which the paper fixes, is inferred.
+    and 3.3, in the joint basis of Sigma and R. The paper has R = K and fixes eta; here eta is
+    inferred, and R estimated by default, which predicts better and is better calibrated.
     """
 
     _program = "bdr"
@@ -110,7 +117,7 @@ class BDR(DistributionRegressor):
         bandwidth="median",
         covariance="average",
         *,
-        prior_kernel="same",
+        embedding_prior="empirical",
         measure_scale=None,
         tau=1.0,
         jitter=1e-4,
@@ -126,7 +133,7 @@ class BDR(DistributionRegressor):
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.covariance = covariance
-        self.prior_kernel = prior_kernel
+        self.embedding_prior = embedding_prior
         self.measure_scale = measure_scale
         self.tau = tau
         self.jitter = jitter
@@ -145,13 +152,16 @@ class BDR(DistributionRegressor):
                 "covariance must be 'average', 'pooled' or 'identity', "
                 f"found {self.covariance!r}"
             )
-        if self.prior_kernel not in ("same", "convolution"):
+        if self.embedding_prior not in ("empirical", "kernel", "convolution"):
             raise ValueError(
-                f"prior_kernel must be 'same' or 'convolution', found {self.prior_kernel!r}"
+                "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
+                f"found {self.embedding_prior!r}"
             )
-        if self.prior_kernel == "convolution":
+        if self.embedding_prior == "convolution":
             if self.measure_scale is None:
-                raise ValueError("prior_kernel='convolution' needs measure_scale: give its length")
+                raise ValueError(
+                    "embedding_prior='convolution' needs measure_scale: give its length"
+                )
             check_bandwidth(self.measure_scale, "measure_scale")
         if not self.jitter >= 0:
             raise ValueError(f"jitter must be a number >= 0, found {self.jitter!r}")
@@ -159,31 +169,40 @@ class BDR(DistributionRegressor):
     def _covariance(self):
         return self.covariance
 
-    def _grams(self, features):
-        """Kernel matrices K and R of the landmarks, and the within-bag covariance, with jitter."""
-        u, ridge = features.landmarks, self.jitter * np.eye(len(features.landmarks))
-        K = R = rbf(u, u, features.bandwidth) + ridge
-        if self.prior_kernel == "convolution":
+    def _matrices(self, features):
+        """Kernel matrix K, prior covariance R and within-bag covariance, with jitter."""
+        u, embedding = features.landmarks, features.embedding
+        ridge = self.jitter * np.eye(len(u))
+        K = rbf(u, u, features.bandwidth) + ridge
+        covariance = embedding.covariance + ridge
+        if self.embedding_prior == "kernel":
+            R = K
+        elif self.embedding_prior == "convolution":
             R = rbf_convolution(u, u, features.bandwidth, self.measure_scale)
             R = R + ridge * np.trace(R) / len(R)
-        return K, R, features.embedding.covariance + ridge
+        else:
+            m0 = embedding.mean.mean(axis=0)
+            R = between_bag_covariance(
+                embedding.mean, embedding.sizes, m0, embedding.covariance
+            )
+            R = R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K
+        return K, R, covariance
 
     def _coordinates(self, features):
-        K, R, covariance = self._grams(features)
+        K, R, covariance = self._matrices(features)
         lam, V = joint_basis(covariance, R)
-        same = self.prior_kernel == "same"
-        # alpha = V w ~ N(0, rho^2 K^-1) is w ~ N(0, rho^2 (V' K V)^-1); V' K V = I if r = k
-        factor = np.eye(len(lam)) if same else cholesky(V.T @ K @ V)
+        # alpha = V w ~ N(0, rho^2 K^-1) is w ~ N(0, rho^2 (V' K V)^-1); V' K V = I if R = K
+        factor = np.eye(len(lam)) if R is K else cholesky(V.T @ K @ V)
         return Coordinates(features.embedding.mean.mean(axis=0), V, lam, factor)
 
     def _default_priors(self, features, z, y):
         at = self.coordinates_
-        _, R, covariance = self._grams(features)
+        _, R, covariance = self._matrices(features)
         in_prior = solve_triangular(at.prior_factor, z.T, trans="T")
         mean, sizes = features.embedding.mean, features.embedding.sizes
         return {
             **weight_priors(y, np.sum(in_prior**2, axis=0)),
-            **embedding_prior(mean - at.m0, sizes, covariance, R),
+            **eta_prior(mean - at.m0, sizes, covariance, R),
         }
 
     def _compressed(self, z, y, sizes):
@@ -213,7 +232,7 @@ class Shrinkage(BDR):
         bandwidth="median",
         covariance="average",
         *,
-        prior_kernel="same",
+        embedding_prior="empirical",
         measure_scale=None,
         tau=1.0,
         jitter=1e-4,
@@ -230,7 +249,7 @@ class Shrinkage(BDR):
             kernel,
             bandwidth,
             covariance,
-            prior_kernel=prior_kernel,
+            embedding_prior=embedding_prior,
             measure_scale=measure_scale,
             tau=tau,
             jitter=jitter,

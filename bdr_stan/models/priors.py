@@ -17,7 +17,7 @@ _TABLE = {
     ),
     "eta": (
         "lognormal(log {eta_median:.4g}, {eta_log_sd:.4g})",
-        "variance of embeddings between bags, in units of the prior kernel",
+        "variance of embeddings between bags, in units of R",
         "none",
     ),
 }
@@ -49,7 +49,7 @@ def weight_priors(y, prior_variance):
     }
 
 
-def embedding_prior(mean, sizes, covariance, prior_gram):
+def eta_prior(mean, sizes, covariance, prior_gram):
     """Default prior of eta, the variance of embeddings between bags.
 
     Moment estimate: E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i.
