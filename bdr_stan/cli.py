@@ -1,0 +1,414 @@
+"""The command line: ``bdr-stan --help``. What takes time to import is imported by its command."""
+
+import math
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import click
+
+from bdr_stan import __version__
+
+# What the package raises on purpose, and what reading and writing files raises.
+EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
+MODELS = {"bdr": "BDR", "blr": "BLR", "shrinkage": "Shrinkage"}
+STOCK = ("blr", "bdr")  # compiled by `setup`: what the models run
+
+
+class OneSentence(click.Group):
+    """Group whose commands end an expected error with its message alone, exit code 1."""
+
+    def invoke(self, ctx):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: _warn(message)
+            try:
+                return super().invoke(ctx)
+            except BrokenPipeError:  # ``bdr-stan summary fit.nc | head``: click ends quietly
+                raise
+            except EXPECTED as error:
+                if ctx.params["debug"]:
+                    raise
+                text = str(error) or type(error).__name__
+                raise click.ClickException(text) from error
+
+
+@click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bdr-stan")
+@click.option(
+    "--debug", is_flag=True, envvar="BDR_STAN_DEBUG", help="Show the traceback of an error."
+)
+def main(debug):
+    """Regression from bags of points to labels, with honest uncertainty for small bags.
+
+    Start with: bdr-stan setup, then bdr-stan demo.
+    """
+
+
+# ------------------------------------------------------------------ fits
+
+
+@main.command(short_help="Fit a model to a table of points.")
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--bag", required=True, metavar="COLUMN", help="Which bag a point belongs to.")
+@click.option("--label", required=True, metavar="COLUMN", help="Label, the same within a bag.")
+@click.option("--model", type=click.Choice(list(MODELS)), required=True)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Fit, a NetCDF file."
+)
+@click.option(
+    "--features",
+    metavar="A,B,...",
+    help="Columns of a point.  [default: all other numeric columns]",
+)
+@click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag.")
+@click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
+@click.option("--bandwidth", default="median", show_default=True, metavar="FLOAT|median")
+@click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
+@click.option(
+    "--covariance",
+    type=click.Choice(["average", "pooled", "identity"]),
+    help="Within-bag covariance.  [default: average; not for blr]",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["nuts", "exact", "optimize", "laplace", "pathfinder"]),
+    help="[default: optimize for shrinkage, else nuts]",
+)
+@click.option("--chains", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--warmup", type=click.IntRange(0), default=1000, show_default=True)
+@click.option("--draws", type=click.IntRange(1), default=1000, show_default=True, help="A chain.")
+@click.option("--adapt-delta", type=click.FloatRange(0, 1, min_open=True, max_open=True))
+@click.option("--max-treedepth", type=click.IntRange(1))
+@click.option("--seed", type=click.IntRange(0), help="[default: another one each time]")
+@click.option("--stan-file", type=click.Path(path_type=Path), help="Your variant of the program.")
+@click.option("--force", is_flag=True, help="Replace an existing output.")
+def fit(
+    data,
+    bag,
+    label,
+    model,
+    output,
+    features,
+    weight,
+    landmarks,
+    bandwidth,
+    bandwidth_scale,
+    covariance,
+    method,
+    chains,
+    warmup,
+    draws,
+    adapt_delta,
+    max_treedepth,
+    seed,
+    stan_file,
+    force,
+):
+    """Fit a model to DATA, a .parquet or .csv table with a row for each point.
+
+    Writes one file with all that `bdr-stan predict` needs.
+    """
+    _check_output(output, force, not_to_be=data)
+    if model == "blr" and covariance is not None:
+        raise ValueError("blr takes no --covariance: leave it out, or use --model bdr")
+    if stan_file is not None and not stan_file.is_file():
+        raise FileNotFoundError(f"there is no file {stan_file}")
+    given = {
+        "bandwidth": _bandwidth(bandwidth),
+        "bandwidth_scale": bandwidth_scale,
+        "covariance": covariance,
+        "method": method,
+        "stan_file": stan_file,
+    }
+    options = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
+    estimator = _estimator(model)(n_landmarks=landmarks, **_without_none(given))
+    if estimator.method != "nuts" and _without_none(options):
+        raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
+    bags = _read_bags(data, bag, _split(features), weight, [label])
+    estimator.fit(
+        bags,
+        bags.metadata[label].to_numpy(),
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        progress=True,
+        **_without_none(options),
+    )
+    estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
+    _show_fit(estimator)
+    click.echo(f"Wrote {output}")
+
+
+@main.command(short_help="Predict the labels of new bags.")
+@click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Predictions, .csv."
+)
+@click.option("--bag", metavar="COLUMN", help="Bag of a point.  [default: as in the fit]")
+@click.option("--weight", metavar="COLUMN", help="Weight of a point.  [default: as in the fit]")
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Probability of the intervals.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing output.")
+def predict(fitted, new, output, bag, weight, level, force):
+    """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
+
+    Columns are found by name. Writes bag, n_points, mean, sd, lower, upper.
+    """
+    import pandas as pd
+
+    from bdr_stan import load
+
+    _check_output(output, force, not_to_be=new)
+    if output.suffix != ".csv":
+        raise ValueError(f"{output} must end in .csv")
+    model = load(fitted)
+    bag, weight = bag or model.notes_.get("bag"), weight or model.notes_.get("weight")
+    if bag is None:
+        raise ValueError(f"{fitted} does not say which column names the bags: pass --bag")
+    if not hasattr(model, "feature_names_in_"):
+        raise ValueError(
+            f"{fitted} was fitted to points without column names: predict in Python, with "
+            f"bdr_stan.load({str(fitted)!r})"
+        )
+    bags = _read_bags(new, bag, list(model.feature_names_in_), weight)
+    predictive = model.predictive(bags)
+    lower, upper = predictive.interval(level)
+    table = pd.DataFrame(
+        {
+            "bag": bags.ids,
+            "n_points": bags.sizes,
+            "mean": predictive.mean,
+            "sd": predictive.sd,
+            "lower": lower,
+            "upper": upper,
+        }
+    )
+    _write_whole(output, lambda path: table.to_csv(path, index=False))
+    click.echo(f"Wrote {output}: {len(bags)} bags, intervals of {level:.4g} probability")
+
+
+@main.command(short_help="Show what is in a fit.")
+@click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
+@click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
+def summary(fitted, every):
+    """Show the parameters, priors and diagnostics of a fit."""
+    from bdr_stan import load
+    from bdr_stan.inference_data import sampling_warnings
+
+    model = load(fitted)
+    _show_fit(model, every)
+    _show_table(model.priors())
+    for trouble in sampling_warnings(model.diagnostics()):
+        _warn(trouble)
+
+
+@main.command(short_help="See what the package does, in half a minute.")
+@click.option("--quick", is_flag=True, help="Fewer bags and draws.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="demo_output",
+    show_default=True,
+    metavar="DIR",
+)
+def demo(quick, output):
+    """Fit BLR and BDR to bags of handwritten digits; compare their intervals by bag size."""
+    from bdr_stan.demo import run
+
+    run(output, quick=quick)
+
+
+# ------------------------------------------------------------------ Stan
+
+
+@main.command(short_help="Make Stan ready to use.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["auto", "pypi", "github"]),
+    default="auto",
+    show_default=True,
+    help="auto: a CmdStan that is there, else pypi. pypi: build from the package httpstan. "
+    "github: download the official release.",
+)
+def setup(source):
+    """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
+    from bdr_stan import toolchain
+
+    home = toolchain.setup(source, programs=STOCK)
+    click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
+
+
+@main.command(short_help="Look for what Stan lacks.")
+def doctor():
+    """Look at everything Stan needs; exit code 1, with what to do, if something is wrong."""
+    from bdr_stan import toolchain
+
+    findings = toolchain.doctor()
+    for finding in findings:
+        detail = " ".join(finding.detail.split())
+        click.echo(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.what}: {detail}")
+        if not finding.ok:
+            click.echo(f"       mend it with: {finding.mend}")
+    sys.exit(0 if all(finding.ok for finding in findings) else 1)
+
+
+@main.command(short_help="Copy a Stan program, to change it.")
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+def eject(name, target, force):
+    """Write the Stan program NAME, with its functions beside it, to TARGET (.stan or a folder).
+
+    Fit your variant with: bdr-stan fit --stan-file TARGET
+    """
+    from bdr_stan.programs import eject as write
+
+    for path in write(name, target, force=force):
+        click.echo(f"Wrote {path}")
+
+
+@main.command("compile", short_help="Compile Stan programs.")
+@click.argument("programs", metavar="NAME_OR_PATH...", nargs=-1, required=True)
+def compile_(programs):
+    """Compile programs of the package, by name, or your own, by path; nothing if it is done."""
+    from bdr_stan.programs import compile_program
+
+    for program in programs:
+        click.echo(f"{program}: {compile_program(program).exe_file}")
+
+
+# ------------------------------------------------------------------ input and output
+
+
+def _warn(message):
+    click.echo(f"Warning: {message}", err=True)
+
+
+def _estimator(name):
+    from bdr_stan import models
+
+    return getattr(models, MODELS[name])
+
+
+def _without_none(options):
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _bandwidth(text):
+    try:
+        return text if text == "median" else float(text)
+    except ValueError:
+        raise ValueError(f"--bandwidth must be median or a number, found {text!r}") from None
+
+
+def _split(names):
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def _read_bags(path, bag, features, weight, metadata=None):
+    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there."""
+    import pandas as pd
+
+    from bdr_stan import Bags
+
+    columns = {"bag": bag, "features": features, "weight": weight, "metadata": metadata}
+    if path.suffix == ".parquet":
+        return Bags.from_parquet(path, **columns)
+    if path.suffix != ".csv":
+        raise ValueError(f"{path} is neither .parquet nor .csv: give the table one of these forms")
+    try:
+        return Bags.from_csv(path, **columns, dtype={bag: str})
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no CSV table: {str(error).strip()}") from error
+
+
+def _check_output(path, force, not_to_be):
+    """Refuse, before any work, an output that cannot or must not be written."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give a file name")
+    if path.exists() and not_to_be.exists() and path.samefile(not_to_be):
+        raise ValueError(f"{path} is the input: choose another output")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists: pass --force to replace it")
+
+
+def _write_whole(path, write):
+    """Let `write` make a file that appears under its name when it is complete."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------ tables
+
+
+def _show_fit(model, every=False):
+    from bdr_stan.inference_data import groups_of
+
+    groups = groups_of(model.idata)
+    posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
+    d, p = model.landmarks_.shape
+    click.echo(
+        f"{type(model).__name__} ({model.method}): {n_bags} bags, points of {p} features, "
+        f"{d} landmarks, bandwidth {model.bandwidth_:.4g}"
+    )
+    scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
+    _show_table(model.summary(None if every else scalars).rename_axis("parameter"))
+    click.echo(diagnostics_line(model.diagnostics()) or "No chains: no R-hat, no ESS.")
+
+
+def diagnostics_line(found):
+    """What `DistributionRegressor.diagnostics` found, as one line; "" for no chains."""
+    if not found:
+        return ""
+    return (
+        f"{found['n_chains']} chains x {found['n_draws']} draws: "
+        f"{found['divergences']} divergences, "
+        f"max R-hat {found['max_r_hat']:.3f} ({found['max_r_hat_of']}), "
+        f"min ESS {found['min_ess_bulk']:.0f} ({found['min_ess_bulk_of']}), "
+        f"{found['mean_n_steps']:.1f} leapfrog steps a draw"
+    )
+
+
+def _show_table(table):
+    """Print a DataFrame with its index; numbers to four digits, nothing cut off."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE_HEAD)
+    shown.add_column(table.index.name, overflow="fold")
+    for column in table.columns:
+        number = table[column].dtype.kind == "f"
+        shown.add_column(column, justify="right" if number else "left", overflow="fold")
+    for name, row in zip(table.index, table.itertuples(index=False)):
+        shown.add_row(name, *map(_cell, table.columns, row))
+    # Away from a terminal there is no width to keep to.
+    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(shown)
+
+
+def _cell(column, value):
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "-"
+    if column.startswith("ess"):
+        return f"{value:.0f}"
+    return f"{value:.3f}" if column == "r_hat" else f"{value:.4g}"
