@@ -16,6 +16,10 @@ from bdr_stan.moments import shrinkage_factors
 
 # How far, on the log scale, the search for the scales may move from its start.
 _LOG_SCALE_RANGE = 12.0
+# Its slopes are differences over this step; the mode must follow each step closely, or the
+# curvature in the evidence is not that of the scales it is asked for.
+_LOG_SCALE_STEP = 1e-4
+_TIGHT = 1e-14
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ def find_mode(
         scale = 1.0
         while scale > 1e-10:
             trial, *trial_state = evaluate(theta + scale * step)
-            if trial <= value - 1e-4 * scale * promised:
+            if trial <= value - 1e-4 * scale * promised + 1e-14 * abs(value):
                 break
             scale /= 2
         else:
@@ -166,7 +170,9 @@ def maximise_evidence(
     def objective(log_values):
         nonlocal theta
         scales = scales_at(log_values)
-        mode = find_mode(data, lam, prior_factor, intercept_prior, start=theta, **scales)
+        mode = find_mode(
+            data, lam, prior_factor, intercept_prior, start=theta, tol=_TIGHT, **scales
+        )
         theta = mode.theta
         return -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
 
@@ -176,7 +182,7 @@ def maximise_evidence(
         x0,
         method="L-BFGS-B",
         bounds=[(x - _LOG_SCALE_RANGE, x + _LOG_SCALE_RANGE) for x in x0],
-        options={"ftol": 1e-10, "gtol": 1e-5},
+        options={"ftol": 1e-10, "gtol": 1e-5, "eps": _LOG_SCALE_STEP},
     )
     scales = scales_at(found.x)
     return scales, find_mode(data, lam, prior_factor, intercept_prior, start=theta, **scales)
