@@ -1,0 +1,197 @@
+"""Mode, curvature and evidence against densities written apart from the package."""
+
+import numpy as np
+import pytest
+import reference
+from scipy import integrate, stats
+
+from bdr_stan.compression import compress
+from bdr_stan.evidence import Mode, find_mode, maximise_evidence
+from bdr_stan.models.priors import log_prior_of_scales
+from bdr_stan.moments import joint_basis
+
+SCALES = {"sigma": 0.5, "rho": 0.9, "eta": 0.6}
+INTERCEPT = (reference.PRIORS["intercept_location"], reference.PRIORS["intercept_scale"])
+
+
+def bdr_arguments(p):
+    """Arguments of `find_mode`, and the basis that leads back to landmark weights."""
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = compress((p.mu - p.m0) @ V, p.y, p.sizes)
+    return (rows, lam, np.linalg.cholesky(V.T @ p.K @ V).T, INTERCEPT), V
+
+
+def blr_arguments(p):
+    d = p.mu.shape[1]
+    return compress(p.mu - p.m0, p.y, np.ones(len(p.y))), np.zeros(d), np.eye(d), INTERCEPT
+
+
+def log_posterior(p, V, sigma, rho, eta):
+    """Unnormalised log posterior of [w; intercept] at fixed scales."""
+
+    def function(theta):
+        *w, intercept = theta
+        return reference.bdr_log_density(p, V @ np.array(w), intercept, sigma, rho, eta)
+
+    return function
+
+
+def blr_closed_form(p, sigma, rho):
+    """Mean and covariance of [beta; intercept] given the scales."""
+    d = p.mu.shape[1]
+    X = np.c_[p.mu - p.m0, np.ones(len(p.y))]
+    prior = np.diag(np.r_[np.full(d, rho**-2.0), INTERCEPT[1] ** -2.0])
+    covariance = np.linalg.inv(X.T @ X / sigma**2 + prior)
+    shift = prior @ np.r_[np.zeros(d), INTERCEPT[0]]
+    return covariance @ (X.T @ p.y / sigma**2 + shift), covariance
+
+
+# ---------------------------------------------------------------- find_mode
+
+
+@pytest.mark.parametrize("n, d", [(1, 1), (3, 4), (40, 4), (200, 6)])
+def test_mode_is_stationary_and_highest(rng, n, d):
+    p = reference.random_problem(rng, n=n, d=d)
+    arguments, V = bdr_arguments(p)
+    mode = find_mode(*arguments, **SCALES)
+    target = log_posterior(p, V, **SCALES)
+    steepness = np.sqrt(np.diag(mode.precision))
+    # in units of the posterior sd
+    np.testing.assert_allclose(reference.gradient(target, mode.theta) / steepness, 0, atol=2e-4)
+    highest = target(mode.theta)
+    for _ in range(20):
+        assert target(mode.theta + 0.1 * mode.whitening @ rng.normal(size=d + 1)) < highest
+
+
+def test_mode_does_not_depend_on_the_start(rng):
+    arguments, _ = bdr_arguments(reference.random_problem(rng, n=40, d=4))
+    one = find_mode(*arguments, **SCALES)
+    other = find_mode(*arguments, **SCALES, start=one.theta + rng.normal(size=5))
+    np.testing.assert_allclose(other.theta, one.theta, atol=1e-4)
+    assert other.log_evidence == pytest.approx(one.log_evidence, abs=1e-6)
+
+
+def test_precision_of_blr_is_the_hessian(rng):
+    p = reference.random_problem(rng, n=30, d=3)
+    mode = find_mode(*blr_arguments(p), **SCALES)
+
+    def target(theta):
+        return reference.blr_log_density(p, theta[:-1], theta[-1], SCALES["sigma"], SCALES["rho"])
+
+    hessian = [
+        reference.gradient(lambda x, k=k: reference.gradient(target, x, 1e-2)[k], mode.theta, 1e-2)
+        for k in range(4)
+    ]
+    np.testing.assert_allclose(mode.precision, -np.array(hessian), rtol=1e-6, atol=1e-5)
+
+
+def test_precision_of_bdr_is_the_fisher_information(rng):
+    """Covariance of the likelihood's score over labels simulated at the mode, plus the prior."""
+    p = reference.random_problem(rng, n=12, d=2)
+    arguments, V = bdr_arguments(p)
+    mode = find_mode(*arguments, **SCALES)
+    sigma, eta = SCALES["sigma"], SCALES["eta"]
+
+    def moments(theta):
+        return reference.bdr_moments(p, V @ theta[:-1], theta[-1], sigma, eta)
+
+    variance = moments(mode.theta)[1]
+    slopes = [
+        [reference.gradient(lambda x, i=i, k=k: moments(x)[k][i], mode.theta) for i in range(12)]
+        for k in range(2)
+    ]
+    d_mean, d_variance = np.array(slopes)
+    e = rng.normal(size=(400_000, 12))  # standardised residuals
+    score = (e / np.sqrt(variance)) @ d_mean + ((e**2 - 1) / (2 * variance)) @ d_variance
+    prior = np.zeros((3, 3))
+    prior[:2, :2] = V.T @ p.K @ V / SCALES["rho"] ** 2
+    prior[2, 2] = INTERCEPT[1] ** -2
+    np.testing.assert_allclose(mode.precision, np.cov(score.T) + prior, rtol=0.02, atol=0.05)
+
+
+def test_whitening_is_a_root_of_the_covariance(rng):
+    arguments, _ = bdr_arguments(reference.random_problem(rng, n=20, d=5))
+    mode = find_mode(*arguments, **SCALES)
+    inverse = np.linalg.inv(mode.precision)
+    np.testing.assert_allclose(mode.whitening @ mode.whitening.T, inverse, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(mode.covariance, inverse, rtol=1e-9, atol=1e-12)
+    plain = Mode(np.zeros(2), np.diag([4.0, 25.0]), 0.0)
+    np.testing.assert_allclose(plain.whitening, np.diag([1 / 2, 1 / 5]))
+
+
+# ---------------------------------------------------------------- evidence
+
+
+@pytest.mark.parametrize("n, d", [(1, 1), (2, 5), (60, 3)])
+def test_blr_is_exact(rng, n, d):
+    p = reference.random_problem(rng, n=n, d=d)
+    for sigma, rho in [(0.5, 0.9), (0.05, 3.0), (2.0, 0.1)]:
+        mode = find_mode(*blr_arguments(p), sigma=sigma, rho=rho, eta=1.0)
+        mean, covariance = reference.blr_marginal(p, sigma, rho)
+        dense = stats.multivariate_normal.logpdf(p.y, mean, covariance)
+        assert mode.log_evidence == pytest.approx(dense, rel=1e-9, abs=1e-9)
+        theta, covariance = blr_closed_form(p, sigma, rho)
+        np.testing.assert_allclose(mode.theta, theta, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(mode.covariance, covariance, rtol=1e-8, atol=1e-10)
+
+
+def test_evidence_of_bdr_is_near_the_integral(rng):
+    """Two weights-and-intercept coordinates: the integral is in reach of quadrature."""
+    p = reference.random_problem(rng, n=40, d=1, sizes=np.repeat([2, 8, 50, 500], 10))
+    arguments, V = bdr_arguments(p)
+    mode = find_mode(*arguments, **SCALES)
+    target = log_posterior(p, V, **SCALES)
+    offset = reference.log_prior_of_scales(p.priors, INTERCEPT[0], SCALES["sigma"], SCALES["rho"],
+                                           SCALES["eta"])  # fmt: skip
+    offset -= stats.norm.logpdf(0, 0, INTERCEPT[1])  # keep the intercept's own density
+    top = target(mode.theta)
+    B = mode.whitening
+    grid = np.linspace(-6, 6, 41)
+    values = [[np.exp(target(mode.theta + B @ [a, b]) - top) for a in grid] for b in grid]
+    integral = integrate.simpson(integrate.simpson(values, x=grid), x=grid)
+    # density of alpha = V w counted per w
+    log_evidence = top - offset + np.log(integral * np.linalg.det(B) * abs(V[0, 0]))
+    assert mode.log_evidence == pytest.approx(log_evidence, abs=0.1)
+
+
+@pytest.mark.parametrize("with_prior", [False, True])
+@pytest.mark.parametrize("model", ["blr", "bdr"])
+def test_no_nearby_scales_have_more_evidence(rng, model, with_prior):
+    p = reference.random_problem(rng, n=80, d=3)
+    arguments, fixed = (
+        (blr_arguments(p), ("eta",)) if model == "blr" else (bdr_arguments(p)[0], ())
+    )
+    log_prior = log_prior_of_scales(p.priors) if with_prior else None
+    scales, mode = maximise_evidence(*arguments, SCALES, log_prior=log_prior, fixed=fixed)
+
+    def height(**changed):
+        values = {**scales, **changed}
+        found = find_mode(*arguments, **values).log_evidence
+        return found + (log_prior(**values) if with_prior else 0.0)
+
+    assert mode.log_evidence == pytest.approx(find_mode(*arguments, **scales).log_evidence)
+    for name in set(scales) - set(fixed):
+        for factor in (0.7, 0.9, 0.99, 1.01, 1.1, 1.4):
+            assert height(**{name: scales[name] * factor}) < height(), (name, factor)
+    if fixed:
+        assert scales["eta"] == SCALES["eta"]
+
+
+def test_log_prior_of_scales_counts_their_logarithms(rng):
+    """Against SciPy's densities of sigma, rho, eta times the Jacobian of the logarithm."""
+    ours = log_prior_of_scales(reference.PRIORS)
+    draws = [reference.draw_scales(rng, reference.PRIORS) for _ in range(5)]
+    gap = [
+        ours(**{k: v for k, v in draw.items() if k != "intercept"})
+        - reference.log_prior_of_scales(reference.PRIORS, **{**draw, "intercept": 0.0})
+        - np.log(draw["sigma"] * draw["rho"] * draw["eta"])
+        for draw in draws
+    ]
+    np.testing.assert_allclose(gap, gap[0], rtol=1e-12)
+
+
+def test_scales_of_simulated_labels_are_found(rng):
+    p = reference.random_problem(rng, n=4000, d=3, sizes=rng.choice([2.0, 20.0, 2000.0], 4000))
+    scales, _ = maximise_evidence(*bdr_arguments(p)[0], SCALES)
+    assert scales["sigma"] == pytest.approx(0.4, rel=0.1)
+    assert scales["eta"] == pytest.approx(0.5, rel=0.25)
