@@ -161,7 +161,8 @@ class Bags:
             df[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing"
         )
         order = None if _is_grouped(codes) else np.argsort(codes, kind="stable")
-        points = np.empty((len(df), len(columns)), np.result_type(*columns))
+        single = all(column.dtype == np.float32 for column in columns)
+        points = np.empty((len(df), len(columns)), np.float32 if single else np.float64)
         for k, column in enumerate(columns):
             points[:, k] = column if order is None else column[order]
         if weight is None:
@@ -200,8 +201,10 @@ class Bags:
             ) from None
         _check_exists(path)
         dataset = pq.ParquetDataset(path)
-        named = _named_columns(dataset.schema.names, bag, features, weight, metadata)
-        table = dataset.read(columns=None if features is None else named)
+        # pandas keeps the index of its rows in columns of such names.
+        columns = [c for c in dataset.schema.names if not c.startswith("__index_level_")]
+        named = _named_columns(columns, bag, features, weight, metadata)
+        table = dataset.read(columns=columns if features is None else named)
         return cls.from_dataframe(table, bag, features, weight, metadata)
 
     @classmethod

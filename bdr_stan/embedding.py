@@ -5,6 +5,7 @@ The pass holds one chunk of kernel values per thread, never those of all points.
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from bdr_stan.bags import as_bags, values_are_usable
 from bdr_stan.kernels import rbf_basis, rbf_features
 
 CHUNKS_PER_TASK = 8
+TINY_ROOT = 1e-100  # stands for 0, which has no logarithm; its square adds nothing
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,12 @@ def embed(
 
     seen = {}
     # One BLAS thread in each of ours: small products gain nothing from more.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_jobs) as threads:
-        for task, (part, pieces) in zip(tasks, threads.map(run, tasks)):
+    with (
+        threadpool_limits(1, user_api="blas"),
+        ThreadPoolExecutor(n_jobs) as threads,
+        closing(threads.map(run, tasks)) as results,  # closed early, it cancels what is left
+    ):
+        for task, (part, pieces) in zip(tasks, results):
             if scatter is not None:
                 scatter += part
             for piece in pieces:
@@ -214,30 +220,37 @@ def _embed_chunks(bags, basis, chunks, mean, factors, workspace):
         points = bags.read(start, stop)
         if bags.is_memory_map and not values_are_usable(points):
             bags.check_values()
-        phi = rbf_features(points, basis, workspace.values[:n], workspace.points)
-        bags.release()
         cuts = np.clip(bags.offsets[first : last + 1], start, stop) - start
         sizes = np.diff(cuts)
+        which = np.repeat(workspace.index[: last - first], sizes)
         if bags.weights is None:
             weights, totals = workspace.ones[:n], sizes
         else:
             weights = bags.weights[start:stop]
             totals = np.add.reduceat(weights, cuts[:-1])
-        rows_of_bag = csr_array(
+        # Kernel values come out times the root of their bag's factor, which costs no extra pass.
+        roots = np.ones(last - first) if factors is None else np.sqrt(factors[first:last])
+        roots[roots == 0] = TINY_ROOT
+        phi = rbf_features(
+            points, basis, workspace.values[:n], workspace.points, log_scale=np.log(roots)[which]
+        )
+        bags.release()
+        sums = csr_array(
             (weights, workspace.index[:n], cuts.astype(np.int32)), shape=(last - first, n)
         )
-        part = rows_of_bag @ phi
+        part = sums @ phi
         part /= np.where(totals > 0, totals, 1)[:, None]
+        if factors is not None:
+            rest = np.take(part, which, axis=0, out=workspace.deviations[:n], mode="clip")
+            np.subtract(phi, rest, out=rest)
+            if bags.weights is not None:
+                rest *= np.sqrt(weights)[:, None]
+            scatter += np.matmul(rest.T, rest, out=workspace.product)
+        part /= roots[:, None]
         if n == bags.offsets[last] - bags.offsets[first]:
             mean[first:last] = part
         elif totals[0] > 0:
             pieces.append((first, totals[0], part[0]))
-        if factors is not None:
-            which = np.repeat(workspace.index[: last - first], sizes)
-            rest = np.take(part, which, axis=0, out=workspace.deviations[:n], mode="clip")
-            np.subtract(phi, rest, out=rest)
-            rest *= np.sqrt(weights * factors[first:last][which])[:, None]
-            scatter += np.matmul(rest.T, rest, out=workspace.product)
     return scatter, pieces
 
 

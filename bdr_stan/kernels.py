@@ -40,7 +40,9 @@ class RBFBasis(NamedTuple):
     """Landmarks prepared for `rbf_features`."""
 
     centre: np.ndarray  # (p,), mean of the landmarks
-    matrix: np.ndarray  # (p + 2, d), maps [x - centre, |x - centre|^2, 1] to -|x - u|^2 / 2b^2
+    precision: float  # 1 / bandwidth^2
+    matrix: np.ndarray  # (p + 2, d), rows [(u - centre) / b^2, 1, -|u - centre|^2 / 2b^2]
+    radius: float  # largest |u - centre|
 
 
 def rbf_basis(landmarks, bandwidth):
@@ -48,26 +50,33 @@ def rbf_basis(landmarks, bandwidth):
     check_bandwidth(bandwidth)
     landmarks = np.asarray(landmarks, np.float64)
     centre = landmarks.mean(axis=0)
-    scaled = (landmarks - centre) / bandwidth
-    half_norms = 0.5 * np.einsum("ij,ij->i", scaled, scaled)
-    of_norm = np.full(len(scaled), -0.5 / bandwidth**2)
-    return RBFBasis(centre, np.vstack([scaled.T / bandwidth, of_norm, -half_norms]))
+    moved = landmarks - centre
+    norms = np.einsum("ij,ij->i", moved, moved)
+    precision = bandwidth**-2.0
+    matrix = np.vstack([precision * moved.T, np.ones(len(moved)), -0.5 * precision * norms])
+    return RBFBasis(centre, precision, matrix, np.sqrt(norms.max()))
 
 
-def rbf_features(points, basis, out, scratch=None):
+def rbf_features(points, basis, out, scratch=None, log_scale=0.0):
     """Kernel of points, shape (n, p), at the landmarks of `basis`, written to `out` (n, d).
 
-    `scratch`, shape (at least n, p + 2), saves an allocation. Computed in float64 whatever the
-    points' type. Where a point meets a landmark, rounding may leave a value just above 1.
+    `scratch`, shape (at least n, p + 2), saves an allocation; the values of point j come times
+    exp(log_scale[j]). Computed in float64 whatever the points' type. Where a point meets a
+    landmark, rounding may leave a value just above 1.
     """
     n, p = points.shape
     rows = np.empty((n, p + 2)) if scratch is None else scratch[:n]
-    moved = rows[:, :p]
+    moved, norms = rows[:, :p], rows[:, p]
     np.subtract(points, basis.centre, out=moved)
-    np.einsum("ij,ij->i", moved, moved, out=rows[:, p])
+    np.einsum("ij,ij->i", moved, moved, out=norms)
+    farthest = np.sqrt(norms.max(initial=0)) + basis.radius
+    # x.u - |x|^2/2 - |u|^2/2 = -|x - u|^2/2 as one product: the norms are two more columns.
+    norms *= -0.5 * basis.precision
+    norms += log_scale
     rows[:, p + 1] = 1
     np.matmul(rows, basis.matrix, out=out)
-    np.maximum(out, SMALLEST_EXPONENT, out=out)
+    if -0.5 * basis.precision * farthest**2 + np.min(log_scale, initial=0) < SMALLEST_EXPONENT:
+        np.maximum(out, SMALLEST_EXPONENT, out=out)
     return np.exp(out, out=out)
 
 

@@ -70,13 +70,33 @@ def sklearn_chunked(points, sizes, landmarks, bandwidth, covariance, rows=10_000
     return mean, scatter if covariance == "average" else None
 
 
-def measure(method, path, *arguments):
-    """Wall and processor seconds, peak memory in MB, and the result, in a process of its own."""
-    points = np.load(path, mmap_mode="r")
+METHODS = {"bdr_stan embed": ours, "scikit-learn, chunked": sklearn_chunked}
+
+
+def measure(name, folder, sizes, landmarks, bandwidth, covariance):
+    """Wall and processor seconds and peak memory in MB; the result goes to a file."""
+    points = np.load(folder / "points.npy", mmap_mode="r")
     wall, cpu = time.perf_counter(), time.process_time()
-    result = method(points, *arguments)
+    result = METHODS[name](points, sizes, landmarks, bandwidth, covariance)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, result
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    for part, values in zip(("mean", "covariance"), result):
+        if values is not None:
+            np.save(folder / f"{name} {part}.npy", values)
+    return wall, cpu, peak
+
+
+def in_own_process(function, *arguments):
+    """Call in a fresh process, whose peak memory then is that of this call."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as process:
+        return process.submit(function, *arguments).result()
+
+
+def largest_gap(folder, part):
+    """Largest difference of the two results, relative to the largest entry."""
+    ours, theirs = (np.load(folder / f"{name} {part}.npy", mmap_mode="r") for name in METHODS)
+    return np.abs(ours - theirs).max() / np.abs(theirs).max()
 
 
 @click.command()
@@ -91,43 +111,36 @@ def main(n_points, n_bags, n_features, n_landmarks, repeats, quick):
     if quick:
         n_points, n_bags = n_points // 10, n_bags // 10
     sizes = bag_sizes(n_points, n_bags)
-    methods = {"bdr_stan embed": ours, "scikit-learn, chunked": sklearn_chunked}
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "points.npy"
-        write_points(path, n_points, n_features)
-        bags = Bags.from_points(np.load(path, mmap_mode="r"), sizes=sizes)
+        folder = Path(folder)
+        write_points(folder / "points.npy", n_points, n_features)
+        bags = Bags.from_points(np.load(folder / "points.npy", mmap_mode="r"), sizes=sizes)
         landmarks = choose_landmarks(bags, n_landmarks, method="random", seed=0)
         bandwidth = median_bandwidth(bags, seed=0)
         print(
             f"{n_points:,} points x {n_features} in {n_bags:,} bags of {sizes.min()} to "
-            f"{sizes.max()}, {n_landmarks} landmarks, {multiprocessing.cpu_count()} cores"
-        )
-        print(
-            f"{'':22} {'covariance':>10} {'wall s':>7} {'cpu s':>7} {'Mpoints/s':>9} {'peak MB':>8}"
+            f"{sizes.max()}, {n_landmarks} landmarks, {multiprocessing.cpu_count()} cores\n"
+            f"{'':22} {'covariance':>10} {'wall s':>7} {'cpu s':>7} {'Mpoints/s':>9} "
+            f"{'peak MB':>8}"
         )
         for covariance in (None, "average"):
-            runs = {name: [] for name in methods}
+            arguments = folder, sizes, landmarks, bandwidth, covariance
+            runs = {name: [] for name in METHODS}
             for _ in range(repeats):
-                for name, method in methods.items():
-                    context = multiprocessing.get_context("spawn")
-                    with ProcessPoolExecutor(1, mp_context=context) as process:
-                        runs[name].append(
-                            process.submit(
-                                measure, method, path, sizes, landmarks, bandwidth, covariance
-                            ).result()
-                        )
-            best = {name: min(r, key=lambda run: run[0]) for name, r in runs.items()}
-            for name, (wall, cpu, peak, _) in best.items():
+                for name in METHODS:
+                    runs[name].append(in_own_process(measure, name, *arguments))
+            for name in METHODS:
+                wall, cpu, _ = min(runs[name])
+                peak = max(peak for _, _, peak in runs[name])
                 print(
                     f"{name:22} {covariance or 'none':>10} {wall:7.2f} {cpu:7.2f} "
                     f"{n_points / wall / 1e6:9.2f} {peak:8.0f}"
                 )
-            (mean, cov), (their_mean, their_cov) = (best[name][3] for name in methods)
-            np.testing.assert_allclose(mean, their_mean, rtol=1e-8)
+            fast, slow = (min(runs[name])[0] for name in METHODS)
+            gaps = [largest_gap(folder, "mean")]
             if covariance is not None:
-                np.testing.assert_allclose(cov, their_cov, atol=1e-8 * np.abs(cov).max())
-            fast, slow = (best[name][0] for name in methods)
-            print(f"  {slow / fast:.1f} times as fast; results agree to 1e-8")
+                gaps.append(largest_gap(folder, "covariance"))
+            print(f"  {slow / fast:.1f} times as fast, results agree to {max(gaps):.0e}")
 
 
 if __name__ == "__main__":

@@ -156,6 +156,17 @@ def test_from_parquet_and_csv(people, tmp_path, features):
         assert list(bags.metadata["region"]) == ["N", "S", "W"]
 
 
+def test_from_parquet_leaves_out_the_index_of_pandas(people, tmp_path):
+    people.set_index(people.index * 2 + 1).to_parquet(tmp_path / "people.parquet")
+    bags = Bags.from_parquet(tmp_path / "people.parquet", "county")
+    assert bags.features == ["age", "income", "employed", "weight"]
+
+
+def test_many_columns():
+    df = pd.DataFrame(np.ones((3, 100))).add_prefix("x").assign(bag=1)
+    assert Bags.from_dataframe(df, "bag").n_features == 100
+
+
 def test_from_csv_passes_options_on(tmp_path):
     (tmp_path / "a.csv").write_text("fips;x\n01001;1\n01003;2\n")
     bags = Bags.from_csv(tmp_path / "a.csv", "fips", sep=";", dtype={"fips": str})
