@@ -112,8 +112,9 @@ def embed(
     chunks = _chunks(bags.offsets, chunk_rows)
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
     workspaces = SimpleQueue()  # reused: fresh memory costs more than the arithmetic on it
-    for _ in range(n_jobs):
-        workspaces.put(_Workspace.allocate(chunk_rows, *landmarks.shape))
+    n_threads = min(n_jobs, len(tasks))
+    for _ in range(n_threads):
+        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), *landmarks.shape))
 
     def run(task):
         workspace = workspaces.get()
@@ -126,7 +127,7 @@ def embed(
     # One BLAS thread in each of ours: small products gain nothing from more.
     with (
         threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(n_jobs) as threads,
+        ThreadPoolExecutor(n_threads) as threads,
         closing(threads.map(run, tasks)) as results,  # closed early, it cancels what is left
     ):
         for task, (part, pieces) in zip(tasks, results):
