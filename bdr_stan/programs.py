@@ -23,6 +23,11 @@ from bdr_stan.toolchain.home import compile_driver, identity, is_own
 from bdr_stan.toolchain.progress import status
 
 _STANC = "STANCFLAGS+="
+# Variables that make takes from the environment.
+_ENVIRONMENT = (
+    *("CXX", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
+    *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
+)
 _INCLUDE = re.compile(r"^[ \t]*#include[ \t]+(?:\"([^\"]+)\"|<([^>]+)>|(\S+))", re.MULTILINE)
 
 
@@ -150,12 +155,13 @@ def compile_program(
     if not (executable.is_file() and (home / "bin" / "stanc").is_file()):
         require_compiler()
         toolchain.ready(home)
-        with status(f"Compiling {source.name}", show), locked(entry.name):
+        first = is_own(home) and not any(home.glob("driver*.o"))
+        text = f"Compiling {source.name}" + (" and, once, Stan's driver" if first else "")
+        with status(text, show), locked(entry.name):
             if not executable.is_file():
                 _build(entry, name, source, files, folders, flags, home)
     cmdstanpy.set_cmdstan_path(str(home))
-    with cmdstanpy.disable_logging():
-        return cmdstanpy.CmdStanModel(stan_file=entry / f"{name}.stan", exe_file=executable)
+    return cmdstanpy.CmdStanModel(stan_file=entry / f"{name}.stan", exe_file=executable)
 
 
 def _source(program):
@@ -185,13 +191,17 @@ def _includes(source, folders):
     found = {}
     pending = [source]
     while pending:
-        for match in _INCLUDE.finditer(pending.pop().read_text()):
+        for match in _INCLUDE.finditer(_text(pending.pop())):
             name = next(filter(None, match.groups()))
             path = next((f / name for f in folders if (f / name).is_file()), None)
             if path is not None and name not in found:
                 found[name] = path
                 pending.append(path)
     return found
+
+
+def _text(path):
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _stanc_flags(options):
@@ -208,12 +218,13 @@ def _make_flags(cpp_options, threads):
     if threads:
         options["STAN_THREADS"] = "TRUE"
     # make asks whether a variable is set, not to what
-    return [f"{name}={value}" for name, value in options.items() if value not in (False, None)]
+    given = {name: value for name, value in options.items() if value not in (None, "")}
+    return [f"{name}={value}" for name, value in given.items() if value is not False]
 
 
 def _key(files, flags, home):
     """Digest of everything the executable depends on."""
-    settings = [os.environ.get(v, "") for v in ("CXX", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")]
+    settings = [os.environ.get(name, "") for name in _ENVIRONMENT]
     machine = [platform.machine(), compiler_version(cxx_program())]
     if any("native" in text for text in [*flags, *settings, *make_local_texts(home)]):
         machine.append(_cpu_model())
@@ -250,7 +261,7 @@ def _build(entry, name, source, files, folders, flags, home):
                 "set the environment variable BDR_STAN_CACHE to another folder"
             )
         stanc_flags = [f"--filename-in-msg={name}.stan"]
-        if "#include" in source.read_text():
+        if "#include" in _text(source):
             # the copies first; the folders are for what could not be copied
             paths = [os.path.dirname(target), *map(str, folders)]
             stanc_flags.append("--include-paths=" + ",".join(dict.fromkeys(paths)))

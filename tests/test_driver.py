@@ -549,7 +549,8 @@ def test_draws_do_not_depend_on_threads(run, tmp_path, monkeypatch):
 # ------------------------------------------------------------------ through cmdstanpy
 
 
-def test_every_method_of_cmdstanpy(coin, tmp_path):
+def test_every_method_of_cmdstanpy(coin, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # profile.csv is written to the working directory
     data = {"N": 10, "y": TOSSES, "trouble": 0}
     common = {"data": data, "seed": 1, "output_dir": tmp_path}
     sampled = coin.sample(chains=2, show_progress=False, **common)

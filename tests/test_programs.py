@@ -142,6 +142,9 @@ def test_the_key_changes_with_all_that_matters(user, monkeypatch):
     keys.append(entry(user))
     assert len(set(keys)) == len(keys)
     assert entry(user, cpp_options={"STAN_THREADS": False}) == entry(user)
+    assert entry(user, cpp_options={"O": 0}) != entry(user)
+    monkeypatch.setenv("STAN_THREADS", "1")
+    assert entry(user) != keys[-1]
 
 
 def test_a_second_call_compiles_nothing(monkeypatch):
