@@ -156,3 +156,77 @@ def monte_carlo(draws, batches=10):
     draws = np.asarray(draws)
     each = np.array([b.mean(axis=0) for chain in draws for b in np.array_split(chain, batches)])
     return each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(len(each))
+
+
+def moments_with_error(draws, centre):
+    """First and centred second moments of draws, shape (chains, draws, k), with their errors."""
+    away = draws - centre
+    both = np.concatenate([away, away**2], axis=2)
+    return monte_carlo(both)
+
+
+def assert_same_moments(draws, others, names, limit=4.5):
+    """Two samples, each shape (chains, draws, k), agree in mean and variance within error."""
+    centre = (draws.mean(axis=(0, 1)) + others.mean(axis=(0, 1))) / 2
+    (one, error), (other, other_error) = (moments_with_error(x, centre) for x in (draws, others))
+    score = (one - other) / np.hypot(error, other_error)
+    labels = [f"{what} of {name}" for what in ("mean", "variance") for name in names]
+    assert np.all(np.abs(score) < limit), dict(zip(labels, score.round(1)))
+
+
+def assert_moments(draws, mean, variance, names, limit=4.5):
+    """A sample, shape (chains, draws, k), has this mean and variance within its error."""
+    found, error = moments_with_error(draws, np.asarray(mean))
+    score = (found - np.r_[np.zeros(len(mean)), variance]) / error
+    labels = [f"{what} of {name}" for what in ("mean", "variance") for name in names]
+    assert np.all(np.abs(score) < limit), dict(zip(labels, score.round(1)))
+
+
+# ---------------------------------------------------------------- running a program
+
+
+def log_density(model, data, parameters, jacobian=False):
+    """Log density of a Stan program without its constants, and its gradient.
+
+    The gradient is with respect to the unconstrained parameters; it holds the slope of the
+    Jacobian only if `jacobian`.
+    """
+    import cmdstanpy
+
+    with cmdstanpy.disable_logging():
+        row = model.log_prob(parameters, data, jacobian=jacobian, sig_figs=18).to_numpy()[0]
+    return row[0], row[1:]
+
+
+def sample(model, data, inits, *, chains=4, warmup=1000, draws=1500, seed=1, **options):
+    """Draws by NUTS, name -> array, shape (chains, draws, ...); fails on divergences."""
+    import tempfile
+
+    import cmdstanpy
+
+    with cmdstanpy.disable_logging(), tempfile.TemporaryDirectory() as folder:
+        fit = model.sample(
+            data,
+            inits=inits,
+            chains=chains,
+            parallel_chains=2,
+            iter_warmup=warmup,
+            iter_sampling=draws,
+            seed=seed,
+            sig_figs=12,
+            show_progress=False,
+            output_dir=folder,
+            **options,
+        )
+        assert fit.divergences.sum() <= 0.002 * chains * draws
+        return {
+            name: values.reshape(chains, draws, *values.shape[1:])
+            for name, values in fit.stan_variables().items()
+        }
+
+
+def columns(draws, names):
+    """Draws of several parameters side by side, shape (chains, draws, k), and their labels."""
+    blocks = [np.atleast_3d(draws[name]) for name in names]
+    labels = [f"{n}[{k}]" for n, block in zip(names, blocks) for k in range(block.shape[2])]
+    return np.concatenate(blocks, axis=2), labels
