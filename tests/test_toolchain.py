@@ -180,6 +180,12 @@ def test_another_httpstan(monkeypatch, no_cmdstan):
         toolchain.setup(progress=False)
 
 
+def test_another_system(monkeypatch, no_cmdstan):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ToolchainError, match="on Linux only; use bdr-stan setup --from github"):
+        toolchain.setup(progress=False)
+
+
 def test_no_compiler(monkeypatch, no_cmdstan):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ToolchainError, match="needs no-such-compiler, .* apt-get install g[+][+]"):

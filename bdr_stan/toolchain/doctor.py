@@ -21,7 +21,7 @@ class Finding(NamedTuple):
 def doctor():
     """Look at the compiler, make, the httpstan package, the cache folder and CmdStan.
 
-    Builds and changes nothing.
+    Builds nothing.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 
 from bdr_stan.toolchain.cache import ToolchainError, built_whole, cache_directory, locked, writing
@@ -35,8 +36,13 @@ def find_wheel():
 
     Raises
     ------
-    ToolchainError : httpstan is missing or has another version than the driver is for.
+    ToolchainError : httpstan is missing or has another version than the driver is for, or
+    this is not Linux.
     """
+    if sys.platform != "linux":
+        raise ToolchainError(
+            "building Stan from PyPI packages works on Linux only; use bdr-stan setup --from github"
+        )
     try:
         version = importlib.metadata.version("httpstan")
         spec = importlib.util.find_spec("httpstan")
