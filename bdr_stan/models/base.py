@@ -354,6 +354,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         notes : dict, optional
             What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
         """
+        check_is_fitted(self, "coordinates_")
         params = self.get_params(deep=False)
         if not isinstance(self.landmarks, str):
             params["landmarks"] = "given"  # the array itself is in constant_data
