@@ -39,10 +39,12 @@ class Problem:
     R: np.ndarray
     K: np.ndarray
     priors: dict = field(default_factory=lambda: dict(PRIORS))
+    origin: np.ndarray | None = None
 
     @property
     def m0(self):
-        return self.mu.mean(axis=0)
+        """Prior mean of the embeddings: the bags' average unless `origin` is given."""
+        return self.mu.mean(axis=0) if self.origin is None else self.origin
 
 
 def positive_definite(rng, d, condition=50.0):
@@ -198,8 +200,13 @@ def log_density(model, data, parameters, jacobian=False):
     return row[0], row[1:]
 
 
-def sample(model, data, inits, *, chains=4, warmup=1000, draws=1500, seed=1, **options):
-    """Draws by NUTS, name -> array, shape (chains, draws, ...); fails on divergences."""
+def sample(
+    model, data, inits, *, chains=4, warmup=1000, draws=1500, seed=1, divergent=0.002, **options
+):
+    """Draws by NUTS, name -> array, shape (chains, draws, ...).
+
+    Fails if more than the share `divergent` of the transitions diverged.
+    """
     import tempfile
 
     import cmdstanpy
@@ -218,7 +225,7 @@ def sample(model, data, inits, *, chains=4, warmup=1000, draws=1500, seed=1, **o
             output_dir=folder,
             **options,
         )
-        assert fit.divergences.sum() <= 0.002 * chains * draws
+        assert fit.divergences.sum() <= divergent * chains * draws
         return {
             name: values.reshape(chains, draws, *values.shape[1:])
             for name, values in fit.stan_variables().items()
