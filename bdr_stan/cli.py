@@ -208,7 +208,7 @@ def summary(fitted, every):
 
     model = load(fitted)
     _show_fit(model, every)
-    _show_table(model.priors())
+    show_table(model.priors())
     for trouble in sampling_warnings(model.diagnostics()):
         _warn(trouble)
 
@@ -370,7 +370,7 @@ def _show_fit(model, every=False):
         f"{d} landmarks, bandwidth {model.bandwidth_:.4g}"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
-    _show_table(model.summary(None if every else scalars).rename_axis("parameter"))
+    show_table(model.summary(None if every else scalars).rename_axis("parameter"))
     click.echo(diagnostics_line(model.diagnostics()) or "No chains: no R-hat, no ESS.")
 
 
@@ -387,8 +387,14 @@ def diagnostics_line(found):
     )
 
 
-def _show_table(table):
-    """Print a DataFrame with its index; numbers to four digits, nothing cut off."""
+def show_table(table, text="left"):
+    """Print a DataFrame with its index; numbers to four digits, nothing cut off.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, its index named
+    text : "left" or "right", where columns of strings are aligned
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -397,7 +403,7 @@ def _show_table(table):
     shown.add_column(table.index.name, overflow="fold")
     for column in table.columns:
         number = table[column].dtype.kind == "f"
-        shown.add_column(column, justify="right" if number else "left", overflow="fold")
+        shown.add_column(column, justify="right" if number else text, overflow="fold")
     for name, row in zip(table.index, table.itertuples(index=False)):
         shown.add_row(name, *map(_cell, table.columns, row))
     # Away from a terminal there is no width to keep to.
