@@ -1,8 +1,7 @@
 """BLR and BDR from the definitions of Law et al. (2018), for the tests to compare with.
 
-Written from the mathematics, apart from the package: one bag at a time, dense matrices,
-landmark coordinates, SciPy's densities. Nothing here is imported by the package, nor the
-other way round.
+Written from the mathematics, apart from the package: dense matrices, landmark coordinates,
+SciPy's densities. The tools at the end run a Stan program and compare moments.
 """
 
 from dataclasses import dataclass, field
@@ -69,19 +68,23 @@ def random_problem(rng, n=15, d=4, sizes=None, same_kernel=False):
 
 
 def embedding_posterior(mu, size, m0, Sigma, R, eta):
-    """Mean and covariance of a bag's embedding: prior N(m0, eta R), mu ~ N(., Sigma / size)."""
+    """Mean and covariance of a bag's embedding: prior N(m0, eta R), mu ~ N(., Sigma / size).
+
+    `mu` is one embedding or, in rows, those of several bags of this size.
+    """
     prior, noise = np.linalg.inv(eta * R), np.linalg.inv(Sigma / size)
     C = np.linalg.inv(prior + noise)
-    return C @ (prior @ m0 + noise @ mu), C
+    return (prior @ m0 + mu @ noise) @ C, C
 
 
 def bdr_moments(p, alpha, intercept, sigma, eta):
     """Mean and variance of each label, its embedding integrated out."""
     mean, variance = np.empty((2, len(p.y)))
-    for i, (mu, size) in enumerate(zip(p.mu, p.sizes)):
-        M, C = embedding_posterior(mu, size, p.m0, p.Sigma, p.R, eta)
-        mean[i] = intercept + alpha @ (M - p.m0)
-        variance[i] = alpha @ C @ alpha + sigma**2
+    for size in np.unique(p.sizes):
+        of = p.sizes == size
+        M, C = embedding_posterior(p.mu[of], size, p.m0, p.Sigma, p.R, eta)
+        mean[of] = intercept + (M - p.m0) @ alpha
+        variance[of] = alpha @ C @ alpha + sigma**2
     return mean, variance
 
 
