@@ -1,0 +1,44 @@
+# make help lists what there is. PYTHON is the interpreter of the environment that is made.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast setup lint clean
+
+help:
+	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
+	@echo "make test       all tests, then those for ArviZ 1.x if a Python 3.12 is there"
+	@echo "make test-fast  tests that take seconds"
+	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
+	@echo "make lint       check the style of the code"
+	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
+
+demo: setup
+	$(BIN)/bdr-stan demo
+
+# The ArviZ 1.x run comes first, so that the last line is the summary of the whole suite.
+test: setup
+	$(BIN)/python tests/arviz1.py
+	$(BIN)/python -m pytest
+
+test-fast: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+setup: $(INSTALLED)
+	@$(BIN)/bdr-stan setup
+
+lint: $(INSTALLED)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check ruff
+	@$(BIN)/ruff check .
+
+clean:
+	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache demo_output build dist
+	find bdr_stan data_gen tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@

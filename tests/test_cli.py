@@ -1,0 +1,355 @@
+"""The command line, in process and as a program; one small fit is shared."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import bdr_stan
+from bdr_stan import cli
+from bdr_stan.toolchain import Finding
+
+PROGRAM = Path(sys.executable).with_name("bdr-stan")
+FIT = ["--bag", "town", "--label", "y", "--landmarks", "5", "--seed", "1"]
+
+
+def points(n_bags=40, seed=3):
+    """A row a point: bags of 1 to 6 points around their label in the first of two features."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"0{i}", label, x, rng.normal(), 1.0 + rng.uniform())
+        for i, label in enumerate(rng.normal(size=n_bags))
+        for x in rng.normal(label, 0.5, rng.integers(1, 7))
+    ]
+    return pd.DataFrame(rows, columns=["town", "y", "income", "age", "people"])
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(cli.main, [str(a) for a in arguments], **options)
+
+
+def fails(text, *arguments, code=1):
+    """The command ends with `code` and one message that has `text`, without a traceback."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert text in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stderr.count("\n") == 1 or code == 2
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with points.csv, points.parquet and fit.nc, a fit of BDR to them by NUTS."""
+    folder = tmp_path_factory.mktemp("cli")
+    points().to_csv(folder / "points.csv", index=False)
+    points().to_parquet(folder / "points.parquet", index=False)
+    # fewer draws than diagnostics ask for: the warnings are part of the test
+    small = ["--chains", 2, "--warmup", 200, "--draws", 100, "--features", "income, age"]
+    result = run("fit", folder / "points.csv", *FIT, "--model", "bdr", *small,
+                 "-o", folder / "fit.nc")
+    assert result.exit_code == 0, result.output
+    (folder / "said.txt").write_text(result.stdout)
+    (folder / "warned.txt").write_text(result.stderr)
+    return folder
+
+
+# ------------------------------------------------------------------ fit, predict, summary
+
+
+def test_fit_reports_parameters_diagnostics_and_file(folder):
+    said = (folder / "said.txt").read_text()
+    assert "BDR (nuts): 40 bags, points of 2 features, 5 landmarks, bandwidth" in said
+    for name in ("intercept", "sigma", "rho", "eta", "ess_bulk", "r_hat"):
+        assert name in said
+    assert "2 chains x 100 draws: 0 divergences, max R-hat" in said
+    assert said.endswith(f"Wrote {folder / 'fit.nc'}\n")
+    warned = (folder / "warned.txt").read_text()
+    assert "Warning: The bulk effective sample size" in warned
+    assert "UserWarning" not in warned
+
+
+def test_predictions_are_those_of_the_model(folder):
+    output = folder / "predictions.csv"
+    # columns in another order, and one more: they are found by name
+    new = points(12, seed=5)[["age", "people", "town", "income"]]
+    new.to_parquet(folder / "new.parquet", index=False)
+    result = run("predict", folder / "fit.nc", folder / "new.parquet", "--level", 0.8, "-o", output)
+    assert result.exit_code == 0, result.output
+    assert result.output == f"Wrote {output}: 12 bags, intervals of 0.8 probability\n"
+
+    table = pd.read_csv(output, dtype={"bag": str})
+    assert list(table) == ["bag", "n_points", "mean", "sd", "lower", "upper"]
+    model = bdr_stan.load(folder / "fit.nc")
+    bags = bdr_stan.Bags.from_dataframe(new, "town", ["income", "age"])
+    expected = model.predictive(bags)
+    assert table["bag"].tolist() == list(bags.ids)
+    assert table["n_points"].tolist() == bags.sizes.tolist()
+    np.testing.assert_allclose(table["mean"], expected.mean)
+    np.testing.assert_allclose(table["sd"], expected.sd)
+    np.testing.assert_allclose(table[["lower", "upper"]].T, expected.interval(0.8))
+
+
+def test_ids_of_a_csv_stay_as_written(folder):
+    output = folder / "ids.csv"
+    result = run("predict", folder / "fit.nc", folder / "points.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    assert output.read_text().splitlines()[1].startswith("00,")
+
+
+def test_weights_of_the_fit_are_used_in_predictions(folder):
+    weighted, output = folder / "weighted.nc", folder / "weighted.csv"
+    result = run("fit", folder / "points.parquet", *FIT, "--model", "blr", "--method", "exact",
+                 "--weight", "people", "-o", weighted)
+    assert result.exit_code == 0, result.output
+    assert "No chains: no R-hat, no ESS." in result.output
+    result = run("predict", weighted, folder / "points.parquet", "-o", output)
+    assert result.exit_code == 0, result.output
+    model = bdr_stan.load(weighted)
+    bags = bdr_stan.Bags.from_dataframe(points(), "town", ["income", "age"], "people")
+    np.testing.assert_allclose(pd.read_csv(output)["mean"], model.predict(bags))
+
+    points().drop(columns="people").to_csv(folder / "unweighted.csv", index=False)
+    fails("no column 'people'", "predict", weighted, folder / "unweighted.csv", "-o", output,
+          "--force")
+
+
+def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
+    result = run("summary", folder / "fit.nc")
+    assert result.exit_code == 0, result.output
+    assert "half-normal(0, " in result.output
+    assert "w[0]" not in result.output
+    every = run("summary", folder / "fit.nc", "--all").output
+    assert "w[0]" in every and "beta[4]" in every
+
+
+def test_force_replaces_and_leaves_nothing_beside(folder, tmp_path):
+    output = tmp_path / "p.csv"
+    output.write_text("old")
+    arguments = ("predict", folder / "fit.nc", folder / "points.csv", "-o", output)
+    fails("p.csv exists: pass --force to replace it", *arguments)
+    assert output.read_text() == "old"
+    assert run(*arguments, "--force").exit_code == 0
+    assert output.read_text().startswith("bag,")
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_options_reach_the_model(folder, monkeypatch):
+    seen = {}
+
+    def fit(self, bags, y, **options):
+        seen.update(model=self, bags=bags, y=y, options=options)
+        raise ValueError("far enough")
+
+    monkeypatch.setattr(bdr_stan.BDR, "fit", fit)
+    fails("far enough", "fit", folder / "points.csv", *FIT, "--model", "bdr",
+          "--bandwidth", "1.5", "--bandwidth-scale", 2, "--covariance", "pooled",
+          "--method", "nuts", "--chains", 3, "--warmup", 4, "--draws", 5, "--adapt-delta", 0.9,
+          "-o", folder / "never.nc")
+    model = seen["model"]
+    assert (model.n_landmarks, model.bandwidth, model.bandwidth_scale) == (5, 1.5, 2)
+    assert (model.covariance, model.method) == ("pooled", "nuts")
+    assert seen["bags"].features == ["income", "age", "people"]
+    assert seen["options"] == {
+        "chains": 3, "warmup": 4, "draws": 5, "seed": 1, "progress": True, "adapt_delta": 0.9
+    }
+    assert not (folder / "never.nc").exists()
+
+
+# ------------------------------------------------------------------ wrong input
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("there is no file nothing.csv", ["nothing.csv", "--bag", "town", "--label", "y"]),
+        ("no column 'twon': did you mean 'town'?",
+         ["points.csv", "--bag", "twon", "--label", "y"]),
+        ("no column 'rent': it has 'town', 'y', 'income', 'age', 'people'",
+         ["points.csv", "--bag", "town", "--label", "rent"]),
+        ("no column 'incom': did you mean 'income'?",
+         ["points.csv", "--bag", "town", "--label", "y", "--features", "incom,age"]),
+        ("'age' is not constant in bag 0", ["points.csv", "--bag", "town", "--label", "age"]),
+        ("points.txt is neither .parquet nor .csv", ["points.txt", "--bag", "b", "--label", "y"]),
+        ("broken.csv is no CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
+        ("empty.csv is no CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
+        ("broken.parquet", ["broken.parquet", "--bag", "a", "--label", "b"]),
+        ("--bandwidth must be median or a number, found 'wide'",
+         ["points.csv", "--bag", "town", "--label", "y", "--bandwidth", "wide"]),
+        ("there is no file my.stan",
+         ["points.csv", "--bag", "town", "--label", "y", "--stan-file", "my.stan"]),
+        ("are for --method nuts",
+         ["points.csv", "--bag", "town", "--label", "y", "--method", "laplace",
+          "--adapt-delta", "0.9"]),
+        ("has no method 'exact'; there are: nuts, optimize",
+         ["points.csv", "--bag", "town", "--label", "y", "--method", "exact"]),
+    ],
+)
+def test_fit_refuses(folder, monkeypatch, text, arguments):
+    monkeypatch.chdir(folder)
+    Path("broken.csv").write_text('a,b\n1,2\n3,4,5,6\n"')
+    Path("empty.csv").write_text("")
+    Path("broken.parquet").write_text("PAR?")
+    fails(text, "fit", *arguments, "--model", "bdr", "-o", "never.nc")
+    assert not Path("never.nc").exists()
+
+
+def test_outputs_are_refused_before_any_work(folder, tmp_path):
+    # there is no such input either: the output is what is looked at first
+    fit = ["fit", tmp_path / "points.csv", *FIT, "--model", "bdr", "-o"]
+    fails("exists: pass --force to replace it", *fit, folder / "fit.nc")
+    fails("does not exist: create it first", *fit, tmp_path / "no" / "fit.nc")
+    fails("is a folder: give a file name", *fit, tmp_path)
+    data = folder / "points.csv"
+    fails("is the input: choose another output", "fit", data, *FIT, "--model", "bdr", "-o", data,
+          "--force")
+
+
+def test_unknown_model_and_option_of_another_model(folder):
+    arguments = ["fit", folder / "points.csv", *FIT, "-o", folder / "never.nc"]
+    fails("'ridge' is not one of 'bdr', 'blr', 'shrinkage'", *arguments, "--model", "ridge",
+          code=2)
+    fails("blr takes no --covariance", *arguments, "--model", "blr", "--covariance", "pooled")
+
+
+def test_predict_refuses(folder, tmp_path):
+    output = tmp_path / "p.csv"
+    data = folder / "points.csv"
+    renamed = tmp_path / "renamed.csv"
+    points().rename(columns={"income": "salary"}).to_csv(renamed, index=False)
+    fails("no column 'income'", "predict", folder / "fit.nc", renamed, "-o", output)
+    fails("there is no file", "predict", tmp_path / "no.nc", data, "-o", output)
+    fails("is no fit saved by bdr_stan", "predict", data, data, "-o", output)
+    fails("p.xlsx must end in .csv", "predict", folder / "fit.nc", data, "-o", tmp_path / "p.xlsx")
+    assert not output.exists()
+
+
+def test_predict_needs_the_names_of_columns(folder, tmp_path):
+    bags = bdr_stan.Bags.from_dataframe(points(), "town", ["income", "age"], metadata=["y"])
+    model = bdr_stan.BLR(n_landmarks=4, method="exact").fit(bags, bags.metadata["y"], seed=1)
+    model.save(tmp_path / "unnamed.nc")
+    arguments = (tmp_path / "unnamed.nc", folder / "points.csv", "-o", tmp_path / "p.csv")
+    fails("does not say which column names the bags: pass --bag", "predict", *arguments)
+    assert run("predict", *arguments, "--bag", "town").exit_code == 0
+
+    bags.features = None
+    model.fit(bags, bags.metadata["y"], seed=1).save(tmp_path / "unnamed.nc")
+    fails("points without column names", "predict", *arguments, "--bag", "town", "--force")
+
+
+def test_the_traceback_is_shown_on_demand(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        run("--debug", "summary", tmp_path / "no.nc", catch_exceptions=False)
+    monkeypatch.setenv("BDR_STAN_DEBUG", "1")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        run("summary", tmp_path / "no.nc", catch_exceptions=False)
+
+
+def test_an_unexpected_error_is_not_hidden(monkeypatch):
+    monkeypatch.setattr("bdr_stan.toolchain.doctor", lambda: {}["nothing"])
+    assert isinstance(run("doctor").exception, KeyError)
+
+
+# ------------------------------------------------------------------ Stan
+
+
+def test_doctor_says_how_to_mend_and_exits_with_1(monkeypatch):
+    good = Finding("make", True, "/usr/bin/make")
+    bad = Finding("C++ compiler", False, "g++ not\nfound", "sudo apt-get install g++")
+    monkeypatch.setattr("bdr_stan.toolchain.doctor", lambda: [good])
+    result = run("doctor")
+    assert (result.exit_code, result.output) == (0, "ok     make: /usr/bin/make\n")
+    monkeypatch.setattr("bdr_stan.toolchain.doctor", lambda: [good, bad])
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[1:] == [
+        "WRONG  C++ compiler: g++ not found",
+        "       mend it with: sudo apt-get install g++",
+    ]
+
+
+def test_setup_passes_the_source_on(monkeypatch):
+    seen = []
+
+    def setup(source, programs):
+        seen.append((source, programs))
+        return Path("/home/of/stan")
+
+    monkeypatch.setattr("bdr_stan.toolchain.setup", setup)
+    result = run("setup", "--from", "pypi")
+    assert result.output == "Stan is ready: /home/of/stan, with blr and bdr compiled\n"
+    assert seen == [("pypi", ("blr", "bdr"))]
+    fails("'floppy' is not one of", "setup", "--from", "floppy", code=2)
+
+
+def test_eject_writes_a_program_that_compile_takes(tmp_path):
+    target = tmp_path / "mine.stan"
+    result = run("eject", "blr", target)
+    assert result.exit_code == 0, result.output
+    assert target.read_text() == Path(bdr_stan.programs.program_path("blr")).read_text()
+    assert (tmp_path / "functions" / "compressed_normal.stanfunctions").is_file()
+    target.write_text(target.read_text() + "\n")
+    fails("exists already", "eject", "blr", target)
+    assert run("eject", "blr", target, "--force").exit_code == 0
+    fails("no Stan program called 'ridge'; there are: ", "eject", "ridge", tmp_path)
+
+
+def test_compile_names_the_executable():
+    result = run("compile", "blr")
+    assert result.exit_code == 0, result.output
+    name, executable = result.stdout.strip().split(": ")
+    assert name == "blr" and os.access(executable, os.X_OK)
+    fails("no Stan program called 'ridge'", "compile", "ridge")
+    fails("no Stan program", "compile", "/nowhere/my.stan")
+
+
+# ------------------------------------------------------------------ as a program
+
+
+def program(*arguments, **options):
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, **options
+    )
+
+
+def test_help_and_version_are_quick_and_import_nothing_heavy():
+    assert program("--version").stdout == f"bdr-stan, version {bdr_stan.__version__}\n"
+    begun = time.monotonic()
+    said = program("--help").stdout
+    assert time.monotonic() - begun < 2  # a tenth of a second on an idle machine
+    for command in cli.main.commands:
+        assert f"  {command} " in said
+    code = "import bdr_stan.cli, sys, json; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True))
+    assert not {"arviz", "cmdstanpy", "sklearn", "pandas", "matplotlib", "numpy"} & set(loaded)
+
+
+def test_away_from_a_terminal_there_are_no_escape_codes(folder):
+    for environment in ({}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "TERM": "xterm-256color"}):
+        done = program("summary", folder / "fit.nc", env=os.environ | environment)
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+        assert "sigma" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    command = f"{PROGRAM} summary --all {folder / 'fit.nc'} | head -n 1"
+    done = subprocess.run(
+        [shutil.which("bash"), "-c", command], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("BDR (nuts)")
+    assert "Traceback" not in done.stderr and "Broken" not in done.stderr
+
+
+def test_an_error_is_one_line_on_stderr(tmp_path):
+    done = program("summary", tmp_path / "no.nc")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"Error: there is no file {tmp_path / 'no.nc'}\n"
