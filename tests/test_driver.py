@@ -381,6 +381,7 @@ def test_no_draws(run):
         ("generate_quantities", "Missing fitted_params argument"),
         ("generate_quantities fitted_params=a.txt", "Fitted params file must be a CSV file."),
         ("generate_quantities fitted_params=output.csv", "Filename conflict, fitted_params file"),
+        ("log_prob constrained_params=a.csv output file=a", "Filename conflict"),  # a.csv, too
         ("laplace", "Missing mode argument"),
         ("laplace mode=m.txt", "Mode file must be CSV or JSON, found m.txt"),
         ("log_prob", "No input parameter files provided, cannot calculate log probability"),

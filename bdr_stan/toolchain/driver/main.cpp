@@ -94,7 +94,7 @@ void require_different(const std::string& option, const std::string& input,
 // What is wrong with the options taken together, found before any file is touched.
 void check_options(CommandLine& arguments) {
   const std::string method = arguments.choice("method");
-  const std::string output = arguments.text("output/file");
+  const std::string output = csv_name(arguments.text("output/file"));
   if (method == "sample") {
     if (arguments.choice("method/sample/algorithm") == "hmc" &&
         arguments.choice("method/sample/algorithm/hmc/engine") == "static" &&

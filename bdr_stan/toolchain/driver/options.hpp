@@ -120,7 +120,7 @@ inline std::unique_ptr<Group> hmc() {
 }
 
 inline std::unique_ptr<Group> sample() {
-  return branch("sample", "Bayesian inference with Markov chain Monte Carlo",
+  return branch("sample", "Bayesian inference with Markov Chain Monte Carlo",
                 count_or_zero("num_samples", "Sampling iterations", 1000),
                 count_or_zero("num_warmup", "Warmup iterations", 1000),
                 flag("save_warmup", "Write the warmup draws too", false),
