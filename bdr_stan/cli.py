@@ -128,10 +128,16 @@ def fit(
     estimator = _estimator(model)(n_landmarks=landmarks, **_without_none(given))
     if estimator.method != "nuts" and _without_none(options):
         raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
-    bags = _read_bags(data, bag, _split(features), weight, [label])
+    features = _split(features)
+    weights = [] if weight is None else [weight]
+    _check_roles(bag=[bag], label=[label], weight=weights, features=features or [])
+    bags = _read_bags(data, bag, features, weight, [label])
+    y = bags.metadata[label]
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"label column {label!r} holds text, not numbers: encode or mend it")
     estimator.fit(
         bags,
-        bags.metadata[label].to_numpy(),
+        y.to_numpy(),
         chains=chains,
         warmup=warmup,
         draws=draws,
@@ -315,6 +321,17 @@ def _bandwidth(text):
 
 def _split(names):
     return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def _check_roles(**columns):
+    """Refuse a column in two roles: a label among the features would predict itself."""
+    role_of = {}
+    for role, names in columns.items():
+        for name in names:
+            if role_of.setdefault(name, role) != role:
+                raise ValueError(
+                    f"column {name!r} is both {role_of[name]} and {role}: name another one"
+                )
 
 
 def _read_bags(path, bag, features, weight, metadata=None):

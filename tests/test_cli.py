@@ -178,6 +178,12 @@ def test_options_reach_the_model(folder, monkeypatch):
         ("no column 'incom': did you mean 'income'?",
          ["points.csv", "--bag", "town", "--label", "y", "--features", "incom,age"]),
         ("'age' is not constant in bag 0", ["points.csv", "--bag", "town", "--label", "age"]),
+        ("column 'y' is both label and features",
+         ["points.csv", "--bag", "town", "--label", "y", "--features", "age,y"]),
+        ("column 'town' is both bag and label",
+         ["points.csv", "--bag", "town", "--label", "town"]),
+        ("label column 'word' holds text, not numbers",
+         ["words.csv", "--bag", "town", "--label", "word"]),
         ("points.txt is neither .parquet nor .csv", ["points.txt", "--bag", "b", "--label", "y"]),
         ("broken.csv is no CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
         ("empty.csv is no CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
@@ -197,6 +203,7 @@ def test_fit_refuses(folder, monkeypatch, text, arguments):
     monkeypatch.chdir(folder)
     Path("broken.csv").write_text('a,b\n1,2\n3,4,5,6\n"')
     Path("empty.csv").write_text("")
+    Path("words.csv").write_text("town,word,income\n1,high,3\n2,low,4\n")
     Path("broken.parquet").write_text("PAR?")
     fails(text, "fit", *arguments, "--model", "bdr", "-o", "never.nc")
     assert not Path("never.nc").exists()
