@@ -670,8 +670,9 @@ def _check_constant(values, codes, first, name, ids):
     if len(changed):
         i = codes[changed[0]]
         raise ValueError(
-            f"metadata column {name!r} is not constant in {_describe(i, ids)}: "
-            f"{_plain(values[first[i]])!r} and {_plain(values[changed[0]])!r}"
+            f"column {name!r} is not constant in {_describe(i, ids)}: "
+            f"{_plain(values[first[i]])!r} and {_plain(values[changed[0]])!r}; it must have one "
+            "value for each bag"
         )
 
 

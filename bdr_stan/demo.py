@@ -12,7 +12,7 @@ LEVEL = 0.95
 # Sufficient for intervals that hold for every size of bag; more landmarks lower the error a
 # little and take longer.
 SETTINGS = {"n_landmarks": 40, "bandwidth_scale": 0.75}
-FULL = {"n_train": 800, "n_test": 1000}, {"chains": 4, "warmup": 1000, "draws": 1000}
+FULL = {"n_train": 800, "n_test": 1000}, {"chains": 4, "warmup": 500, "draws": 1000}
 QUICK = {"n_train": 300, "n_test": 400}, {"chains": 4, "warmup": 300, "draws": 500}
 INTRODUCTION = """\
 Each bag holds 1 to 300 images of handwritten digits, as if one person had written them.

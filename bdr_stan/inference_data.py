@@ -517,7 +517,7 @@ def sampling_warnings(diagnostics):
     if d["max_r_hat"] > 1.01:
         found.append(
             f"R-hat of {d['max_r_hat_of']} is {d['max_r_hat']:.3f} (at most 1.01 is good): the "
-            "chains do not agree yet. Raise iter_warmup and iter_sampling; if it stays, look for "
+            "chains do not agree yet. Raise warmup and draws; if it stays, look for "
             "several modes or parameters the data do not determine."
         )
     for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
@@ -525,12 +525,12 @@ def sampling_warnings(diagnostics):
             found.append(
                 f"The {part} effective sample size of {d[f'min_ess_{part}_of']} is "
                 f"{d[f'min_ess_{part}']:.0f} (at least {enough} is good): {of_what} is imprecise. "
-                "Raise iter_sampling."
+                "Raise draws."
             )
     if d["min_e_bfmi"] < 0.3:
         found.append(
             f"The smallest E-BFMI of a chain is {d['min_e_bfmi']:.2f} (at least 0.3 is good): the "
-            "chains change energy slowly and may not reach the tails. Raise iter_warmup, or use "
+            "chains change energy slowly and may not reach the tails. Raise warmup, or use "
             "tighter priors on the scale parameters."
         )
     if d["share_at_max_tree_depth"] > 0:

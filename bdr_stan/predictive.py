@@ -142,16 +142,22 @@ def _mixture_quantile(mean, sd, level):
     """Quantile of equal-weight normal mixtures, one per column; Newton kept inside a bracket."""
     own = mean + sd * ndtri(level)  # each component's quantile; the mixture's lies between
     low, high = own.min(axis=0), own.max(axis=0)
-    x = own.mean(axis=0)
+    tolerance = 1e-10 * sd.min(axis=0)
+    x = mean.mean(axis=0) + ndtri(level) * np.sqrt(np.mean(sd**2, axis=0) + mean.var(axis=0))
+    x = np.clip(x, low, high)
+    going = np.flatnonzero(high - low > tolerance)
     for _ in range(100):
-        standard = (x - mean) / sd
+        if not len(going):
+            break
+        m, s, at = mean[:, going], sd[:, going], x[going]
+        standard = (at - m) / s
         excess = ndtr(standard).mean(axis=0) - level
-        density = np.mean(np.exp(-0.5 * standard**2) / sd, axis=0) / np.sqrt(2 * np.pi)
-        low, high = np.where(excess < 0, x, low), np.where(excess >= 0, x, high)
+        density = np.mean(np.exp(-0.5 * standard**2) / s, axis=0) / np.sqrt(2 * np.pi)
+        low[going] = np.where(excess < 0, at, low[going])
+        high[going] = np.where(excess >= 0, at, high[going])
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = x - excess / density
-        new = np.where((step > low) & (step < high), step, (low + high) / 2)
-        if np.all(np.abs(new - x) <= 1e-10 * (np.abs(x) + sd.min(axis=0))):
-            return new
-        x = new
+            new = at - excess / density
+        inside = (new > low[going]) & (new < high[going])
+        x[going] = np.where(inside, new, (low[going] + high[going]) / 2)
+        going = going[np.abs(x[going] - at) > tolerance[going]]
     return x

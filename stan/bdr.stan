@@ -47,6 +47,15 @@ data {
   real<lower=0> eta_log_sd;              // prior sd of log(eta)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
+transformed data {
+  matrix[D, T] z = rows[, 1 : D]';       // a group's rows lie together
+  vector[T] ones = rows[, D + 1];
+  vector[T] y = rows[, D + 2];
+  array[T] int group;                    // the group of each row
+  for (g in 1 : G) {
+    group[start[g] : start[g] + length[g] - 1] = rep_array(g, length[g]);
+  }
+}
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]
   real<lower=0> sigma;
@@ -68,11 +77,12 @@ model {
   if (use_likelihood) {
     matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta);
     vector[G] nu = predictive_variance(w, s, eta, sigma);
+    matrix[D, G] sw = diag_pre_multiply(w, s);
+    vector[T] e = ones * intercept - y;  // mean minus label, row by row
     for (g in 1 : G) {
       int last = start[g] + length[g] - 1;
-      vector[length[g]] e = residuals(rows[start[g] : last], s[, g] .* w,
-                                      intercept);
-      target += compressed_normal_lpdf(e | n_bags[g], nu[g]);
+      e[start[g] : last] += (sw[, g]' * z[, start[g] : last])';
     }
+    target += compressed_normal_lpdf(e | n_bags, nu, group);
   }
 }

@@ -50,7 +50,7 @@ model {
   sigma ~ normal(0, sigma_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {
-    vector[T] e = residuals(rows, w, intercept);
+    vector[T] e = rows * append_row(w, [intercept, -1]');
     target += compressed_normal_lpdf(e | N, square(sigma));
   }
 }

@@ -531,7 +531,7 @@ def test_all_bad_values_are_counted():
         ({}, {"features": ["name"]}, TypeError, "column 'name' holds String, not numbers"),
         ({}, {"weight": "name"}, TypeError, "column 'name' holds String, not numbers"),
         ({}, {"metadata": ["age"]}, ValueError,
-         r"metadata column 'age' is not constant in bag 0 \(id 'b'\): 1 and 3"),
+         r"column 'age' is not constant in bag 0 \(id 'b'\): 1 and 3; it must have one value"),
         ({"county": ["b", None, "b", "c", "a"]}, {}, ValueError,
          r"row 1 has no bag: column 'county' is missing \(1 such in all\)"),
         ({"age": [1, None, 3, 4, 5]}, {}, ValueError,

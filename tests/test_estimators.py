@@ -274,7 +274,7 @@ def test_labels_in_other_units_give_the_same_predictions(problem):
 
 
 def test_trouble_of_the_sampler_is_told_with_advice(problem):
-    with pytest.warns(UserWarning, match="effective sample size .* Raise iter_sampling"):
+    with pytest.warns(UserWarning, match="effective sample size .* Raise draws"):
         BDR(5).fit(*problem, chains=2, warmup=100, draws=30, seed=1)
 
 
@@ -285,9 +285,9 @@ def student_t_variant(folder):
     """bdr.stan with one line changed: Student-t labels."""
     path = eject("bdr", folder / "robust.stan")[0]
     text = path.read_text()
-    line = "target += compressed_normal_lpdf(e | n_bags[g], nu[g]);"
+    line = "target += compressed_normal_lpdf(e | n_bags, nu, group);"
     assert line in text
-    path.write_text(text.replace(line, "target += student_t_lpdf(e | 4, 0, sqrt(nu[g]));"))
+    path.write_text(text.replace(line, "target += student_t_lpdf(e | 4, 0, sqrt(nu[group]));"))
     return path
 
 
@@ -396,6 +396,11 @@ def test_wrong_files(problem, tmp_path):
         BDR.load(tmp_path / "blr.nc")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         bdr_stan.load(tmp_path / "none.nc")
+    model = BLR(4, method="exact").fit(bags, y)
+    model.get_params = lambda deep: {"n_trees": 4}  # as another version might have
+    model.save(tmp_path / "later.nc")
+    with pytest.raises(ValueError, match="a fit of BLR by bdr_stan .* use that version"):
+        bdr_stan.load(tmp_path / "later.nc")
 
 
 def test_stan_says_why_it_failed(problem):

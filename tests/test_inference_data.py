@@ -426,7 +426,7 @@ def test_each_trouble_gives_its_sentence(groups):
         "3 of 1000 transitions diverged",
         "Raise adapt_delta",
         f"R-hat of w[2] is {found['max_r_hat']:.3f}",
-        "Raise iter_warmup and iter_sampling",
+        "Raise warmup and draws",
         "bulk effective sample size of w[2]",
         "at least 400 is good",
         "E-BFMI of a chain is 0.00",

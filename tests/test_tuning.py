@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import bdr_stan.models.base as base
 from bdr_stan import BDR, BLR, Shrinkage, tune
+from bdr_stan.models import base
 
 
 @pytest.fixture

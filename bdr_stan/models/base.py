@@ -537,12 +537,14 @@ def load(path):
     from bdr_stan import models
 
     idata, config = ida.load(path)
-    estimator = config.get("estimator")
-    if estimator not in models.__all__:
+    try:
+        model = getattr(models, config["estimator"])(**config["params"])
+    except (AttributeError, KeyError, TypeError):
         raise ValueError(
-            f"{path} holds a fit of {estimator!r}, which version {__version__} does not know"
-        )
-    return getattr(models, estimator)(**config["params"])._restore(idata, config)
+            f"{path} holds a fit of {config.get('estimator')} by bdr_stan "
+            f"{config.get('bdr_stan')}, which version {__version__} cannot read: use that version"
+        ) from None
+    return model._restore(idata, config)
 
 
 def _check_counts(**counts):

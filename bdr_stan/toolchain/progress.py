@@ -1,6 +1,7 @@
 """One line on stderr that says what takes so long."""
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 def status(text, show=True):
     """Show `text` with the time elapsed while the block runs.
 
-    A live line on a terminal; elsewhere one line at the start and one at the end.
+    A live line on a terminal; elsewhere one line after a second, so that what is quick says
+    nothing, and one at the end.
     """
     if not show:
         yield
@@ -18,9 +20,16 @@ def status(text, show=True):
             yield
     else:
         start = time.monotonic()
-        print(f"{text} ...", file=sys.stderr, flush=True)
-        yield
-        print(f"{text}: done in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+        say = threading.Timer(1.0, print, [f"{text} ..."], {"file": sys.stderr, "flush": True})
+        say.daemon = True
+        say.start()
+        try:
+            yield
+        finally:
+            say.cancel()
+        seconds = time.monotonic() - start
+        if seconds > 1:
+            print(f"{text}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
 def _live_line(text):
