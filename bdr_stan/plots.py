@@ -57,10 +57,11 @@ def prediction_by_size(y, predictive, sizes, edges=None, *, level=0.95, axes=Non
 def compare_by_size(predictives, y, sizes, edges=None, *, level=0.95):
     """Predictive intervals of several models against true labels, one row a model.
 
-    Vertical bars are central intervals, orange where they miss the true label, that is where
-    they do not cross the diagonal. Each panel says how many hold the truth, in orange where
-    chance (three standard errors) does not explain the distance from `level`. A panel draws at most 80 of its bags, spread
-    evenly over the labels; the share it states is that of all its bags.
+    Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals,
+    orange where they miss the true label, that is where they do not cross the diagonal. Each
+    panel says how many hold the truth, in orange where chance (three standard errors) does not
+    explain the distance from `level`. A panel draws at most 80 of its bags, spread evenly over
+    the labels; the share it states is that of all its bags.
 
     Parameters
     ----------
@@ -92,23 +93,28 @@ def compare_by_size(predictives, y, sizes, edges=None, *, level=0.95):
     shown = {name: _spread_over(y, of) for name, of in classes.items()}
     x_limits = _limits(y)
     y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
+    all_sd = np.concatenate([p.sd for p in predictives.values()])
+    scale = {"vmin": all_sd.min(), "vmax": all_sd.max(), "cmap": "viridis"}
     for row, (model, (lower, upper)) in zip(axes, intervals.items()):
+        mean, sd = predictives[model].mean, predictives[model].sd
         for ax, (name, i) in zip(row, shown.items()):
             missed = (y[i] < lower[i]) | (upper[i] < y[i])
             hit, miss = i[~missed], i[missed]
-            ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1.2, alpha=0.4)
+            ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
             ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
+            points = ax.scatter(y[i], mean[i], c=sd[i], **scale, s=9, linewidths=0, zorder=3)
             ax.plot(x_limits, x_limits, color="black", lw=1)
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
             off = abs(share - level) > 3 * np.sqrt(level * (1 - level) / n)
             _note(ax, f"{share:.0%} hold the truth", MISSES if off else COVERS, weight="bold")
-        row[0].set_ylabel(f"{model}\n{level:.0%} interval", weight="bold")
+        row[0].set_ylabel(f"{model}\npredicted label", weight="bold")
     for ax, (name, of) in zip(axes[0], classes.items()):
         ax.set_title(_title(name, of.sum()))
     for ax in axes[-1]:
         ax.set_xlabel("true label")
     figure = axes[0, 0].figure
+    figure.colorbar(points, ax=axes, label="predictive sd", aspect=40, pad=0.01)
     figure.suptitle(f"{level:.0%} of the bars should cross the line; orange ones miss the truth")
     return figure
 

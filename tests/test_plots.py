@@ -75,14 +75,16 @@ def test_prediction_by_size_draws_into_given_axes(case):
 
 def bars(ax):
     """Intervals drawn: where they hold the truth, and where they miss it."""
-    return [lines.get_segments() for lines in ax.collections]
+    return [lines.get_segments() for lines in ax.collections if hasattr(lines, "get_segments")]
 
 
 def test_compare_by_size_shows_who_is_wrong(case):
     y, good, sizes = case
     bad = Normal(good.mean, np.full(500, 0.5))  # right for bags of 50, far too sure for 2
     figure = plots.compare_by_size({"BLR": bad, "BDR": good}, y, sizes)
-    axes = np.reshape(figure.axes, (2, 2))
+    *panels, colour_bar = figure.axes
+    assert colour_bar.get_ylabel() == "predictive sd"
+    axes = np.reshape(panels, (2, 2))
     assert axes[0, 0].get_title() == "2 points (200 bags)"
     assert axes[1, 0].get_title() == "" and axes[1, 0].get_xlabel() == "true label"
     assert [ax.get_ylabel().split("\n")[0] for ax in axes[:, 0]] == ["BLR", "BDR"]
