@@ -13,7 +13,7 @@ LEVEL = 0.95
 # little and take longer.
 SETTINGS = {"n_landmarks": 40, "bandwidth_scale": 0.75}
 FULL = {"n_train": 800, "n_test": 1000}, {"chains": 4, "warmup": 500, "draws": 1000}
-QUICK = {"n_train": 300, "n_test": 400}, {"chains": 4, "warmup": 300, "draws": 500}
+QUICK = {"n_train": 300, "n_test": 400}, {"chains": 4, "warmup": 300, "draws": 1000}
 INTRODUCTION = """\
 Each bag holds 1 to 300 images of handwritten digits, as if one person had written them.
 Its label is the mean of the digits that person tends to write, not of those in the bag.

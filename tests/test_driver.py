@@ -553,20 +553,27 @@ def test_draws_do_not_depend_on_threads(run, tmp_path, monkeypatch):
 def test_every_method_of_cmdstanpy(coin, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # profile.csv is written to the working directory
     data = {"N": 10, "y": TOSSES, "trouble": 0}
-    common = {"data": data, "seed": 1, "output_dir": tmp_path}
-    sampled = coin.sample(chains=2, show_progress=False, **common)
+
+    def into(name):  # CmdStanPy names files by the second: each run needs its own folder
+        return {"data": data, "seed": 1, "output_dir": tmp_path / name}
+
+    sampled = coin.sample(chains=2, show_progress=False, **into("apart"))
     assert sampled.stan_variable("theta").shape == (2000,)
     assert sampled.metric_type == "diag_e"
     together = coin.sample(
-        chains=2, force_one_process_per_chain=False, show_progress=False, **common
+        chains=2, force_one_process_per_chain=False, show_progress=False, **into("together")
     )
     assert (together.stan_variable("theta") == sampled.stan_variable("theta")).all()
-    optimum = coin.optimize(**common)
+    optimum = coin.optimize(**into("optimum"))
     assert optimum.stan_variable("theta") == pytest.approx(0.2, abs=1e-3)
-    assert coin.laplace_sample(draws=50, **common).stan_variable("theta").shape == (50,)
-    assert coin.pathfinder(draws=50, **common).stan_variable("theta").shape == (50,)
-    assert coin.variational(draws=50, **common).variational_sample.shape[0] == 50
-    fresh = coin.generate_quantities(data, previous_fit=sampled, seed=1, gq_output_dir=tmp_path)
+    mode = coin.optimize(jacobian=True, **into("mode"))
+    laplace = coin.laplace_sample(mode=mode, draws=50, **into("laplace"))
+    assert laplace.stan_variable("theta").shape == (50,)
+    assert coin.pathfinder(draws=50, **into("paths")).stan_variable("theta").shape == (50,)
+    assert coin.variational(draws=50, **into("advi")).variational_sample.shape[0] == 50
+    fresh = coin.generate_quantities(
+        data, previous_fit=sampled, seed=1, gq_output_dir=tmp_path / "fresh"
+    )
     assert fresh.stan_variable("next").shape == (2000,)
     assert coin.log_prob({"theta": 0.3}, data=data, jacobian=False).iloc[0, 1] == pytest.approx(-1)
     assert coin.diagnose(data=data, inits={"theta": 0.3}).shape[0] == 1
