@@ -24,8 +24,10 @@ data {
   int<lower=1> D;                        // coordinates (landmarks)
   int<lower=1> T;                        // rows
   matrix[T, D + 2] rows;                 // [z, 1, y], compressed
-  vector[D + 1] centre;                  // whitening: [w; intercept] at t = 0
-  matrix[D + 1, D + 1] whitening;        // [w; intercept] per unit of t
+  vector<lower=0>[D] information;        // whitening: precision of w by the labels
+  vector[D] pull;                        // mode of w times its precision
+  real intercept_centre;                 // intercept at t = 0
+  real<lower=0> intercept_unit;          // intercept per unit of t
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> sigma_scale;             // prior scale of sigma
@@ -39,14 +41,16 @@ parameters {
   real<lower=0> rho;
 }
 transformed parameters {
-  // linear with constant coefficients: priors are stated on w and intercept
-  // themselves and need no Jacobian
-  vector[D] w = centre[1 : D] + whitening[1 : D] * t;
-  real intercept = centre[D + 1] + whitening[D + 1] * t;
+  // t is nearly standard normal whatever rho, which sets the scale of what the
+  // labels leave open
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = pull ./ precision + t[1 : D] ./ sqrt(precision);
+  real intercept = intercept_centre + intercept_unit * t[D + 1];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
   w ~ normal(0, rho);
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   sigma ~ normal(0, sigma_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {

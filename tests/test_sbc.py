@@ -101,7 +101,7 @@ def fit_blr(model, p, seed):
     rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)))
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
     mode = whitening(rows, np.zeros(LANDMARKS), np.eye(LANDMARKS), priors)
-    return thinned(model, blr_data(rows, mode, priors), np.eye(LANDMARKS), seed)
+    return thinned(model, blr_data(rows, mode, START["rho"], priors), np.eye(LANDMARKS), seed)
 
 
 def fit_bdr(model, p, seed):

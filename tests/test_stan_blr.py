@@ -42,15 +42,16 @@ def rotation(p):
 def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
     rows = compress((p.mu - p.m0) @ rotation(p), p.y, np.ones(len(p.y)), lossless=lossless)
     d = p.mu.shape[1]
-    mode = Mode(np.zeros(d + 1), np.eye(d + 1), 0.0)
+    mode, rho = Mode(np.zeros(d + 1), np.eye(d + 1), 0.0), 1.0
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-        _, mode = maximise_evidence(
+        scales, mode = maximise_evidence(
             rows, np.zeros(d), np.eye(d), intercept, START,
             log_prior=log_prior_of_scales(p.priors), fixed=("eta",),
         )  # fmt: skip
+        rho = scales["rho"]
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    return blr_data(rows, mode, priors, use_likelihood=use_likelihood)
+    return blr_data(rows, mode, rho, priors, use_likelihood=use_likelihood)
 
 
 def prior_points(p, number=8):
@@ -61,21 +62,38 @@ def prior_points(p, number=8):
         yield {"beta": rng.normal(0, scales["rho"], p.mu.shape[1]), **scales}
 
 
+def unwhiten(data, t, rho):
+    """Weights and intercept at t, and log |d(w, intercept) / dt| but for a constant."""
+    precision = data["information"] + rho**-2.0
+    w = data["pull"] / precision + t[:-1] / np.sqrt(precision)
+    intercept = data["intercept_centre"] + data["intercept_unit"] * t[-1]
+    return w, intercept, -0.5 * np.sum(np.log(precision))
+
+
 def stan_parameters(p, data, point):
-    theta = np.r_[rotation(p).T @ point["beta"], point["intercept"]]
-    t = np.linalg.solve(data["whitening"], theta - data["centre"])
-    return {"t": t, **{name: point[name] for name in SCALES}}
+    precision = data["information"] + point["rho"] ** -2.0
+    w = rotation(p).T @ point["beta"]
+    t = (w - data["pull"] / precision) * np.sqrt(precision)
+    last = (point["intercept"] - data["intercept_centre"]) / data["intercept_unit"]
+    return {"t": np.r_[t, last], **{name: point[name] for name in SCALES}}
+
+
+def density_of_weights(model, p, data, point):
+    """Stan's log density of weights and scales, the Jacobian of t taken off."""
+    parameters = stan_parameters(p, data, point)
+    value, _ = reference.log_density(model, data, parameters)
+    return value - unwhiten(data, parameters["t"], point["rho"])[2]
 
 
 def unconstrained_reference(p, data, **options):
-    """Log density with Jacobian as a function of t and the logarithms of the scales."""
+    """Log density with Jacobians as a function of t and the logarithms of the scales."""
     V = rotation(p)
 
     def function(x):
-        theta = data["centre"] + data["whitening"] @ x[:-2]
         sigma, rho = np.exp(x[-2:])
-        value = reference.blr_log_density(p, V @ theta[:-1], theta[-1], sigma, rho, **options)
-        return value + np.sum(x[-2:])
+        w, intercept, jacobian = unwhiten(data, x[:-2], rho)
+        value = reference.blr_log_density(p, V @ w, intercept, sigma, rho, **options)
+        return value + jacobian + np.sum(x[-2:])
 
     return function
 
@@ -85,7 +103,7 @@ def test_data_are_what_the_program_declares(model, problem):
     assert set(data) == set(model.src_info()["inputs"])
     assert (data["N"], data["D"], data["T"]) == (25, 4, 6)
     assert data["rows"].shape == (6, 6)
-    assert data["centre"].shape == (5,) and data["whitening"].shape == (5, 5)
+    assert data["information"].shape == data["pull"].shape == (4,)
     assert data["use_likelihood"] == 1
     assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
     assert {name: data[name] for name in problem.priors if name in data} == {
@@ -99,7 +117,7 @@ def test_log_density(model, n, d, use_likelihood):
     p = reference.random_problem(np.random.default_rng(31), n=n, d=d)
     data = stan_data(p, use_likelihood=use_likelihood)
     points = list(prior_points(p))
-    stan = [reference.log_density(model, data, stan_parameters(p, data, x))[0] for x in points]
+    stan = [density_of_weights(model, p, data, x) for x in points]
     ours = [reference.blr_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
     gap = np.subtract(ours, stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
@@ -119,7 +137,7 @@ def test_gradient(model, problem, use_likelihood):
 
 def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
-    np.testing.assert_array_equal(plain["whitening"], np.eye(5))
+    assert not np.any(plain["information"]) and np.all(data["information"] > 0)
     assert_same_density(model, problem, data, plain)
 
 
@@ -131,7 +149,7 @@ def test_compression_keeps_the_density(model, problem):
 
 def assert_same_density(model, p, *datasets):
     density = [
-        [reference.log_density(model, data, stan_parameters(p, data, x))[0] for data in datasets]
+        [density_of_weights(model, p, data, x) for data in datasets]
         for x in prior_points(p)
     ]
     np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
@@ -229,17 +247,30 @@ def twin_data(p):
     return {"N": n, "D": d, "x": p.mu - p.m0, "y": p.y, **priors}
 
 
+def slope_by_t(p, data, parameters, slope):
+    """The twin's slope by (intercept, beta, log sigma, log rho), by the chain rule to ours."""
+    by_w = rotation(p).T @ slope[1:5]
+    t, rho = parameters["t"][:-1], parameters["rho"]
+    precision = data["information"] + rho**-2.0
+    by_log_rho = 2 * rho**-2.0 * (  # minus the slope of the precision by log rho, times:
+        by_w @ (data["pull"] / precision**2 + 0.5 * t / precision**1.5) + np.sum(0.5 / precision)
+    )
+    by_t = np.r_[by_w / np.sqrt(precision), slope[0] * data["intercept_unit"]]
+    return np.r_[by_t, slope[5], slope[6] + by_log_rho]
+
+
 @pytest.mark.slow
 def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, plain = stan_data(problem), twin_data(problem)
     gaps = []
     for point in prior_points(problem):
-        value, slope = reference.log_density(model, data, stan_parameters(problem, data, point))
+        parameters = stan_parameters(problem, data, point)
+        _, slope = reference.log_density(model, data, parameters)
         other, other_slope = reference.log_density(twin, plain, point)
-        gaps.append(value - other)
-        intercept, beta = other_slope[0], other_slope[1:5]
-        by_t = data["whitening"].T @ np.r_[rotation(problem).T @ beta, intercept]
-        np.testing.assert_allclose(slope, np.r_[by_t, other_slope[5:]], rtol=1e-8, atol=1e-8)
+        gaps.append(density_of_weights(model, problem, data, point) - other)
+        np.testing.assert_allclose(
+            slope, slope_by_t(problem, data, parameters, other_slope), rtol=1e-8, atol=1e-8
+        )
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
 
 

@@ -55,6 +55,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
     """Base of the estimators; see `BDR`, `Shrinkage` and `BLR`."""
 
     _methods = sampling.METHODS
+    _whitened = ("t",)  # variables of the program that only serve the sampler
 
     def fit(
         self,
@@ -188,7 +189,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
                 priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
             draws_, stats, attrs = sampling.run(
                 self.stan_file or self._program,
-                self._stan_data(rows, mode, priors),
+                self._stan_data(rows, mode, scales, priors),
                 self._inits(scales, chains, seed),
                 method=self.method,
                 chains=chains,
@@ -487,7 +488,8 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
                 f"{self.stan_file} has no variable {missing[0]!r}: predictions need w, intercept "
                 "and sigma (and eta for BDR), so keep these names"
             )
-        draws.pop("t", None)  # whitened coordinates: w and intercept say the same
+        for name in self._whitened:  # w and intercept say the same
+            draws.pop(name, None)
         return draws, ida.sample_stats(fit), ida.fit_attrs(fit)
 
     def _exact_draws(self, mode, scales, draws, seed):

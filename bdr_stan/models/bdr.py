@@ -208,7 +208,7 @@ class BDR(DistributionRegressor):
     def _compressed(self, z, y, sizes):
         return compress(z, y, sizes, lossless=self.compress)
 
-    def _stan_data(self, rows, mode, priors):
+    def _stan_data(self, rows, mode, scales, priors):
         at = self.coordinates_
         return bdr_data(rows, at.lam, at.prior_factor, mode, priors)
 

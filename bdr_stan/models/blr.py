@@ -8,7 +8,7 @@ from bdr_stan.models.priors import weight_priors
 from bdr_stan.predictive import Predictive
 
 
-def blr_data(rows, mode, priors, *, use_likelihood=True):
+def blr_data(rows, mode, rho, priors, *, use_likelihood=True):
     """Data of ``stan/blr.stan``.
 
     Parameters
@@ -16,7 +16,9 @@ def blr_data(rows, mode, priors, *, use_likelihood=True):
     rows : CompressedRows
         One group.
     mode : Mode
-        Centre and whitening of the coordinates.
+        Mode and curvature of the weights, for the whitening; any will do.
+    rho : float, > 0
+        Scale of the weights at which it was found.
     priors : dict
         Numbers of the priors by their names in the program.
     use_likelihood : bool, default True
@@ -27,13 +29,17 @@ def blr_data(rows, mode, priors, *, use_likelihood=True):
     dict
     """
     T, columns = rows.rows.shape
+    D = columns - 2
+    precision = np.diag(mode.precision)
     return {
         "N": int(rows.n_bags.sum()),
-        "D": columns - 2,
+        "D": D,
         "T": T,
         "rows": rows.rows,
-        "centre": mode.theta,
-        "whitening": mode.whitening,
+        "information": np.maximum(precision[:D] - rho**-2.0, 0),
+        "pull": precision[:D] * mode.theta[:D],
+        "intercept_centre": mode.theta[D],
+        "intercept_unit": precision[D] ** -0.5,
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -81,6 +87,7 @@ class BLR(DistributionRegressor):
     """
 
     _program = "blr"
+    _whitened = ("t", "precision")
     _methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
 
     def __init__(
@@ -125,8 +132,8 @@ class BLR(DistributionRegressor):
     def _compressed(self, z, y, sizes):
         return compress(z, y, np.ones(len(y)), lossless=self.compress)
 
-    def _stan_data(self, rows, mode, priors):
-        return blr_data(rows, mode, priors)
+    def _stan_data(self, rows, mode, scales, priors):
+        return blr_data(rows, mode, scales["rho"], priors)
 
     def _constants(self, mode):
         constants = super()._constants(mode)
