@@ -1,0 +1,38 @@
+"""Examples and benchmarks run from end to end, as a user would run them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+SAYS = {
+    "examples/digits.py": "the 95% intervals of BLR hold",
+    "examples/gamma.py": "BDR, 1000 fresh test bags",
+    "benchmarks/bdr_vs_plain.py": "times the plain program's",
+    "benchmarks/embedding.py": "scikit-learn",
+}
+
+
+def test_no_script_is_left_out():
+    found = {str(p.relative_to(ROOT)) for d in ("examples", "benchmarks") for p in (ROOT / d).glob("*.py")}
+    assert found == set(SAYS) | {"benchmarks/bdr_fit.py"}  # which has no quick way
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SAYS)
+def test_script_runs_quickly_through(script, tmp_path):
+    run = subprocess.run(
+        [sys.executable, ROOT / script, "--quick"],
+        cwd=tmp_path,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert run.returncode == 0, run.stderr
+    assert SAYS[script] in run.stdout
