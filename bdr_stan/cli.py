@@ -1,6 +1,5 @@
 """The command line: ``bdr-stan --help``. What takes time to import is imported by its command."""
 
-import math
 import os
 import sys
 import warnings
@@ -9,6 +8,7 @@ from pathlib import Path
 import click
 
 from bdr_stan import __version__
+from bdr_stan.terminal import diagnostics_line, show_table
 
 # What the package raises on purpose, and what reading and writing files raises.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
@@ -389,49 +389,3 @@ def _show_fit(model, every=False):
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
     show_table(model.summary(None if every else scalars).rename_axis("parameter"))
     click.echo(diagnostics_line(model.diagnostics()) or "No chains: no R-hat, no ESS.")
-
-
-def diagnostics_line(found):
-    """What `DistributionRegressor.diagnostics` found, as one line; "" for no chains."""
-    if not found:
-        return ""
-    return (
-        f"{found['n_chains']} chains x {found['n_draws']} draws: "
-        f"{found['divergences']} divergences, "
-        f"max R-hat {found['max_r_hat']:.3f} ({found['max_r_hat_of']}), "
-        f"min ESS {found['min_ess_bulk']:.0f} ({found['min_ess_bulk_of']}), "
-        f"{found['mean_n_steps']:.1f} leapfrog steps a draw"
-    )
-
-
-def show_table(table, text="left"):
-    """Print a DataFrame with its index; numbers to four digits, nothing cut off.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame, its index named
-    text : "left" or "right", where columns of strings are aligned
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=box.SIMPLE_HEAD)
-    shown.add_column(table.index.name, overflow="fold")
-    for column in table.columns:
-        number = table[column].dtype.kind == "f"
-        shown.add_column(column, justify="right" if number else text, overflow="fold")
-    for name, row in zip(table.index, table.itertuples(index=False)):
-        shown.add_row(name, *map(_cell, table.columns, row))
-    # Away from a terminal there is no width to keep to.
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(shown)
-
-
-def _cell(column, value):
-    if isinstance(value, str):
-        return value
-    if math.isnan(value):
-        return "-"
-    if column.startswith("ess"):
-        return f"{value:.0f}"
-    return f"{value:.3f}" if column == "r_hat" else f"{value:.4g}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bdr_stan.metrics import table_by_size
+from bdr_stan.terminal import diagnostics_line, show_table
 
 LEVEL = 0.95
 # Sufficient for intervals that hold for every size of bag; more landmarks lower the error a
@@ -42,7 +43,6 @@ def run(output="demo_output", quick=False):
     OSError : the folder cannot be made or written to.
     """
     from bdr_stan import BDR, BLR, plots
-    from bdr_stan.cli import diagnostics_line
 
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
@@ -137,8 +137,6 @@ def _stopwatch():
 def _show(tables):
     """Both models side by side, a row a class of bag sizes."""
     import pandas as pd
-
-    from bdr_stan.cli import show_table
 
     shown = pd.DataFrame({"bags": tables["BLR"]["n_bags"].astype(str)}).rename_axis("images")
     for measure, title, form in [

@@ -1,6 +1,7 @@
 """Run a Stan program on a data dictionary by any of CmdStan's methods."""
 
 import os
+import re
 import sys
 import tempfile
 
@@ -24,8 +25,8 @@ def run(
     chains, warmup, draws : int
         Chains, and iterations of each; laplace and pathfinder give `draws` in one chain.
     seed : int or None
-    progress : bool
-        Compile time, and on a terminal the chains' progress, on stderr.
+    progress : bool or None
+        None shows compiling on stderr, True also the chains' progress on a terminal.
     options : dict
         Further arguments of the cmdstanpy method.
     reader : callable
@@ -34,7 +35,7 @@ def run(
     Raises
     ------
     RuntimeError
-        CmdStan's own message if it fails.
+        Stan's own message if it fails.
     """
     import cmdstanpy
 
@@ -45,26 +46,39 @@ def run(
     bars = bool(progress) and sys.stderr.isatty()
     with tempfile.TemporaryDirectory() as folder, cmdstanpy.disable_logging():
         common["output_dir"] = folder
-        if method == "nuts":
-            fit = model.sample(
-                **{
-                    **common,
-                    "inits": inits,
-                    "chains": chains,
-                    "parallel_chains": min(chains, os.cpu_count() or 1),
-                    "iter_warmup": warmup,
-                    "iter_sampling": draws,
-                    "show_progress": bars,
-                    **options,
-                }
-            )
-        elif method == "optimize":
-            fit = model.optimize(**{**common, "inits": inits[0], **options})
-        elif method == "laplace":
-            # A folder of its own: CmdStanPy names files by the second.
-            apart = {"output_dir": os.path.join(folder, "mode")}
-            mode = model.optimize(**{**common, **apart, "inits": inits[0], "jacobian": True})
-            fit = model.laplace_sample(**{**common, "mode": mode, "draws": draws, **options})
-        else:
-            fit = model.pathfinder(**{**common, "inits": inits[0], "draws": draws, **options})
+        try:
+            if method == "nuts":
+                fit = model.sample(
+                    **{
+                        **common,
+                        "inits": inits,
+                        "chains": chains,
+                        "parallel_chains": min(chains, os.cpu_count() or 1),
+                        "iter_warmup": warmup,
+                        "iter_sampling": draws,
+                        "show_progress": bars,
+                        **options,
+                    }
+                )
+            elif method == "optimize":
+                fit = model.optimize(**{**common, "inits": inits[0], **options})
+            elif method == "laplace":
+                # A folder of its own: CmdStanPy names files by the second.
+                apart = {"output_dir": os.path.join(folder, "mode")}
+                mode = model.optimize(**{**common, **apart, "inits": inits[0], "jacobian": True})
+                fit = model.laplace_sample(**{**common, "mode": mode, "draws": draws, **options})
+            else:
+                fit = model.pathfinder(**{**common, "inits": inits[0], "draws": draws, **options})
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"Stan's {method} of {program} failed: {_what_stan_says(str(error))}"
+            ) from error
         return reader(fit)
+
+
+def _what_stan_says(text):
+    """The lines of an error that are Stan's, each once; all of it if there are none."""
+    lines = [line.strip() for line in text.splitlines()]
+    # CmdStanPy's own first line ends in a colon or quotes the whole command.
+    said = [line for line in lines[1:] if re.match("Exception|Error|Rejecting|Initialization", line)]
+    return "\n".join(dict.fromkeys(said)) or text

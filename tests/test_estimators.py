@@ -330,6 +330,20 @@ generated quantities {
 
 
 @pytest.mark.slow
+def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
+    path = eject("blr", tmp_path / "mine.stan")[0]
+    words = "transformed data {\n  reject(\"T is \", T, \", I want more\");\n}\nparameters {"
+    path.write_text(path.read_text().replace("parameters {", words, 1))
+    model = BLR(4, method="exact").fit(*problem)
+    model.set_params(method="nuts", stan_file=path)
+    with pytest.raises(RuntimeError, match="nuts of .*mine.stan failed: .*T is 6, I want more") as why:
+        short_fit(model, *problem)
+    assert "cmd" not in str(why.value)
+    with pytest.raises(NotFittedError):
+        model.predict(problem[0])
+
+
+@pytest.mark.slow
 def test_program_without_the_needed_names(problem, tmp_path):
     path = eject("blr", tmp_path / "mine.stan")[0]
     path.write_text(path.read_text().replace("sigma", "noise").replace("noise_scale", "sigma_scale"))

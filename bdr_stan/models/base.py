@@ -66,7 +66,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         warmup=1000,
         draws=1000,
         seed=None,
-        progress=False,
+        progress=None,
         **cmdstan_options,
     ):
         """Fit to bags and their labels.
@@ -81,8 +81,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
             exact method give one chain of `draws`; optimisation one draw.
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
-        progress : bool, default False
-            Show on stderr what takes time.
+        progress : bool, optional
+            Show on stderr what takes time: by default compiling, which happens once; True shows
+            the chains as well, False nothing.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``.
 
@@ -160,7 +161,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         warmup=1000,
         draws=1000,
         seed=None,
-        progress=False,
+        progress=None,
         **cmdstan_options,
     ):
         """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
@@ -169,6 +170,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
+        vars(self).pop("_groups", None)  # an attempt that fails leaves no fit behind
         y = np.asarray(y, float)
         mean, sizes = features.embedding.mean, features.embedding.sizes
         self.landmarks_, self.bandwidth_ = features.landmarks, features.bandwidth
@@ -237,7 +239,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         in ``stan/``, averaged over the draws. With `stan_file` the program's intercept, w, sigma
         and eta are used the same way, that is with normal noise of standard deviation sigma.
         """
-        check_is_fitted(self, "coordinates_")
+        check_is_fitted(self, "_groups")
         bags = as_bags(bags)
         if bags.n_features != self.n_features_in_:
             raise ValueError(
@@ -320,7 +322,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         Groups: posterior, sample_stats, observed_data, constant_data and, while draws x bags
         stay below 20 million, log_likelihood and posterior_predictive.
         """
-        check_is_fitted(self, "coordinates_")
+        check_is_fitted(self, "_groups")
         if getattr(self, "_idata", None) is None:
             self._idata = ida.build(self._groups)
         return self._idata
@@ -342,7 +344,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
             A pandas DataFrame to read; False gives the numbers by name, as the parameter
             `prior` takes them.
         """
-        check_is_fitted(self, "coordinates_")
+        check_is_fitted(self, "_groups")
         return prior_numbers.table(self.priors_) if as_table else dict(self.priors_)
 
     def save(self, path, *, notes=None):
@@ -355,7 +357,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
         notes : dict, optional
             What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
         """
-        check_is_fitted(self, "coordinates_")
+        check_is_fitted(self, "_groups")
         params = self.get_params(deep=False)
         if not isinstance(self.landmarks, str):
             params["landmarks"] = "given"  # the array itself is in constant_data
