@@ -9,7 +9,7 @@ for BLR.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 from scipy.optimize import minimize
 
 from bdr_stan.moments import shrinkage_factors
@@ -49,6 +49,49 @@ class Mode:
         """Factor B with B B' = `covariance`: theta = mode + B t has t nearly N(0, I)."""
         factor = np.linalg.cholesky(self.precision)
         return solve_triangular(factor, np.eye(len(factor)), lower=True, trans="T")
+
+
+def whitened_coordinates(mode, prior_factor, rho):
+    """Coordinates t of theta = [w; intercept] that are nearly standard normal whatever rho.
+
+    Along `axes` the information of the labels on w (the intercept integrated out) and the prior
+    are both diagonal, and the intercept is regressed on w:
+
+        q = information + 1 / rho^2
+        w = axes (pull / q + t_w / sqrt(q))
+        intercept = intercept_centre + intercept_slope' w + intercept_unit t_a
+
+    At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`.
+
+    Parameters
+    ----------
+    mode : Mode
+    prior_factor : array, shape (d, d)
+        P of the prior w ~ N(0, rho^2 (P'P)^-1).
+    rho : float, > 0
+        Scale of the weights at which the mode was found.
+
+    Returns
+    -------
+    dict
+        The six quantities by their names in the Stan programs. Any values of them give the same
+        posterior; these give one that is easy to sample.
+    """
+    d = len(mode.theta) - 1
+    H, w, intercept = mode.precision, mode.theta[:d], mode.theta[d]
+    prior = prior_factor.T @ prior_factor
+    slope = -H[d, :d] / H[d, d]
+    labels = H[:d, :d] + np.outer(H[:d, d], slope) - prior / rho**2
+    information, axes = eigh((labels + labels.T) / 2, prior)
+    information = np.maximum(information, 0)
+    return {
+        "information": information,
+        "pull": (information + rho**-2.0) * (axes.T @ prior @ w),
+        "axes": axes,
+        "intercept_centre": intercept - slope @ w,
+        "intercept_slope": slope,
+        "intercept_unit": H[d, d] ** -0.5,
+    }
 
 
 def find_mode(

@@ -18,10 +18,13 @@
 // Bags of equal size share s and nu, so the rows [z_i, 1, y_i] of such a group
 // are replaced by the triangular factor of their QR decomposition: the same
 // likelihood, at most D + 2 rows a group.
+// The sampler moves in t: whitened_weights() turns it into w. Whatever the
+// whitening's data, the posterior is the same.
 // Units: y, intercept, sigma, w, rho in units of y; eta and z have none.
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
+  #include functions/whitening.stanfunctions
   #include functions/shrinkage.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
@@ -36,8 +39,12 @@ data {
   matrix[T, D + 2] rows;                 // [z, 1, y], compressed
   vector<lower=0>[D] lambda;             // within-bag variances
   matrix[D, D] prior_factor;             // P, identity if R = K
-  vector[D + 1] centre;                  // whitening: [w; intercept] at t = 0
-  matrix[D + 1, D + 1] whitening;        // [w; intercept] per unit of t
+  vector<lower=0>[D] information;        // whitening: precision by the labels
+  vector[D] pull;                        // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D] intercept_slope;             // its change with w
+  real<lower=0> intercept_unit;          // its change with t
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> sigma_scale;             // prior scale of sigma
@@ -63,14 +70,15 @@ parameters {
   real<lower=0> eta;
 }
 transformed parameters {
-  // linear with constant coefficients: priors are stated on w and intercept
-  // themselves and need no Jacobian
-  vector[D] w = centre[1 : D] + whitening[1 : D] * t;
-  real intercept = centre[D + 1] + whitening[D + 1] * t;
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  real intercept = intercept_centre + dot_product(intercept_slope, w)
+                   + intercept_unit * t[D + 1];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   sigma ~ normal(0, sigma_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);

@@ -13,10 +13,13 @@
 //
 // The rows [z_i, 1, y_i] of all bags are replaced by the triangular factor of
 // their QR decomposition: the same likelihood in at most D + 2 rows.
+// The sampler moves in t: whitened_weights() turns it into w. Whatever the
+// whitening's data, the posterior is the same.
 // Units: y, intercept, sigma, w, rho in units of y; z has none.
 // Data: bdr_stan/models/blr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
+  #include functions/whitening.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
 data {
@@ -24,10 +27,12 @@ data {
   int<lower=1> D;                        // coordinates (landmarks)
   int<lower=1> T;                        // rows
   matrix[T, D + 2] rows;                 // [z, 1, y], compressed
-  vector<lower=0>[D] information;        // whitening: precision of w by the labels
-  vector[D] pull;                        // mode of w times its precision
-  real intercept_centre;                 // intercept at t = 0
-  real<lower=0> intercept_unit;          // intercept per unit of t
+  vector<lower=0>[D] information;        // whitening: precision by the labels
+  vector[D] pull;                        // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D] intercept_slope;             // its change with w
+  real<lower=0> intercept_unit;          // its change with t
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> sigma_scale;             // prior scale of sigma
@@ -41,11 +46,10 @@ parameters {
   real<lower=0> rho;
 }
 transformed parameters {
-  // t is nearly standard normal whatever rho, which sets the scale of what the
-  // labels leave open
   vector[D] precision = information + inv_square(rho);
-  vector[D] w = pull ./ precision + t[1 : D] ./ sqrt(precision);
-  real intercept = intercept_centre + intercept_unit * t[D + 1];
+  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  real intercept = intercept_centre + dot_product(intercept_slope, w)
+                   + intercept_unit * t[D + 1];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);

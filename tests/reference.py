@@ -203,6 +203,49 @@ def log_density(model, data, parameters, jacobian=False):
     return row[0], row[1:]
 
 
+def whiten(data, w, intercept, rho):
+    """The Stan programs' coordinates t of weights and intercept."""
+    q = data["information"] + rho**-2.0
+    t = np.sqrt(q) * (np.linalg.solve(data["axes"], w) - data["pull"] / q)
+    rest = intercept - data["intercept_centre"] - data["intercept_slope"] @ w
+    return np.r_[t, rest / data["intercept_unit"]]
+
+
+def unwhiten(data, t, rho):
+    """Weights and intercept at t, and log |d(w, intercept) / dt| but for a constant."""
+    q = data["information"] + rho**-2.0
+    w = data["axes"] @ (data["pull"] / q + t[:-1] / np.sqrt(q))
+    intercept = data["intercept_centre"] + data["intercept_slope"] @ w
+    return w, intercept + data["intercept_unit"] * t[-1], -0.5 * np.sum(np.log(q))
+
+
+def slope_by_t(data, t, rho, by_w, by_intercept):
+    """Chain rule from slopes by weights and intercept: those by t, and what log rho gains."""
+    q = data["information"] + rho**-2.0
+    along = data["axes"].T @ (by_w + by_intercept * data["intercept_slope"])
+    by_t = np.r_[along / np.sqrt(q), by_intercept * data["intercept_unit"]]
+    gain = along @ (data["pull"] / q**2 + 0.5 * t[:-1] / q**1.5) + np.sum(0.5 / q)
+    return by_t, 2 * rho**-2.0 * gain
+
+
+def density_of_weights(model, data, parameters):
+    """A Stan program's log density of weights, intercept and scales: the Jacobian of t is off."""
+    value, _ = log_density(model, data, parameters)
+    return value - unwhiten(data, parameters["t"], parameters["rho"])[2]
+
+
+def plain_coordinates(d):
+    """Whitening that does nothing: the labels' information is taken as none."""
+    return {
+        "information": np.zeros(d),
+        "pull": np.zeros(d),
+        "axes": np.eye(d),
+        "intercept_centre": 0.0,
+        "intercept_slope": np.zeros(d),
+        "intercept_unit": 1.0,
+    }
+
+
 def sample(
     model, data, inits, *, chains=4, warmup=1000, draws=1500, seed=1, divergent=0.002, **options
 ):

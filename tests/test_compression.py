@@ -8,7 +8,6 @@ import reference
 from scipy import stats
 
 from bdr_stan.compression import compress
-from bdr_stan.evidence import Mode
 from bdr_stan.models.blr import blr_data
 from bdr_stan.moments import joint_basis, shrinkage_factors
 
@@ -137,4 +136,4 @@ def test_blr_is_one_group(rng):
     z, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     data = compress(z, y, np.ones(50))
     assert data.rows.shape == (5, 5) and data.n_bags.tolist() == [50]
-    assert blr_data(data, Mode(np.zeros(4), np.eye(4), 0.0), {})["N"] == 50
+    assert blr_data(data, {}, {})["N"] == 50

@@ -6,7 +6,7 @@ import reference
 from scipy import integrate, stats
 
 from bdr_stan.compression import compress
-from bdr_stan.evidence import Mode, find_mode, maximise_evidence
+from bdr_stan.evidence import Mode, find_mode, maximise_evidence, whitened_coordinates
 from bdr_stan.models.priors import log_prior_of_scales
 from bdr_stan.moments import joint_basis
 
@@ -195,3 +195,22 @@ def test_scales_of_simulated_labels_are_found(rng):
     scales, _ = maximise_evidence(*bdr_arguments(p)[0], SCALES)
     assert scales["sigma"] == pytest.approx(0.4, rel=0.1)
     assert scales["eta"] == pytest.approx(0.5, rel=0.25)
+
+
+@pytest.mark.parametrize("rho", [0.5, 3.0])
+def test_whitened_coordinates_are_standard_normal_where_the_mode_was_found(rng, rho):
+    d = 4
+    root, factor = rng.normal(size=(20, d + 1)), np.triu(rng.normal(size=(d, d))) + 3 * np.eye(d)
+    precision = root.T @ root
+    precision[:d, :d] += factor.T @ factor / rho**2
+    mode = Mode(rng.normal(size=d + 1), precision, 0.0)
+    data = whitened_coordinates(mode, factor, rho)
+
+    def theta(t):
+        w, intercept, _ = reference.unwhiten(data, t, rho)
+        return np.r_[w, intercept]
+
+    at_zero = theta(np.zeros(d + 1))
+    np.testing.assert_allclose(at_zero, mode.theta, rtol=1e-9)
+    B = np.transpose([theta(unit) - at_zero for unit in np.eye(d + 1)])
+    np.testing.assert_allclose(B @ B.T, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)

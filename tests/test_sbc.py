@@ -18,7 +18,7 @@ import reference
 from scipy import stats
 
 from bdr_stan.compression import compress
-from bdr_stan.evidence import find_mode
+from bdr_stan.evidence import find_mode, whitened_coordinates
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.blr import blr_data
 from bdr_stan.moments import joint_basis
@@ -91,25 +91,26 @@ def simulate_bdr_forwards(rng):
 
 
 def whitening(rows, lam, factor, priors):
-    """Mode and curvature of the weights at the middle of the scales' priors: any will do."""
+    """Coordinates from the mode of the weights at the middle of the scales' priors: any will do."""
     intercept = priors["intercept_location"], priors["intercept_scale"]
-    return find_mode(rows, lam, factor, intercept, **START)
+    mode = find_mode(rows, lam, factor, intercept, **START)
+    return whitened_coordinates(mode, factor, START["rho"])
 
 
 def fit_blr(model, p, seed):
     """Thinned draws of the landmark weights and the scales."""
     rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)))
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    mode = whitening(rows, np.zeros(LANDMARKS), np.eye(LANDMARKS), priors)
-    return thinned(model, blr_data(rows, mode, START["rho"], priors), np.eye(LANDMARKS), seed)
+    whitened = whitening(rows, np.zeros(LANDMARKS), np.eye(LANDMARKS), priors)
+    return thinned(model, blr_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
 
 
 def fit_bdr(model, p, seed):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = compress((p.mu - p.m0) @ V, p.y, p.sizes)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
-    mode = whitening(rows, lam, factor, p.priors)
-    return thinned(model, bdr_data(rows, lam, factor, mode, p.priors), V, seed)
+    whitened = whitening(rows, lam, factor, p.priors)
+    return thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
 
 
 def thinned(model, data, basis, seed):

@@ -8,7 +8,7 @@ import reference
 from scipy import stats
 
 from bdr_stan.compression import compress
-from bdr_stan.evidence import Mode, maximise_evidence
+from bdr_stan.evidence import maximise_evidence, whitened_coordinates
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.priors import log_prior_of_scales
 from bdr_stan.moments import joint_basis
@@ -43,12 +43,13 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = compress((p.mu - p.m0) @ V, p.y, p.sizes, lossless=lossless)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
-    mode = Mode(np.zeros(len(lam) + 1), np.eye(len(lam) + 1), 0.0)
+    whitening = reference.plain_coordinates(len(lam))
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         log_prior = log_prior_of_scales(p.priors)
-        _, mode = maximise_evidence(rows, lam, factor, intercept, START, log_prior=log_prior)
-    return bdr_data(rows, lam, factor, mode, p.priors, use_likelihood=use_likelihood)
+        scales, mode = maximise_evidence(rows, lam, factor, intercept, START, log_prior=log_prior)
+        whitening = whitened_coordinates(mode, factor, scales["rho"])
+    return bdr_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
 
 
 def basis(p):
@@ -66,9 +67,13 @@ def prior_points(p, number=8):
 
 
 def stan_parameters(p, data, point):
-    theta = np.r_[np.linalg.solve(basis(p), point["alpha"]), point["intercept"]]
-    t = np.linalg.solve(data["whitening"], theta - data["centre"])
+    w = np.linalg.solve(basis(p), point["alpha"])
+    t = reference.whiten(data, w, point["intercept"], point["rho"])
     return {"t": t, **{name: point[name] for name in SCALES}}
+
+
+def density_of_weights(model, p, data, point):
+    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
 
 
 def test_data_are_what_the_program_declares(model, problem):
@@ -81,7 +86,7 @@ def test_data_are_what_the_program_declares(model, problem):
     assert data["start"][0] == 1  # Stan counts from 1
     np.testing.assert_array_equal(data["start"][1:], 1 + np.cumsum(data["length"])[:-1])
     assert data["lambda"].shape == (4,) and data["prior_factor"].shape == (4, 4)
-    assert data["centre"].shape == (5,) and data["whitening"].shape == (5, 5)
+    assert data["information"].shape == (4,) and data["axes"].shape == (4, 4)
     assert data["use_likelihood"] == 1
     assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
     assert {name: data[name] for name in problem.priors} == problem.priors
@@ -101,7 +106,7 @@ def test_log_density(model, n, d, options):
     p = random_problem(n, d, **options)
     data = stan_data(p)
     points = list(prior_points(p))
-    stan = [reference.log_density(model, data, stan_parameters(p, data, x))[0] for x in points]
+    stan = [density_of_weights(model, p, data, x) for x in points]
     gap = np.subtract([reference.bdr_log_density(p, **x) for x in points], stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
@@ -111,7 +116,7 @@ def test_log_density_of_the_prior(model, problem):
     points = list(prior_points(problem))
     gap = [
         reference.bdr_log_density(problem, **x, use_likelihood=False)
-        - reference.log_density(model, data, stan_parameters(problem, data, x))[0]
+        - density_of_weights(model, problem, data, x)
         for x in points
     ]
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
@@ -123,11 +128,11 @@ def test_gradient(model, problem, use_likelihood):
     data = stan_data(p, use_likelihood=use_likelihood)
 
     def function(x):
-        theta = data["centre"] + data["whitening"] @ x[:-3]
+        w, intercept, jacobian = reference.unwhiten(data, x[:-3], np.exp(x[-2]))
         density = reference.bdr_log_density(
-            p, V @ theta[:-1], theta[-1], *np.exp(x[-3:]), use_likelihood=use_likelihood
+            p, V @ w, intercept, *np.exp(x[-3:]), use_likelihood=use_likelihood
         )
-        return density + np.sum(x[-3:])  # Jacobian of the logarithms
+        return density + jacobian + np.sum(x[-3:])  # and that of the logarithms
 
     for point in prior_points(p, 4):
         parameters = stan_parameters(p, data, point)
@@ -139,7 +144,7 @@ def test_gradient(model, problem, use_likelihood):
 
 def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
-    np.testing.assert_array_equal(plain["whitening"], np.eye(5))
+    assert not np.any(plain["information"]) and np.all(data["information"] > 0)
     assert_same_density(model, problem, data, plain)
 
 
@@ -152,7 +157,7 @@ def test_compression_keeps_the_density(model):
 
 def assert_same_density(model, p, *datasets):
     density = [
-        [reference.log_density(model, data, stan_parameters(p, data, x))[0] for data in datasets]
+        [density_of_weights(model, p, data, x) for data in datasets]
         for x in prior_points(p)
     ]
     np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
@@ -168,7 +173,7 @@ def test_order_of_the_bags_does_not_matter(model, problem):
     values = []
     for p in (problem, other):
         data = stan_data(p)
-        values.append(reference.log_density(model, data, stan_parameters(p, data, point))[0])
+        values.append(density_of_weights(model, p, data, point))
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
@@ -179,8 +184,7 @@ def test_without_noise_within_bags_it_is_linear_regression(model, problem):
     for x in prior_points(problem):
         known = reference.blr_log_likelihood(problem, x["alpha"], x["intercept"], x["sigma"])
         prior = reference.bdr_log_density(problem, **x, use_likelihood=False)
-        value, _ = reference.log_density(model, data, stan_parameters(problem, data, x))
-        gap.append(known + prior - value)
+        gap.append(known + prior - density_of_weights(model, problem, data, x))
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
@@ -243,12 +247,15 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, plain = stan_data(problem), twin_data(problem)
     gaps = []
     for point in prior_points(problem):
-        value, slope = reference.log_density(model, data, stan_parameters(problem, data, point))
+        parameters = stan_parameters(problem, data, point)
+        _, slope = reference.log_density(model, data, parameters)
         other, other_slope = reference.log_density(twin, plain, point)
-        gaps.append(value - other)
-        intercept, alpha = other_slope[0], other_slope[1:5]
-        by_t = data["whitening"].T @ np.r_[basis(problem).T @ alpha, intercept]
-        np.testing.assert_allclose(slope, np.r_[by_t, other_slope[5:]], rtol=1e-7, atol=1e-7)
+        gaps.append(density_of_weights(model, problem, data, point) - other)
+        by_t, gain = reference.slope_by_t(
+            data, parameters["t"], point["rho"], basis(problem).T @ other_slope[1:5], other_slope[0]
+        )
+        expected = np.r_[by_t, other_slope[5], other_slope[6] + gain, other_slope[7]]
+        np.testing.assert_allclose(slope, expected, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
 
 

@@ -9,7 +9,7 @@ import reference
 from scipy import stats
 
 from bdr_stan.compression import compress
-from bdr_stan.evidence import Mode, maximise_evidence
+from bdr_stan.evidence import maximise_evidence, whitened_coordinates
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.priors import log_prior_of_scales
 from bdr_stan.programs import compile_program
@@ -42,16 +42,16 @@ def rotation(p):
 def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
     rows = compress((p.mu - p.m0) @ rotation(p), p.y, np.ones(len(p.y)), lossless=lossless)
     d = p.mu.shape[1]
-    mode, rho = Mode(np.zeros(d + 1), np.eye(d + 1), 0.0), 1.0
+    whitening = reference.plain_coordinates(d)
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         scales, mode = maximise_evidence(
             rows, np.zeros(d), np.eye(d), intercept, START,
             log_prior=log_prior_of_scales(p.priors), fixed=("eta",),
         )  # fmt: skip
-        rho = scales["rho"]
+        whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    return blr_data(rows, mode, rho, priors, use_likelihood=use_likelihood)
+    return blr_data(rows, whitening, priors, use_likelihood=use_likelihood)
 
 
 def prior_points(p, number=8):
@@ -62,27 +62,14 @@ def prior_points(p, number=8):
         yield {"beta": rng.normal(0, scales["rho"], p.mu.shape[1]), **scales}
 
 
-def unwhiten(data, t, rho):
-    """Weights and intercept at t, and log |d(w, intercept) / dt| but for a constant."""
-    precision = data["information"] + rho**-2.0
-    w = data["pull"] / precision + t[:-1] / np.sqrt(precision)
-    intercept = data["intercept_centre"] + data["intercept_unit"] * t[-1]
-    return w, intercept, -0.5 * np.sum(np.log(precision))
-
-
 def stan_parameters(p, data, point):
-    precision = data["information"] + point["rho"] ** -2.0
     w = rotation(p).T @ point["beta"]
-    t = (w - data["pull"] / precision) * np.sqrt(precision)
-    last = (point["intercept"] - data["intercept_centre"]) / data["intercept_unit"]
-    return {"t": np.r_[t, last], **{name: point[name] for name in SCALES}}
+    t = reference.whiten(data, w, point["intercept"], point["rho"])
+    return {"t": t, **{name: point[name] for name in SCALES}}
 
 
 def density_of_weights(model, p, data, point):
-    """Stan's log density of weights and scales, the Jacobian of t taken off."""
-    parameters = stan_parameters(p, data, point)
-    value, _ = reference.log_density(model, data, parameters)
-    return value - unwhiten(data, parameters["t"], point["rho"])[2]
+    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
 
 
 def unconstrained_reference(p, data, **options):
@@ -91,7 +78,7 @@ def unconstrained_reference(p, data, **options):
 
     def function(x):
         sigma, rho = np.exp(x[-2:])
-        w, intercept, jacobian = unwhiten(data, x[:-2], rho)
+        w, intercept, jacobian = reference.unwhiten(data, x[:-2], rho)
         value = reference.blr_log_density(p, V @ w, intercept, sigma, rho, **options)
         return value + jacobian + np.sum(x[-2:])
 
@@ -247,18 +234,6 @@ def twin_data(p):
     return {"N": n, "D": d, "x": p.mu - p.m0, "y": p.y, **priors}
 
 
-def slope_by_t(p, data, parameters, slope):
-    """The twin's slope by (intercept, beta, log sigma, log rho), by the chain rule to ours."""
-    by_w = rotation(p).T @ slope[1:5]
-    t, rho = parameters["t"][:-1], parameters["rho"]
-    precision = data["information"] + rho**-2.0
-    by_log_rho = 2 * rho**-2.0 * (  # minus the slope of the precision by log rho, times:
-        by_w @ (data["pull"] / precision**2 + 0.5 * t / precision**1.5) + np.sum(0.5 / precision)
-    )
-    by_t = np.r_[by_w / np.sqrt(precision), slope[0] * data["intercept_unit"]]
-    return np.r_[by_t, slope[5], slope[6] + by_log_rho]
-
-
 @pytest.mark.slow
 def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, plain = stan_data(problem), twin_data(problem)
@@ -268,9 +243,11 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
         _, slope = reference.log_density(model, data, parameters)
         other, other_slope = reference.log_density(twin, plain, point)
         gaps.append(density_of_weights(model, problem, data, point) - other)
-        np.testing.assert_allclose(
-            slope, slope_by_t(problem, data, parameters, other_slope), rtol=1e-8, atol=1e-8
+        by_t, gain = reference.slope_by_t(
+            data, parameters["t"], point["rho"], rotation(problem).T @ other_slope[1:5], other_slope[0]
         )
+        expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
+        np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
 
 

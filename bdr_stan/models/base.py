@@ -11,7 +11,7 @@ from bdr_stan import __version__, sampling
 from bdr_stan import inference_data as ida
 from bdr_stan.bags import as_bags, check_labels
 from bdr_stan.embedding import Embedding, embed
-from bdr_stan.evidence import maximise_evidence
+from bdr_stan.evidence import maximise_evidence, whitened_coordinates
 from bdr_stan.kernels import check_bandwidth, median_bandwidth
 from bdr_stan.landmarks import choose_landmarks
 from bdr_stan.models import priors as prior_numbers
@@ -55,7 +55,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
     """Base of the estimators; see `BDR`, `Shrinkage` and `BLR`."""
 
     _methods = sampling.METHODS
-    _whitened = ("t",)  # variables of the program that only serve the sampler
+    _whitened = ("t", "precision")  # variables of the program that only serve the sampler
 
     def fit(
         self,
@@ -189,9 +189,10 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
             priors = self.priors_
             if self.method != "nuts":
                 priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
+            whitened = whitened_coordinates(mode, at.prior_factor, scales["rho"])
             draws_, stats, attrs = sampling.run(
                 self.stan_file or self._program,
-                self._stan_data(rows, mode, scales, priors),
+                self._stan_data(rows, whitened, priors),
                 self._inits(scales, chains, seed),
                 method=self.method,
                 chains=chains,

@@ -13,7 +13,7 @@ from bdr_stan.moments import between_bag_covariance, joint_basis
 _KERNEL_SHARE = 0.01
 
 
-def bdr_data(rows, lam, prior_factor, mode, priors, *, use_likelihood=True):
+def bdr_data(rows, lam, prior_factor, whitened, priors, *, use_likelihood=True):
     """Data of ``stan/bdr.stan``.
 
     Parameters
@@ -23,8 +23,8 @@ def bdr_data(rows, lam, prior_factor, mode, priors, *, use_likelihood=True):
         Within-bag variances of the joint basis.
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    mode : Mode
-        Centre and whitening of the coordinates.
+    whitened : dict
+        From `whitened_coordinates`.
     priors : dict
         Numbers of the priors by their names in the program.
     use_likelihood : bool, default True
@@ -45,8 +45,7 @@ def bdr_data(rows, lam, prior_factor, mode, priors, *, use_likelihood=True):
         "rows": rows.rows,
         "lambda": lam,
         "prior_factor": prior_factor,
-        "centre": mode.theta,
-        "whitening": mode.whitening,
+        **whitened,
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -208,9 +207,9 @@ class BDR(DistributionRegressor):
     def _compressed(self, z, y, sizes):
         return compress(z, y, sizes, lossless=self.compress)
 
-    def _stan_data(self, rows, mode, scales, priors):
+    def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_
-        return bdr_data(rows, at.lam, at.prior_factor, mode, priors)
+        return bdr_data(rows, at.lam, at.prior_factor, whitened, priors)
 
 
 class Shrinkage(BDR):

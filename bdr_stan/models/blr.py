@@ -8,17 +8,15 @@ from bdr_stan.models.priors import weight_priors
 from bdr_stan.predictive import Predictive
 
 
-def blr_data(rows, mode, rho, priors, *, use_likelihood=True):
+def blr_data(rows, whitened, priors, *, use_likelihood=True):
     """Data of ``stan/blr.stan``.
 
     Parameters
     ----------
     rows : CompressedRows
         One group.
-    mode : Mode
-        Mode and curvature of the weights, for the whitening; any will do.
-    rho : float, > 0
-        Scale of the weights at which it was found.
+    whitened : dict
+        From `whitened_coordinates`.
     priors : dict
         Numbers of the priors by their names in the program.
     use_likelihood : bool, default True
@@ -29,17 +27,12 @@ def blr_data(rows, mode, rho, priors, *, use_likelihood=True):
     dict
     """
     T, columns = rows.rows.shape
-    D = columns - 2
-    precision = np.diag(mode.precision)
     return {
         "N": int(rows.n_bags.sum()),
-        "D": D,
+        "D": columns - 2,
         "T": T,
         "rows": rows.rows,
-        "information": np.maximum(precision[:D] - rho**-2.0, 0),
-        "pull": precision[:D] * mode.theta[:D],
-        "intercept_centre": mode.theta[D],
-        "intercept_unit": precision[D] ** -0.5,
+        **whitened,
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -87,7 +80,6 @@ class BLR(DistributionRegressor):
     """
 
     _program = "blr"
-    _whitened = ("t", "precision")
     _methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
 
     def __init__(
@@ -132,8 +124,8 @@ class BLR(DistributionRegressor):
     def _compressed(self, z, y, sizes):
         return compress(z, y, np.ones(len(y)), lossless=self.compress)
 
-    def _stan_data(self, rows, mode, scales, priors):
-        return blr_data(rows, mode, scales["rho"], priors)
+    def _stan_data(self, rows, whitened, priors):
+        return blr_data(rows, whitened, priors)
 
     def _constants(self, mode):
         constants = super()._constants(mode)
