@@ -19,8 +19,8 @@ from bdr_stan.models.groups import named_groups, pointwise_groups
 from bdr_stan.moments import shrinkage_factors
 from bdr_stan.predictive import Predictive
 
-# Prior sd of log(rho) where rho is held at its evidence maximum: the joint density of rho and
-# the weights has no useful mode, it grows without bound as both go to zero.
+# Prior sd of log(rho) where rho is held at its marginal mode: but for rho's own prior, its joint
+# density with the weights grows without bound as both go to zero, so a joint mode says nothing.
 _HELD = 1e-3
 
 
