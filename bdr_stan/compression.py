@@ -57,8 +57,8 @@ def compress(z, y, sizes, *, lossless=True):
     sizes : array, shape (n,)
         Points per bag.
     lossless : bool, default True
-        False keeps each bag as a group of its own, with its own row: for programs whose
-        likelihood is not normal.
+        False keeps each bag as a group of its own, with its own row, in the given order: for
+        programs whose likelihood is not normal.
 
     Returns
     -------
@@ -70,12 +70,13 @@ def compress(z, y, sizes, *, lossless=True):
     QR, not normal equations: it does not square the condition number.
     """
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
-    order = np.argsort(sizes, kind="stable")
-    rows = np.column_stack([z, np.ones(len(y)), y])[order]
+    rows = np.column_stack([z, np.ones(len(y)), y])
     if not lossless:
         n = len(y)
         ones = np.ones(n, int)
-        return CompressedRows(rows, np.arange(n), ones, ones, sizes[order])
+        return CompressedRows(rows, np.arange(n), ones, ones, sizes)
+    order = np.argsort(sizes, kind="stable")
+    rows = rows[order]
     bag_size, first, n_bags = np.unique(sizes[order], return_index=True, return_counts=True)
     blocks = [
         np.linalg.qr(rows[a : a + m], mode="r") if m > rows.shape[1] else rows[a : a + m]

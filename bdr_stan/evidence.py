@@ -1,7 +1,7 @@
-"""Mode, curvature and evidence of the compressed Gaussian model.
+"""Mode, curvature and evidence of weights with a Gaussian prior.
 
-Given the scales sigma, rho, eta, the weights and the intercept theta = [w; a] have a posterior
-that is Gaussian (BLR) or nearly so (BDR). Its mode comes from Fisher scoring, its curvature
+Given the scales (sigma, rho, eta) the weights and the intercept theta = [w; a] have a posterior
+that is Gaussian (BLR) or nearly so. Its mode comes from Fisher scoring, its curvature
 whitens Stan's coordinates, and Laplace's method on it gives the evidence of the scales: exact
 for BLR.
 """
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 from scipy.optimize import minimize
-
-from bdr_stan.moments import shrinkage_factors
 
 # How far, on the log scale, the search for the scales may move from its start.
 _LOG_SCALE_RANGE = 12.0
@@ -94,132 +92,108 @@ def whitened_coordinates(mode, prior_factor, rho):
     }
 
 
-def find_mode(
-    data, lam, prior_factor, intercept_prior, *, sigma, rho, eta, start=None, tol=1e-10
-):
+def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol=1e-10):
     """Most probable weights and intercept given the scales, by Fisher scoring.
 
     Parameters
     ----------
-    data : CompressedRows
-        Rows [z, 1, y] by group.
-    lam : array, shape (d,)
-        Within-bag variances; zeros give Bayesian linear regression.
+    likelihood : callable
+        Log likelihood, slope and Fisher information at theta; see `bdr_stan.likelihoods`.
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
     intercept_prior : (float, float)
         Mean and standard deviation of the intercept's normal prior.
-    sigma, rho, eta : float, > 0
-        Noise sd, weight scale, embedding scale.
+    rho : float, > 0
+        Scale of the weights.
     start : array, shape (d + 1,), optional
         Where to begin.
     tol : float
-        Stop when a step promises to lower the objective by less.
+        Stop when a step promises to raise the log posterior by less.
 
     Returns
     -------
     Mode
     """
-    d = len(lam)
-    s = shrinkage_factors(data.bag_size, lam, eta)
-    row_group = np.repeat(np.arange(len(data.length)), data.length)
-    X = data.rows[:, :-1].copy()
-    X[:, :d] *= s[row_group]
-    y = data.rows[:, -1]
-    lost = 1.0 - s  # share of each coordinate's prior variance that the points leave open
+    d = len(prior_factor)
     location, spread = intercept_prior
     centre = np.append(np.zeros(d), location)
     prior_precision = np.zeros((d + 1, d + 1))
     prior_precision[:d, :d] = prior_factor.T @ prior_factor / rho**2
     prior_precision[d, d] = 1.0 / spread**2
 
-    def evaluate(theta):
-        e = X @ theta - y
-        squares = np.add.reduceat(e**2, data.start)
-        nu = eta * lost @ theta[:d] ** 2 + sigma**2
-        shift = theta - centre
-        value = 0.5 * (
-            np.sum(data.n_bags * np.log(2 * np.pi * nu) + squares / nu)
-            + shift @ prior_precision @ shift
-        )
-        return value, e, squares, nu
-
-    def slope_and_precision(theta, e, squares, nu):
-        dnu = np.zeros((len(nu), d + 1))
-        dnu[:, :d] = 2 * eta * lost * theta[:d]
-        weight = 1.0 / nu[row_group]
-        slope = (
-            X.T @ (weight * e)
-            + 0.5 * dnu.T @ (data.n_bags / nu - squares / nu**2)
-            + prior_precision @ (theta - centre)
-        )
-        precision = (
-            (X * weight[:, None]).T @ X
-            + 0.5 * (dnu * (data.n_bags / nu**2)[:, None]).T @ dnu
-            + prior_precision
-        )
-        return slope, precision
+    def posterior(theta):
+        value, slope, information = likelihood(theta)
+        pull = prior_precision @ (theta - centre)
+        value -= 0.5 * (theta - centre) @ pull
+        return value, slope - pull, information + prior_precision
 
     theta = centre.copy() if start is None else np.array(start, float)
-    value, *state = evaluate(theta)
+    value, slope, precision = posterior(theta)
     for _ in range(200):
-        slope, precision = slope_and_precision(theta, *state)
-        step = -cho_solve(cho_factor(precision), slope)
-        promised = -slope @ step
+        step = cho_solve(cho_factor(precision), slope)
+        promised = slope @ step
         if promised < tol * (1 + abs(value)):
             break
         scale = 1.0
         while scale > 1e-10:
-            trial, *trial_state = evaluate(theta + scale * step)
-            if trial <= value - 1e-4 * scale * promised + 1e-14 * abs(value):
+            trial, *derivatives = posterior(theta + scale * step)
+            if trial >= value + 1e-4 * scale * promised - 1e-14 * abs(value):
                 break
             scale /= 2
         else:
             break
-        theta, value, state = theta + scale * step, trial, trial_state
+        theta, value, (slope, precision) = theta + scale * step, trial, derivatives
     _, log_det = np.linalg.slogdet(precision)
     _, log_det_prior = np.linalg.slogdet(prior_precision)
-    return Mode(theta, precision, -value + 0.5 * (log_det_prior - log_det))
+    return Mode(theta, precision, value + 0.5 * (log_det_prior - log_det))
 
 
 def maximise_evidence(
-    data, lam, prior_factor, intercept_prior, start, *, log_prior=None, fixed=()
+    likelihood_at, prior_factor, intercept_prior, start, *, log_prior=None
 ):
     """Scales with the highest evidence, and the mode of the weights there.
 
     Parameters
     ----------
-    data, lam, prior_factor, intercept_prior
+    likelihood_at : callable
+        Given the scales but rho as keywords, the likelihood that `find_mode` takes.
+    prior_factor, intercept_prior
         As for `find_mode`.
-    start : dict with keys "sigma", "rho", "eta"
-        Where the search begins.
+    start : dict, scale -> float
+        "rho" and the scales of the likelihood, where the search begins.
     log_prior : callable, optional
-        Log prior density of the scales, ``log_prior(sigma=, rho=, eta=)``, with respect to
-        their logarithms. None maximises the evidence alone.
-    fixed : tuple of str
-        Scales held at their start.
+        Log prior density of the scales, given as keywords, with respect to their logarithms.
+        None maximises the evidence alone.
 
     Returns
     -------
-    scales : dict with keys "sigma", "rho", "eta"
+    scales : dict with the keys of `start`
     mode : Mode
     """
-    free = [name for name in ("sigma", "rho", "eta") if name not in fixed]
     theta = None
 
+    def mode_at(scales, tol):
+        rest = {name: value for name, value in scales.items() if name != "rho"}
+        return find_mode(
+            likelihood_at(**rest),
+            prior_factor,
+            intercept_prior,
+            rho=scales["rho"],
+            start=theta,
+            tol=tol,
+        )
+
     def scales_at(log_values):
-        return {**start, **dict(zip(free, np.exp(log_values), strict=True))}
+        return dict(zip(start, np.exp(log_values).tolist(), strict=True))
 
     def objective(log_values):
         nonlocal theta
         scales = scales_at(log_values)
-        mode = find_mode(
-            data, lam, prior_factor, intercept_prior, start=theta, tol=_TIGHT, **scales
-        )
+        mode = mode_at(scales, _TIGHT)
         theta = mode.theta
         return -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
 
-    x0 = np.log([start[name] for name in free])
+    x0 = np.log(list(start.values()))
     found = minimize(
         objective,
         x0,
@@ -228,4 +202,4 @@ def maximise_evidence(
         options={"ftol": 1e-10, "gtol": 1e-5, "eps": _LOG_SCALE_STEP},
     )
     scales = scales_at(found.x)
-    return scales, find_mode(data, lam, prior_factor, intercept_prior, start=theta, **scales)
+    return scales, mode_at(scales, 1e-10)

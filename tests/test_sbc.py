@@ -19,6 +19,7 @@ from scipy import stats
 
 from bdr_stan.compression import compress
 from bdr_stan.evidence import find_mode, whitened_coordinates
+from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.blr import blr_data
 from bdr_stan.moments import joint_basis
@@ -90,10 +91,10 @@ def simulate_bdr_forwards(rng):
 # ---------------------------------------------------------------- fits
 
 
-def whitening(rows, lam, factor, priors):
+def whitening(likelihood, factor, priors):
     """Coordinates from the mode of the weights at the middle of the scales' priors: any will do."""
     intercept = priors["intercept_location"], priors["intercept_scale"]
-    mode = find_mode(rows, lam, factor, intercept, **START)
+    mode = find_mode(likelihood, factor, intercept, rho=START["rho"])
     return whitened_coordinates(mode, factor, START["rho"])
 
 
@@ -101,7 +102,8 @@ def fit_blr(model, p, seed):
     """Thinned draws of the landmark weights and the scales."""
     rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)))
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    whitened = whitening(rows, np.zeros(LANDMARKS), np.eye(LANDMARKS), priors)
+    likelihood = normal_likelihood(rows, np.zeros(LANDMARKS), sigma=START["sigma"])
+    whitened = whitening(likelihood, np.eye(LANDMARKS), priors)
     return thinned(model, blr_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
 
 
@@ -109,7 +111,8 @@ def fit_bdr(model, p, seed):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = compress((p.mu - p.m0) @ V, p.y, p.sizes)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
-    whitened = whitening(rows, lam, factor, p.priors)
+    likelihood = normal_likelihood(rows, lam, sigma=START["sigma"], eta=START["eta"])
+    whitened = whitening(likelihood, factor, p.priors)
     return thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
 
 

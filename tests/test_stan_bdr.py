@@ -1,5 +1,6 @@
 """stan/bdr.stan against SciPy's densities in landmark coordinates and a plain twin."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 
 from bdr_stan.compression import compress
 from bdr_stan.evidence import maximise_evidence, whitened_coordinates
+from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.priors import log_prior_of_scales
 from bdr_stan.moments import joint_basis
@@ -47,7 +49,8 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         log_prior = log_prior_of_scales(p.priors)
-        scales, mode = maximise_evidence(rows, lam, factor, intercept, START, log_prior=log_prior)
+        at = partial(normal_likelihood, rows, lam)
+        scales, mode = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
         whitening = whitened_coordinates(mode, factor, scales["rho"])
     return bdr_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
 

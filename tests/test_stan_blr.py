@@ -1,6 +1,7 @@
 """stan/blr.stan against SciPy's densities, a plain twin and the closed form."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ from scipy import stats
 
 from bdr_stan.compression import compress
 from bdr_stan.evidence import maximise_evidence, whitened_coordinates
+from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.priors import log_prior_of_scales
 from bdr_stan.programs import compile_program
 
 TWIN = Path(__file__).parent / "stan" / "blr_plain.stan"
-START = {"sigma": 0.4, "rho": 0.8, "eta": 1.0}
+START = {"sigma": 0.4, "rho": 0.8}
 SCALES = ("sigma", "rho")
 
 
@@ -46,8 +48,8 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         scales, mode = maximise_evidence(
-            rows, np.zeros(d), np.eye(d), intercept, START,
-            log_prior=log_prior_of_scales(p.priors), fixed=("eta",),
+            partial(normal_likelihood, rows, np.zeros(d)), np.eye(d), intercept, START,
+            log_prior=log_prior_of_scales(p.priors),
         )  # fmt: skip
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -14,6 +15,7 @@ from bdr_stan.embedding import Embedding, embed
 from bdr_stan.evidence import maximise_evidence, whitened_coordinates
 from bdr_stan.kernels import check_bandwidth, median_bandwidth
 from bdr_stan.landmarks import choose_landmarks
+from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models import priors as prior_numbers
 from bdr_stan.models.groups import named_groups, pointwise_groups
 from bdr_stan.moments import shrinkage_factors
@@ -451,21 +453,18 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):
 
     def _scales_and_mode(self, rows):
         """Scales to start from or to hold, and the mode and curvature of the weights there."""
-        at, priors = self.coordinates_, self.priors_
-        start = {
-            "sigma": priors["sigma_scale"] / 2,
-            "rho": priors["rho_median"],
-            "eta": priors.get("eta_median", 1.0),
-        }
-        exact = self.method == "exact"
+        priors = self.priors_
+        start = {"sigma": priors["sigma_scale"] / 2, "rho": priors["rho_median"]}
+        if "eta_median" in priors:
+            start["eta"] = priors["eta_median"]
         return maximise_evidence(
-            rows,
-            at.lam,
-            at.prior_factor,
+            partial(normal_likelihood, rows, self.coordinates_.lam),
+            self.coordinates_.prior_factor,
             (priors["intercept_location"], priors["intercept_scale"]),
             start,
-            log_prior=None if exact else prior_numbers.log_prior_of_scales(priors),
-            fixed=() if "eta_median" in priors else ("eta",),
+            log_prior=None
+            if self.method == "exact"
+            else prior_numbers.log_prior_of_scales(priors),
         )
 
     def _inits(self, scales, chains, seed):

@@ -96,13 +96,16 @@ def with_user_values(defaults, given):
 
 
 def log_prior_of_scales(priors):
-    """Log prior density of sigma, rho, eta with respect to their logarithms."""
+    """Log prior density of a model's scales (sigma, rho, eta) with respect to their logarithms."""
 
-    def log_prior(sigma, rho, eta):
-        value = np.log(sigma) - 0.5 * (sigma / priors["sigma_scale"]) ** 2
-        value -= 0.5 * (np.log(rho / priors["rho_median"]) / priors["rho_log_sd"]) ** 2
-        if "eta_median" in priors:
-            value -= 0.5 * (np.log(eta / priors["eta_median"]) / priors["eta_log_sd"]) ** 2
+    def log_prior(**scales):
+        value = 0.0
+        for name, scale in scales.items():
+            if name == "sigma":
+                value += np.log(scale) - 0.5 * (scale / priors["sigma_scale"]) ** 2
+            else:
+                distance = np.log(scale / priors[f"{name}_median"])
+                value -= 0.5 * (distance / priors[f"{name}_log_sd"]) ** 2
         return value
 
     return log_prior

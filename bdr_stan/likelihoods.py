@@ -1,0 +1,123 @@
+"""Log likelihoods of weights and intercept: value, slope and Fisher information.
+
+Each function takes the data and the scales and returns a function of theta = [w; intercept],
+which gives the log density of the labels, its gradient, shape (d + 1,), and the Fisher
+information, shape (d + 1, d + 1).
+"""
+
+import numpy as np
+from scipy.special import expit, log_expit, log_ndtr
+
+from bdr_stan.moments import shrinkage_factors
+
+_LOG_2PI = np.log(2 * np.pi)
+
+
+def normal_likelihood(data, lam, *, sigma, eta=1.0):
+    """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
+
+    Parameters
+    ----------
+    data : CompressedRows
+        Rows [z, 1, y] by group.
+    lam : array, shape (d,)
+        Within-bag variances; zeros give Bayesian linear regression.
+    sigma, eta : float, > 0
+        Noise sd and embedding scale.
+
+    Returns
+    -------
+    callable
+    """
+    X, spread, row_group = _design(data, lam, eta)
+    y = data.rows[:, -1]
+
+    def likelihood(theta):
+        e = X @ theta - y
+        squares = np.add.reduceat(e**2, data.start)
+        variance, slope_of_variance = spread(theta)
+        nu = variance + sigma**2
+        weight = 1.0 / nu[row_group]
+        value = -0.5 * np.sum(data.n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
+        slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (
+            data.n_bags / nu - squares / nu**2
+        )
+        information = (X * weight[:, None]).T @ X
+        information += 0.5 * (slope_of_variance * (data.n_bags / nu**2)[:, None]).T @ slope_of_variance
+        return value, slope, information
+
+    return likelihood
+
+
+def probit_likelihood(data, lam, *, eta):
+    """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)): that of ``stan/bdr_probit.stan``.
+
+    Parameters
+    ----------
+    data : CompressedRows
+        One row [z, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
+    lam : array, shape (d,)
+        Within-bag variances.
+    eta : float, > 0
+        Embedding scale.
+
+    Returns
+    -------
+    callable
+    """
+    X, spread, row_group = _design(data, lam, eta)
+    sign = 2 * data.rows[:, -1] - 1
+
+    def likelihood(theta):
+        variance, slope_of_variance = spread(theta)
+        total = 1 + variance[row_group]
+        h = X @ theta / np.sqrt(total)
+        slope_of_h = X / np.sqrt(total)[:, None]
+        slope_of_h -= 0.5 * (h / total)[:, None] * slope_of_variance[row_group]
+        log_density = -0.5 * (h**2 + _LOG_2PI)
+        log_p, log_q = log_ndtr(sign * h), log_ndtr(-sign * h)
+        slope = slope_of_h.T @ (sign * np.exp(log_density - log_p))
+        weight = np.exp(2 * log_density - log_p - log_q)
+        return log_p.sum(), slope, (slope_of_h * weight[:, None]).T @ slope_of_h
+
+    return likelihood
+
+
+def logit_likelihood(data):
+    """Labels 0 and 1 with log odds z'w + intercept: the likelihood of ``stan/blr_logit.stan``.
+
+    Parameters
+    ----------
+    data : CompressedRows
+        One row [z, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
+
+    Returns
+    -------
+    callable
+    """
+    X, y = data.rows[:, :-1], data.rows[:, -1]
+    sign = 2 * y - 1
+
+    def likelihood(theta):
+        h = X @ theta
+        p = expit(h)
+        return log_expit(sign * h).sum(), X.T @ (y - p), (X * (p * (1 - p))[:, None]).T @ X
+
+    return likelihood
+
+
+def _design(data, lam, eta):
+    """Shrunk rows [s z, 1], the variance that embeddings add in each group, each row's group."""
+    d = len(lam)
+    s = shrinkage_factors(data.bag_size, lam, eta)
+    row_group = np.repeat(np.arange(len(data.length)), data.length)
+    X = data.rows[:, :-1].copy()
+    X[:, :d] *= s[row_group]
+    lost = eta * (1.0 - s)  # variance of each coordinate that the points leave open
+
+    def spread(theta):
+        slope = np.zeros((len(lost), d + 1))
+        slope[:, :d] = 2 * lost * theta[:d]
+        return lost @ theta[:d] ** 2, slope
+
+    return X, spread, row_group
