@@ -1,4 +1,4 @@
-"""Posterior predictive distributions of bag labels: mixtures of normals over the draws."""
+"""Posterior predictive distributions of bag labels: mixtures over the posterior draws."""
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
@@ -10,7 +10,7 @@ _COMPONENTS_AT_ONCE = 1_000_000
 class Predictive:
     """Predictive distribution of the labels of n bags.
 
-    For each bag an equal-weight mixture, over the posterior draws, of normals.
+    For each bag a mixture, over the posterior draws, of normals.
 
     Parameters
     ----------
@@ -19,6 +19,8 @@ class Predictive:
         (S, len(i)), of the S normals of the bags with integer indices `i`.
     n_bags, n_draws : int
         n and S.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
 
     Attributes
     ----------
@@ -26,14 +28,14 @@ class Predictive:
         Exact moments of the mixture.
     """
 
-    def __init__(self, components, n_bags, n_draws):
+    def __init__(self, components, n_bags, n_draws, weights=None):
         self._components = components
-        self._chunk = max(1, _COMPONENTS_AT_ONCE // n_draws)
-        self.n_draws = n_draws
+        self.n_draws, self.weights = n_draws, weights
         self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
         for i, (mean, sd) in self._chunks():
-            self.mean[i] = mean.mean(axis=0)
-            self.sd[i] = np.sqrt(np.mean(sd**2, axis=0) + mean.var(axis=0))
+            self.mean[i] = np.average(mean, axis=0, weights=weights)
+            variance = sd**2 + (mean - self.mean[i]) ** 2
+            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
 
     def __len__(self):
         return len(self.mean)
@@ -45,8 +47,7 @@ class Predictive:
         )
 
     def _chunks(self):
-        for first in range(0, len(self), self._chunk):
-            i = np.arange(first, min(first + self._chunk, len(self)))
+        for i in _chunks(len(self), self.n_draws):
             yield i, self._components(i)
 
     def quantile(self, q):
@@ -65,13 +66,11 @@ class Predictive:
         ValueError
             If a q is not strictly between 0 and 1.
         """
-        levels = np.atleast_1d(np.asarray(q, float))
-        if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
-            raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
+        levels = _levels(q)
         values = np.empty((len(levels), len(self)))
         for i, (mean, sd) in self._chunks():
             for level, row in zip(levels, values, strict=True):
-                row[i] = _mixture_quantile(mean, sd, level)
+                row[i] = _mixture_quantile(mean, sd, level, self.weights)
         return values[0] if np.ndim(q) == 0 else values
 
     def interval(self, level=0.95):
@@ -85,9 +84,7 @@ class Predictive:
         -------
         lower, upper : arrays, shape (n,), units of y
         """
-        if not 0 < level < 1:
-            raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
-        lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
+        lower, upper = self.quantile(_tails(level))
         return lower, upper
 
     def log_prob(self, y):
@@ -103,7 +100,7 @@ class Predictive:
         """
         log_density = np.empty(len(self))
         for i, each in self._log_components(y):
-            log_density[i] = logsumexp(each, axis=0) - np.log(self.n_draws)
+            log_density[i] = _log_average(each, self.weights)
         return log_density
 
     def log_likelihood(self, y):
@@ -111,9 +108,7 @@ class Predictive:
         return np.concatenate([each for _, each in self._log_components(y)], axis=1)
 
     def _log_components(self, y):
-        y = np.asarray(y, float)
-        if y.shape != (len(self),):
-            raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
+        y = _one_a_bag(np.asarray(y, float), len(self))
         for i, (mean, sd) in self._chunks():
             yield i, -0.5 * ((y[i] - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
 
@@ -123,7 +118,8 @@ class Predictive:
         Parameters
         ----------
         size : int, optional
-            Labels per bag; default one for each posterior draw, in the order of the draws.
+            Labels per bag; default one for each posterior draw, in the order of the draws
+            (drawn by weight where they have weights).
         seed : int or numpy Generator, optional
 
         Returns
@@ -131,28 +127,216 @@ class Predictive:
         array, shape (size, n), units of y
         """
         rng = np.random.default_rng(seed)
-        draws = np.arange(self.n_draws) if size is None else rng.integers(self.n_draws, size=size)
+        draws = _chosen_draws(rng, size, self.n_draws, self.weights)
         labels = np.empty((len(draws), len(self)))
         for i, (mean, sd) in self._chunks():
             labels[:, i] = rng.normal(mean[draws], sd[draws])
         return labels
 
 
-def _mixture_quantile(mean, sd, level):
-    """Quantile of equal-weight normal mixtures, one per column; Newton kept inside a bracket."""
+class ClassPredictive:
+    """Predictive distribution of the classes of n bags.
+
+    For each bag a mixture, over the posterior draws, of Bernoulli distributions.
+
+    Parameters
+    ----------
+    log_probabilities : callable
+        ``log_probabilities(i)`` gives the log probabilities of the first and of the second
+        class, each of shape (S, len(i)), of the bags with integer indices `i`.
+    n_bags, n_draws : int
+        n and S.
+    classes : array, shape (2,)
+        The two labels; the second is the one that `mean` is the probability of.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean : array, shape (n,)
+        Probability of the second class, averaged over the posterior.
+    sd : array, shape (n,)
+        Posterior standard deviation of that probability.
+    """
+
+    def __init__(self, log_probabilities, n_bags, n_draws, classes, weights=None):
+        self._log_probabilities = log_probabilities
+        self.n_draws, self.classes, self.weights = n_draws, classes, weights
+        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
+        for i, (_, log_p) in self._chunks():
+            p = np.exp(log_p)
+            self.mean[i] = np.average(p, axis=0, weights=weights)
+            self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
+
+    def __len__(self):
+        return len(self.mean)
+
+    def __repr__(self):
+        return (
+            f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
+            f"{self.classes[1]!r}: mean, sd, quantile(q), interval(level); log_prob(y), sample(size))"
+        )
+
+    def _chunks(self):
+        for i in _chunks(len(self), self.n_draws):
+            yield i, self._log_probabilities(i)
+
+    def quantile(self, q):
+        """Posterior quantiles of each bag's probability of the second class.
+
+        Parameters
+        ----------
+        q : float or array, shape (k,), 0 < q < 1
+
+        Returns
+        -------
+        array, shape (n,) or (k, n)
+
+        Raises
+        ------
+        ValueError
+            If a q is not strictly between 0 and 1.
+        """
+        levels = _levels(q)
+        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
+        values = np.empty((len(levels), len(self)))
+        for i, (_, log_p) in self._chunks():
+            values[:, i] = np.quantile(np.exp(log_p), levels, axis=0, **method)
+        return values[0] if np.ndim(q) == 0 else values
+
+    def interval(self, level=0.95):
+        """Central (equal-tailed) posterior intervals of the probability of the second class.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+
+        Returns
+        -------
+        lower, upper : arrays, shape (n,)
+        """
+        lower, upper = self.quantile(_tails(level))
+        return lower, upper
+
+    def log_prob(self, y):
+        """Log predictive probability of labels: log of the posterior-averaged probability.
+
+        Parameters
+        ----------
+        y : array, shape (n,), labels out of `classes`
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        log_probability = np.empty(len(self))
+        for i, each in self._log_components(y):
+            log_probability[i] = _log_average(each, self.weights)
+        return log_probability
+
+    def log_likelihood(self, y):
+        """Log probability of each label under each draw, shape (S, n)."""
+        return np.concatenate([each for _, each in self._log_components(y)], axis=1)
+
+    def _log_components(self, y):
+        second = class_codes(self.classes, _one_a_bag(np.asarray(y), len(self))) == 1
+        for i, (log_q, log_p) in self._chunks():
+            yield i, np.where(second[i], log_p, log_q)
+
+    def sample(self, size=None, *, seed=None):
+        """Draw labels from the predictive distribution.
+
+        Parameters
+        ----------
+        size : int, optional
+            Labels per bag; default one for each posterior draw, in the order of the draws
+            (drawn by weight where they have weights).
+        seed : int or numpy Generator, optional
+
+        Returns
+        -------
+        array, shape (size, n), labels out of `classes`
+        """
+        rng = np.random.default_rng(seed)
+        draws = _chosen_draws(rng, size, self.n_draws, self.weights)
+        second = np.empty((len(draws), len(self)), int)
+        for i, (_, log_p) in self._chunks():
+            second[:, i] = np.log(rng.random((len(draws), len(i)))) < log_p[draws]
+        return self.classes[second]
+
+
+def class_codes(classes, y):
+    """0 for labels of the first class, 1 for those of the second.
+
+    Raises
+    ------
+    ValueError
+        For a label that is neither.
+    """
+    strange = ~np.isin(y, classes)
+    if strange.any():
+        i = np.flatnonzero(strange)[0]
+        raise ValueError(
+            f"the label of bag {i} is {y[i]!r}, but the classes are {classes[0]!r} and "
+            f"{classes[1]!r}"
+        )
+    return (y == classes[1]).astype(int)
+
+
+def _chunks(n_bags, n_draws):
+    """Indices of the bags, as many at a time as `_COMPONENTS_AT_ONCE` allows."""
+    chunk = max(1, _COMPONENTS_AT_ONCE // n_draws)
+    for first in range(0, n_bags, chunk):
+        yield np.arange(first, min(first + chunk, n_bags))
+
+
+def _levels(q):
+    levels = np.atleast_1d(np.asarray(q, float))
+    if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
+    return levels
+
+
+def _tails(level):
+    if not 0 < level < 1:
+        raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
+def _one_a_bag(y, n_bags):
+    if y.shape != (n_bags,):
+        raise ValueError(f"y has shape {y.shape}, but there are {n_bags} bags")
+    return y
+
+
+def _log_average(log_values, weights):
+    """Log of the weighted average of exp(log_values) over the draws."""
+    weights = 1 / len(log_values) if weights is None else weights[:, None]
+    return logsumexp(log_values, b=weights, axis=0)
+
+
+def _chosen_draws(rng, size, n_draws, weights):
+    """Which posterior draws to simulate from."""
+    if size is None and weights is None:
+        return np.arange(n_draws)
+    return rng.choice(n_draws, size=n_draws if size is None else size, p=weights)
+
+
+def _mixture_quantile(mean, sd, level, weights):
+    """Quantile of mixtures of normals, one per column; Newton kept inside a bracket."""
+    weights = np.full(len(mean), 1 / len(mean)) if weights is None else weights
     own = mean + sd * ndtri(level)  # each component's quantile; the mixture's lies between
     low, high = own.min(axis=0), own.max(axis=0)
     tolerance = 1e-10 * sd.min(axis=0)
-    x = mean.mean(axis=0) + ndtri(level) * np.sqrt(np.mean(sd**2, axis=0) + mean.var(axis=0))
-    x = np.clip(x, low, high)
+    x = np.clip(weights @ own, low, high)
     going = np.flatnonzero(high - low > tolerance)
     for _ in range(100):
         if not len(going):
             break
         m, s, at = mean[:, going], sd[:, going], x[going]
         standard = (at - m) / s
-        excess = ndtr(standard).mean(axis=0) - level
-        density = np.mean(np.exp(-0.5 * standard**2) / s, axis=0) / np.sqrt(2 * np.pi)
+        excess = weights @ ndtr(standard) - level
+        density = weights @ (np.exp(-0.5 * standard**2) / s) / np.sqrt(2 * np.pi)
         low[going] = np.where(excess < 0, at, low[going])
         high[going] = np.where(excess >= 0, at, high[going])
         with np.errstate(divide="ignore", invalid="ignore"):
