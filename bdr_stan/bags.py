@@ -422,13 +422,7 @@ def check_labels(bags, y):
         labels = labels.astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError("the labels y are not numbers: pass one number a bag") from None
-    n = len(bags)
-    if labels.shape == (n, 1):
-        raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
-    if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label a bag")
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label a bag")
+    _check_one_a_bag(labels, len(bags))
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
         ids = bags.ids if isinstance(bags, Bags) else None
@@ -437,8 +431,51 @@ def check_labels(bags, y):
             "leave these bags out"
         )
     if np.all(labels == labels[0]):
-        raise ValueError(f"all {n} labels equal {labels[0]:g}: there is nothing to learn from them")
+        raise ValueError(f"all {len(y)} labels equal {labels[0]:g}: there is nothing to learn from them")
     return labels
+
+
+def check_classes(bags, y):
+    """Labels of `bags` of two classes as an array, shape (n,).
+
+    Raises
+    ------
+    ValueError : wrong length or shape, a missing label (the bag is named), or other than two
+        classes.
+    TypeError : labels of several kinds, which have no order.
+    """
+    import pandas as pd
+
+    labels = np.asarray(y)
+    _check_one_a_bag(labels, len(bags))
+    missing = np.flatnonzero(pd.isna(labels))
+    if len(missing):
+        ids = bags.ids if isinstance(bags, Bags) else None
+        raise ValueError(
+            f"the label of {_describe(missing[0], ids)} is missing ({len(missing)} such in all): "
+            "leave these bags out"
+        )
+    labels = np.asarray(labels.tolist())  # strings held as objects become strings
+    if labels.dtype.kind not in "biufU":
+        raise TypeError("the labels y must all be numbers, all strings or all true or false")
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        shown = ", ".join(repr(_plain(c)) for c in classes[:5])
+        more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
+        raise ValueError(
+            f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
+            f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
+        )
+    return labels
+
+
+def _check_one_a_bag(labels, n):
+    if labels.shape == (n, 1):
+        raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label a bag")
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label a bag")
 
 
 def values_are_usable(block):

@@ -3,9 +3,8 @@
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from bdr_stan.compression import compress
 from bdr_stan.kernels import check_bandwidth, rbf, rbf_convolution
-from bdr_stan.models.base import Coordinates, DistributionRegressor
+from bdr_stan.models.bayesian import Coordinates, DistributionRegressor
 from bdr_stan.models.priors import eta_prior, weight_priors
 from bdr_stan.moments import between_bag_covariance, joint_basis
 
@@ -203,9 +202,6 @@ class BDR(DistributionRegressor):
             **weight_priors(y, np.sum(in_prior**2, axis=0)),
             **eta_prior(mean - at.m0, sizes, covariance, R),
         }
-
-    def _compressed(self, z, y, sizes):
-        return compress(z, y, sizes, lossless=self.compress)
 
     def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bdr_stan.compression import compress
-from bdr_stan.models.base import Coordinates, DistributionRegressor
+from bdr_stan.models.bayesian import Coordinates, DistributionRegressor
 from bdr_stan.models.priors import weight_priors
 from bdr_stan.predictive import Predictive
 
@@ -36,6 +36,14 @@ def blr_data(rows, whitened, priors, *, use_likelihood=True):
         **priors,
         "use_likelihood": int(use_likelihood),
     }
+
+
+def principal_axes(mean):
+    """Coordinates of exact embeddings, shape (n, d), in which their design is diagonal."""
+    m0 = mean.mean(axis=0)
+    d = len(m0)
+    rotation = np.linalg.svd(np.linalg.qr(mean - m0, mode="r"))[2].T
+    return Coordinates(m0, rotation, np.zeros(d), np.eye(d))
 
 
 class BLR(DistributionRegressor):
@@ -81,6 +89,7 @@ class BLR(DistributionRegressor):
 
     _program = "blr"
     _methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
+    _scales = ("sigma", "rho")
 
     def __init__(
         self,
@@ -107,16 +116,8 @@ class BLR(DistributionRegressor):
         self.compress = compress
         self.random_state = random_state
 
-    def _covariance(self):
-        return None
-
     def _coordinates(self, features):
-        """Principal axes of the training embeddings, which make the design diagonal."""
-        mean = features.embedding.mean
-        m0 = mean.mean(axis=0)
-        d = len(m0)
-        rotation = np.linalg.svd(np.linalg.qr(mean - m0, mode="r"))[2].T
-        return Coordinates(m0, rotation, np.zeros(d), np.eye(d))
+        return principal_axes(features.embedding.mean)
 
     def _default_priors(self, features, z, y):
         return weight_priors(y, np.sum(z**2, axis=1))
@@ -127,12 +128,24 @@ class BLR(DistributionRegressor):
     def _stan_data(self, rows, whitened, priors):
         return blr_data(rows, whitened, priors)
 
+    def _exact_draws(self, mode, scales, draws, seed):
+        """Independent draws from the closed-form posterior at the scales of highest evidence."""
+        rng = np.random.default_rng(seed)
+        d = len(mode.theta) - 1
+        theta = mode.theta + rng.standard_normal((1, draws, d + 1)) @ mode.whitening.T
+        held = {name: np.full((1, draws), scales[name]) for name in ("sigma", "rho")}
+        drawn = {"w": theta[..., :d], "intercept": theta[..., d], **held}
+        return drawn, {}, {"inference_method": "exact"}
+
     def _constants(self, mode):
         constants = super()._constants(mode)
         if self.method == "exact":
             constants["theta"] = (mode.theta, ["theta_row"])
             constants["theta_covariance"] = (mode.covariance, ["theta_row", "theta_column"])
         return constants
+
+    def _training(self, z, sizes):
+        return super()._mixture(z, sizes)  # of the draws, also where the mixture is exact
 
     def _mixture(self, z, sizes):
         constant = self._groups["constant_data"]
