@@ -1,6 +1,6 @@
 """One streaming pass over the points: mean embeddings and within-bag covariance.
 
-The pass holds one chunk of kernel values per thread, never those of all points.
+The pass holds one chunk of features per thread, never those of all points.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import as_bags, values_are_usable
-from bdr_stan.kernels import rbf_basis, rbf_features
+from bdr_stan.kernels import features_of
 
 CHUNKS_PER_TASK = 8
 TINY_ROOT = 1e-100  # stands for 0, which has no logarithm; its square adds nothing
@@ -29,9 +29,9 @@ class Embedding:
     sizes : float array, shape (n,)
         Effective number of points of each bag (see `Bags.effective_sizes`).
     mean : array, shape (n, d)
-        Mean embedding of each bag at the d landmarks.
+        Mean embedding of each bag: its average features, d kernel values at the landmarks.
     covariance : array, shape (d, d), or None
-        Covariance of the kernel values of one point within its bag.
+        Covariance of the features of one point within its bag.
     """
 
     sizes: np.ndarray
@@ -44,6 +44,7 @@ def embed(
     landmarks,
     bandwidth,
     *,
+    kernel="rbf",
     covariance=None,
     tau=1.0,
     n_jobs=None,
@@ -52,7 +53,7 @@ def embed(
 ):
     """Mean embeddings of bags, and the covariance of kernel values within bags.
 
-    With phi(x) = [k(x, u_1) .. k(x, u_d)], k the Gaussian kernel and u the landmarks,
+    With phi(x) the features of a point, [k(x, u_1) .. k(x, u_d)] at the landmarks u,
 
         mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
@@ -64,7 +65,12 @@ def embed(
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
     landmarks : array, shape (d, p), in the units of the points
-    bandwidth : float, > 0, in the units of the points
+        For "fourier" frequencies instead, without unit, from `bdr_stan.kernels.draw_frequencies`.
+    bandwidth : float or array, shape (p,), > 0, in the units of the points
+        One length for all features of the points, or one for each.
+    kernel : {"rbf", "fourier"}, default "rbf"
+        "rbf": the Gaussian kernel at the landmarks.
+        "fourier": the 2d random Fourier features whose inner products approximate it.
     covariance : None (default), "average", "pooled" or "identity"
         "average": mean of S_i over the bags of more than one point, each weighing the same.
         "pooled": mean of S_i with weights N_i - 1, N_i the effective size.
@@ -84,8 +90,9 @@ def embed(
 
     Raises
     ------
-    ValueError : landmarks do not fit the bags; no bag has more than one point, and the covariance
-        is to be estimated; a memory map holds NaN, infinite or nodata values.
+    ValueError : landmarks or bandwidth do not fit the bags; there is no such kernel; no bag has
+        more than one point, and the covariance is to be estimated; a memory map holds NaN,
+        infinite or nodata values.
 
     Notes
     -----
@@ -95,17 +102,18 @@ def embed(
     Source: Law et al. (2018), "Bayesian approaches to distribution regression".
     """
     bags = as_bags(bags)
+    prepare, evaluate = features_of(kernel)
     landmarks = np.asarray(landmarks, np.float64)
     if landmarks.ndim != 2 or landmarks.shape[1] != bags.n_features or len(landmarks) == 0:
         raise ValueError(
             f"landmarks have shape {landmarks.shape}, expected (d, {bags.n_features}) like the "
             "points of the bags"
         )
-    basis = rbf_basis(landmarks, bandwidth)
+    basis = prepare(landmarks, bandwidth)
     sizes = bags.effective_sizes
     factors = _scatter_factors(bags, sizes, covariance, tau)
     n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-    d = len(landmarks)
+    d = basis.n_columns
     mean = np.empty((len(bags), d))
     scatter = None if factors is None else np.zeros((d, d))
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
@@ -114,12 +122,12 @@ def embed(
     workspaces = SimpleQueue()  # reused: fresh memory costs more than the arithmetic on it
     n_threads = min(n_jobs, len(tasks))
     for _ in range(n_threads):
-        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), *landmarks.shape))
+        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
 
     def run(task):
         workspace = workspaces.get()
         try:
-            return _embed_chunks(bags, basis, task, mean, factors, workspace)
+            return _embed_chunks(bags, evaluate, basis, task, mean, factors, workspace)
         finally:
             workspaces.put(workspace)
 
@@ -211,7 +219,7 @@ def _chunks(offsets, rows):
     return chunks
 
 
-def _embed_chunks(bags, basis, chunks, mean, factors, workspace):
+def _embed_chunks(bags, evaluate, basis, chunks, mean, factors, workspace):
     """Fill `mean` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
     d = mean.shape[1]
     scatter = np.zeros((d, d))
@@ -229,10 +237,10 @@ def _embed_chunks(bags, basis, chunks, mean, factors, workspace):
         else:
             weights = bags.weights[start:stop]
             totals = np.add.reduceat(weights, cuts[:-1])
-        # Kernel values come out times the root of their bag's factor, which costs no extra pass.
+        # Features come out times the root of their bag's factor, which costs no extra pass.
         roots = np.ones(last - first) if factors is None else np.sqrt(factors[first:last])
         roots[roots == 0] = TINY_ROOT
-        phi = rbf_features(
+        phi = evaluate(
             points, basis, workspace.values[:n], workspace.points, log_scale=np.log(roots)[which]
         )
         bags.release()

@@ -8,18 +8,27 @@ from bdr_stan.embedding import embed
 
 
 def kernel_row(x, landmarks, bandwidth):
-    return np.array([np.exp(-sum((x - u) ** 2) / (2 * bandwidth**2)) for u in landmarks])
+    return np.array([np.exp(-sum(((x - u) / bandwidth) ** 2) / 2) for u in landmarks])
 
 
-def looped(bags, landmarks, bandwidth, covariance=None):
+def fourier_row(x, frequencies, bandwidth):
+    angles = np.array([sum(x * w / bandwidth) for w in frequencies])
+    return np.concatenate([np.cos(angles), np.sin(angles)]) / np.sqrt(len(angles))
+
+
+ROWS = {"rbf": kernel_row, "fourier": fourier_row}
+
+
+def looped(bags, landmarks, bandwidth, covariance=None, kernel="rbf"):
     """Means and covariance by the definition: one bag, one point at a time, in long double."""
     landmarks = np.asarray(landmarks, np.longdouble)
-    d = len(landmarks)
+    row = ROWS[kernel]
+    d = len(row(landmarks[0], landmarks, bandwidth))
     means, covariances, degrees = [], [], []
     for i in range(len(bags)):
         start, stop = bags.offsets[i], bags.offsets[i + 1]
         weights = np.ones(stop - start) if bags.weights is None else bags.weights[start:stop]
-        phi = [kernel_row(np.asarray(x, np.longdouble), landmarks, bandwidth) for x in bags[i]]
+        phi = [row(np.asarray(x, np.longdouble), landmarks, bandwidth) for x in bags[i]]
         v1, v2 = sum(weights), sum(weights**2)
         mean = sum(w * f for w, f in zip(weights, phi)) / v1
         means.append(mean)
@@ -37,10 +46,11 @@ def looped(bags, landmarks, bandwidth, covariance=None):
     return np.array(means), None
 
 
-def assert_as_looped(bags, landmarks, bandwidth, covariance, **options):
-    result = embed(bags, landmarks, bandwidth, covariance=covariance, **options)
-    mean, cov = looped(bags, landmarks, bandwidth, covariance)
-    np.testing.assert_allclose(result.mean, mean.astype(float), rtol=1e-8)
+def assert_as_looped(bags, landmarks, bandwidth, covariance, kernel="rbf", **options):
+    result = embed(bags, landmarks, bandwidth, covariance=covariance, kernel=kernel, **options)
+    mean, cov = looped(bags, landmarks, bandwidth, covariance, kernel)
+    atol = 0 if kernel == "rbf" else 1e-13  # sines and cosines have no digits near zero
+    np.testing.assert_allclose(result.mean, mean.astype(float), rtol=1e-8, atol=atol)
     assert result.mean.dtype == np.float64
     if covariance is None:
         assert result.covariance is None
@@ -69,19 +79,26 @@ def landmarks(rng):
 # 16 points a chunk at the least, so that bags span chunks and chunks hold many bags.
 @pytest.mark.parametrize("chunk_bytes", [1, 4000, 1 << 22])
 @pytest.mark.parametrize("covariance", [None, "average", "pooled"])
-def test_embed_is_the_double_loop(bags, landmarks, covariance, chunk_bytes):
-    result = assert_as_looped(bags, landmarks, 1.3, covariance, chunk_bytes=chunk_bytes)
+@pytest.mark.parametrize("kernel", ["rbf", "fourier"])
+@pytest.mark.parametrize("bandwidth", [1.3, np.array([0.4, 1.0, 5.0])])
+def test_embed_is_the_double_loop(bags, landmarks, bandwidth, kernel, covariance, chunk_bytes):
+    result = assert_as_looped(
+        bags, landmarks, bandwidth, covariance, kernel, chunk_bytes=chunk_bytes
+    )
     np.testing.assert_array_equal(result.sizes, [1, 7, 2, 1, 90, 3, 1, 40, 5])
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 22])
 @pytest.mark.parametrize("covariance", [None, "average", "pooled"])
-def test_embed_with_point_weights(bags, landmarks, rng, covariance, chunk_bytes):
+@pytest.mark.parametrize("kernel", ["rbf", "fourier"])
+def test_embed_with_point_weights(bags, landmarks, rng, kernel, covariance, chunk_bytes):
     weights = rng.gamma(1.0, size=len(bags.points)) * 1e3
     weights[11:60] = 0  # whole pieces of the large bag weigh nothing
     weights[102:104] = 0  # a bag of three points with one that counts
     weighted = Bags(bags.points, bags.offsets, weights=weights)
-    result = assert_as_looped(weighted, landmarks, 1.3, covariance, chunk_bytes=chunk_bytes)
+    result = assert_as_looped(
+        weighted, landmarks, 1.3, covariance, kernel, chunk_bytes=chunk_bytes
+    )
     first = weights[1:8]
     np.testing.assert_allclose(result.sizes[1], first.sum() ** 2 / (first**2).sum())
     assert result.sizes[5] == 1
@@ -269,6 +286,9 @@ def test_bags_of_one_point_have_no_covariance(landmarks, rng, covariance):
         ({"landmarks": np.zeros((4, 2))}, r"landmarks have shape \(4, 2\), expected \(d, 3\)"),
         ({"bandwidth": 0}, "bandwidth must be a positive number, found 0"),
         ({"bandwidth": "median"}, "bandwidth must be a positive number, found 'median'"),
+        ({"bandwidth": [1, 2]}, "bandwidth has 2 entries, but the points have 3 features"),
+        ({"bandwidth": [1, 2, -1]}, "bandwidth of feature 2 must be a positive number"),
+        ({"kernel": "cosine"}, "kernel must be one of 'rbf', 'fourier', found 'cosine'"),
         ({"covariance": "mean"}, "covariance must be None, 'average', .* found 'mean'"),
         ({"covariance": "identity", "tau": -1}, "tau must be a positive number, found -1"),
     ],

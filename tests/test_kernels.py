@@ -6,11 +6,21 @@ from scipy.integrate import dblquad, quad
 from scipy.spatial.distance import cdist
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernels import median_bandwidth, rbf, rbf_convolution
+from bdr_stan.kernels import (
+    draw_frequencies,
+    features_of,
+    fourier_basis,
+    fourier_features,
+    median_bandwidth,
+    rbf,
+    rbf_basis,
+    rbf_convolution,
+    rbf_features,
+)
 
 
 def k(x, y, bandwidth):
-    return np.exp(-np.sum((x - y) ** 2) / (2 * bandwidth**2))
+    return np.exp(-np.sum(((x - y) / bandwidth) ** 2) / 2)
 
 
 @pytest.mark.parametrize(("n", "m", "p"), [(1, 1, 1), (7, 3, 2), (2, 9, 20)])
@@ -23,6 +33,22 @@ def test_rbf_is_the_definition(rng, n, m, p):
 def test_rbf_far_from_the_origin(rng):
     x, y = 1e6 + rng.normal(size=(20, 3)), 1e6 + rng.normal(size=(5, 3))
     np.testing.assert_allclose(rbf(x, y, 0.9), np.exp(-(cdist(x, y) ** 2) / 1.62), rtol=1e-12)
+
+
+def test_rbf_with_one_bandwidth_a_feature_is_the_definition(rng):
+    x, y = rng.normal(size=(7, 3)), 1e3 + rng.normal(size=(4, 3))
+    x += 1e3
+    bandwidth = np.array([0.3, 1.7, 20.0])
+    expected = [[k(a, b, bandwidth) for b in y] for a in x]
+    np.testing.assert_allclose(rbf(x, y, bandwidth), expected, rtol=1e-10)
+    np.testing.assert_allclose(rbf(x, y, list(bandwidth)), expected, rtol=1e-10)
+
+
+def test_equal_bandwidths_are_one_bandwidth(rng):
+    x, y = rng.normal(size=(7, 3)), rng.normal(size=(4, 3))
+    np.testing.assert_allclose(rbf(x, y, [0.7] * 3), rbf(x, y, 0.7), rtol=1e-12)
+    one, three = rbf_convolution(x, y, 0.7, 1.1), rbf_convolution(x, y, [0.7] * 3, [1.1] * 3)
+    np.testing.assert_allclose(three, one, rtol=1e-12)
 
 
 def test_rbf_never_exceeds_one(rng):
@@ -46,10 +72,27 @@ def test_rbf_takes_float32_and_integers(rng):
     np.testing.assert_array_equal(rbf(x.astype(np.float32), x, 2.0), expected)
 
 
-@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf, "median", None, [1.0]])
+@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf, "median", None, 1j])
 def test_bandwidth_must_be_positive(bandwidth):
-    with pytest.raises(ValueError, match="bandwidth must be a positive number, found"):
-        rbf(np.ones((2, 1)), np.ones((2, 1)), bandwidth)
+    for check in (rbf, lambda x, y, bandwidth: fourier_basis(y, bandwidth)):
+        with pytest.raises(ValueError, match="bandwidth must be a positive number, found"):
+            check(np.ones((2, 1)), np.ones((2, 1)), bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "message"),
+    [
+        ([1.0, 0.0, -2.0], "bandwidth of feature 1 must be a positive number, found 0.0"),
+        ([1.0, 2.0, np.nan], "bandwidth of feature 2 must be a positive number, found nan"),
+        (np.ones(2), "bandwidth has 2 entries, but the points have 3 features: give one number"),
+        (np.ones((3, 3)), r"bandwidth has shape \(3, 3\): give a positive number, or one for each"),
+        ([], r"bandwidth has shape \(0,\): give a positive number, or one for each feature"),
+    ],
+)
+def test_bandwidths_must_be_positive_and_as_many_as_features(bandwidth, message):
+    for check in (rbf, lambda x, y, bandwidth: fourier_basis(y, bandwidth)):
+        with pytest.raises(ValueError, match=message):
+            check(np.ones((2, 3)), np.ones((4, 3)), bandwidth)
 
 
 @pytest.mark.parametrize(("bandwidth", "scale"), [(0.7, 1.5), (2.0, 0.4), (1.0, 1.0)])
@@ -65,13 +108,17 @@ def test_convolution_in_one_dimension(rng, bandwidth, scale):
     np.testing.assert_allclose(rbf_convolution(x, y, bandwidth, scale), expected, rtol=1e-10)
 
 
-def test_convolution_in_two_dimensions():
+@pytest.mark.parametrize(
+    ("bandwidth", "scale"),
+    [(0.8, 1.3), ([0.8, 0.5], 1.3), (0.8, [1.3, 0.6]), ([0.8, 0.5], [1.3, 0.6])],
+)
+def test_convolution_in_two_dimensions(bandwidth, scale):
     x, y = np.array([[0.3, -1.1]]), np.array([[0.9, 0.4]])
-    bandwidth, scale = 0.8, 1.3
+    bandwidth, scale = np.array(bandwidth), np.array(scale)
 
     def integrand(z2, z1):
         z = np.array([z1, z2])
-        measure = np.exp(-np.sum(z**2) / (2 * scale**2))
+        measure = np.exp(-np.sum((z / scale) ** 2) / 2)
         return k(x[0], z, bandwidth) * k(z, y[0], bandwidth) * measure
 
     expected = dblquad(integrand, -7, 7, -7, 7, epsabs=1e-10)[0]
@@ -88,6 +135,53 @@ def test_convolution_is_symmetric_and_positive_definite(rng):
 def test_convolution_needs_a_positive_scale():
     with pytest.raises(ValueError, match="measure_scale must be a positive number, found 0"):
         rbf_convolution(np.ones((2, 1)), np.ones((2, 1)), 1.0, 0)
+    with pytest.raises(ValueError, match="measure_scale has 2 entries, but the points have 1"):
+        rbf_convolution(np.ones((2, 1)), np.ones((2, 1)), 1.0, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("bandwidth", [1.3, np.array([0.5, 1.0, 3.0])])
+def test_fourier_features_are_the_definition(rng, bandwidth):
+    x, w = rng.normal(size=(6, 3)), draw_frequencies(4, 3, seed=1)
+    angles = (x / bandwidth) @ w.T
+    expected = np.sqrt(1 / 4) * np.hstack([np.cos(angles), np.sin(angles)])
+    basis = fourier_basis(w, bandwidth)
+    assert basis.n_columns == 8
+    np.testing.assert_allclose(fourier_features(x, basis, np.empty((6, 8))), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("bandwidth", [1.3, np.array([0.5, 1.0, 3.0])])
+def test_inner_products_of_fourier_features_approximate_the_kernel(rng, bandwidth):
+    x, d = rng.normal(size=(20, 3)), 20_000
+    basis = fourier_basis(draw_frequencies(d, 3, seed=2), bandwidth)
+    phi = fourier_features(x, basis, np.empty((20, 2 * d)))
+    gap = phi @ phi.T - rbf(x, x, bandwidth)
+    assert np.abs(gap).max() < 5 * np.sqrt(0.5 / d)  # five times its largest standard deviation
+    np.testing.assert_allclose(np.diag(gap), 0, atol=1e-12)
+
+
+def test_frequencies_come_from_the_seed():
+    w = draw_frequencies(5, 2, seed=3)
+    np.testing.assert_array_equal(w, draw_frequencies(5, 2, seed=3))
+    assert w.shape == (5, 2)
+    assert not np.array_equal(w, draw_frequencies(5, 2, seed=4))
+
+
+@pytest.mark.parametrize(
+    ("basis", "evaluate"), [(rbf_basis, rbf_features), (fourier_basis, fourier_features)]
+)
+def test_features_take_a_log_scale_a_point_and_scratch(rng, basis, evaluate):
+    x, u, scale = rng.normal(size=(5, 2)), rng.normal(size=(3, 2)), np.array([1, 0.1, 2, 5, 1e-9])
+    basis = basis(u, 0.9)
+    shape = (5, basis.n_columns)
+    plain = evaluate(x, basis, np.empty(shape))
+    scratch = np.full((9, 4), np.nan)
+    scaled = evaluate(x.astype(np.float32), basis, np.empty(shape), scratch, np.log(scale))
+    np.testing.assert_allclose(scaled, scale[:, None] * plain, rtol=1e-5)
+
+
+def test_unknown_kernel_is_named():
+    with pytest.raises(ValueError, match="kernel must be one of 'rbf', 'fourier', found 'cosine'"):
+        features_of("cosine")
 
 
 def test_median_bandwidth_of_all_points(rng):
