@@ -1,10 +1,10 @@
-"""BLR and BDR from the definitions of Law et al. (2018), for the tests to compare with.
+"""The models from the definitions of Law et al. (2018), for the tests to compare with.
 
 Written from the mathematics, apart from the package: dense matrices, landmark coordinates,
 SciPy's densities. The tools at the end run a Stan program and compare moments.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
@@ -64,6 +64,13 @@ def random_problem(rng, n=15, d=4, sizes=None, same_kernel=False):
     return Problem(mu, sizes, y, Sigma, R, K)
 
 
+def random_classes(rng, **options):
+    """A problem whose labels are classes, 0 and 1: models of these have no sigma."""
+    p = random_problem(rng, **options)
+    priors = {name: value for name, value in p.priors.items() if name != "sigma_scale"}
+    return replace(p, y=(p.y > p.priors["intercept_location"]).astype(float), priors=priors)
+
+
 # ---------------------------------------------------------------- the models
 
 
@@ -97,10 +104,21 @@ def blr_log_likelihood(p, beta, intercept, sigma):
     return stats.norm.logpdf(p.y, intercept + (p.mu - p.m0) @ beta, sigma).sum()
 
 
+def bdr_probit_log_likelihood(p, alpha, intercept, eta):
+    """Classes 1 where the latent function at the true embedding plus N(0, 1) is positive."""
+    mean, variance = bdr_moments(p, alpha, intercept, 1.0, eta)
+    return stats.norm.logcdf((2 * p.y - 1) * mean / np.sqrt(variance)).sum()
+
+
+def blr_logit_log_likelihood(p, beta, intercept):
+    return stats.logistic.logcdf((2 * p.y - 1) * (intercept + (p.mu - p.m0) @ beta)).sum()
+
+
 def log_prior_of_scales(priors, intercept, sigma, rho, eta=None):
-    """Log prior density of the intercept and the scales."""
+    """Log prior density of the intercept and the scales; sigma is None in models of classes."""
     value = stats.norm.logpdf(intercept, priors["intercept_location"], priors["intercept_scale"])
-    value += stats.halfnorm.logpdf(sigma, scale=priors["sigma_scale"])
+    if sigma is not None:
+        value += stats.halfnorm.logpdf(sigma, scale=priors["sigma_scale"])
     value += stats.lognorm.logpdf(rho, priors["rho_log_sd"], scale=priors["rho_median"])
     if eta is not None:
         value += stats.lognorm.logpdf(eta, priors["eta_log_sd"], scale=priors["eta_median"])
@@ -121,6 +139,20 @@ def blr_log_density(p, beta, intercept, sigma, rho, use_likelihood=True):
     return value + use_likelihood * blr_log_likelihood(p, beta, intercept, sigma)
 
 
+def bdr_probit_log_density(p, alpha, intercept, rho, eta, use_likelihood=True):
+    """Log joint density of classes and parameters; alpha ~ N(0, rho^2 K^-1)."""
+    value = log_prior_of_scales(p.priors, intercept, None, rho, eta)
+    value += stats.multivariate_normal.logpdf(alpha, cov=rho**2 * np.linalg.inv(p.K))
+    return value + use_likelihood * bdr_probit_log_likelihood(p, alpha, intercept, eta)
+
+
+def blr_logit_log_density(p, beta, intercept, rho, use_likelihood=True):
+    """Log joint density of classes and parameters; beta ~ N(0, rho^2 I)."""
+    value = log_prior_of_scales(p.priors, intercept, None, rho)
+    value += stats.norm.logpdf(beta, 0, rho).sum()
+    return value + use_likelihood * blr_logit_log_likelihood(p, beta, intercept)
+
+
 def blr_marginal(p, sigma, rho):
     """Mean and covariance of the labels, weights and intercept integrated out."""
     x, n = p.mu - p.m0, len(p.y)
@@ -129,12 +161,12 @@ def blr_marginal(p, sigma, rho):
 
 
 def draw_scales(rng, priors, with_eta=True):
-    """Intercept, sigma, rho and eta from their priors."""
-    drawn = {
-        "intercept": rng.normal(priors["intercept_location"], priors["intercept_scale"]),
-        "sigma": abs(rng.normal(0, priors["sigma_scale"])),
-        "rho": priors["rho_median"] * np.exp(priors["rho_log_sd"] * rng.normal()),
-    }
+    """Intercept, sigma if the model has one, rho and eta from their priors."""
+    intercept = rng.normal(priors["intercept_location"], priors["intercept_scale"])
+    drawn = {"intercept": intercept}
+    if "sigma_scale" in priors:
+        drawn["sigma"] = abs(rng.normal(0, priors["sigma_scale"]))
+    drawn["rho"] = priors["rho_median"] * np.exp(priors["rho_log_sd"] * rng.normal())
     if with_eta:
         drawn["eta"] = priors["eta_median"] * np.exp(priors["eta_log_sd"] * rng.normal())
     return drawn

@@ -1,4 +1,4 @@
-"""Simulation-based calibration of blr.stan and bdr.stan.
+"""Simulation-based calibration of the regressions and the classifiers on one design of bags.
 
 Parameters from their priors, labels from the model, a fit, and the rank of each true value
 among the fit's draws: uniform if simulator, program and data builder tell the same model
@@ -19,9 +19,10 @@ from scipy import stats
 
 from bdr_stan.compression import compress
 from bdr_stan.evidence import find_mode, whitened_coordinates
-from bdr_stan.likelihoods import normal_likelihood
+from bdr_stan.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.blr import blr_data
+from bdr_stan.models.classifiers import bdr_probit_data, blr_logit_data, rows_by_size
 from bdr_stan.moments import joint_basis
 from bdr_stan.programs import compile_program
 
@@ -31,11 +32,13 @@ LANDMARKS = 3
 THIN, KEPT, BINS = 8, 99, 20  # ranks 0 .. 99, five to a bin
 FALSE_ALARM = 1e-4
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
+# Classes say little: weights wide enough that the embeddings' uncertainty matters to them.
+WIDE = reference.PRIORS | {"rho_median": 2.0, "eta_median": 1.0}
 
 
-def random_bags(rng):
+def random_bags(rng, least=12):
     """Embedded bags of mixed sizes, drawn without regard to the parameters."""
-    p = reference.random_problem(rng, n=int(rng.integers(12, 21)), d=LANDMARKS)
+    p = reference.random_problem(rng, n=int(rng.integers(least, least + 9)), d=LANDMARKS)
     return replace(p, origin=p.m0)
 
 
@@ -61,15 +64,19 @@ def labels(rng, p, true, embeddings):
     return rng.normal(mean, true["sigma"])
 
 
-def simulate_bdr(rng, size=lambda size: size):
+def draw_embeddings(rng, p, eta, size=lambda size: size):
     """True embeddings given the empirical ones, which say nothing else of the parameters."""
-    p = random_bags(rng)
-    true = draw_bdr_parameters(rng, p)
     posteriors = (
-        reference.embedding_posterior(mu, size(N), p.m0, p.Sigma, p.R, true["eta"])
+        reference.embedding_posterior(mu, size(N), p.m0, p.Sigma, p.R, eta)
         for mu, N in zip(p.mu, p.sizes)
     )
-    embeddings = np.array([rng.multivariate_normal(M, C) for M, C in posteriors])
+    return np.array([rng.multivariate_normal(M, C) for M, C in posteriors])
+
+
+def simulate_bdr(rng, **options):
+    p = random_bags(rng)
+    true = draw_bdr_parameters(rng, p)
+    embeddings = draw_embeddings(rng, p, true["eta"], **options)
     return replace(p, y=labels(rng, p, true, embeddings)), true
 
 
@@ -86,6 +93,28 @@ def simulate_bdr_forwards(rng):
     points = (rng.multivariate_normal(m, p.Sigma, int(N)) for m, N in zip(embeddings, p.sizes))
     mu = np.array([features.mean(axis=0) for features in points])
     return replace(p, mu=mu, y=labels(rng, p, true, embeddings)), true
+
+
+def random_classes(rng, priors, **options):
+    """Embedded bags without labels, for models that have no sigma."""
+    priors = {name: value for name, value in priors.items() if name != "sigma_scale"}
+    return replace(random_bags(rng, **options), priors=priors)
+
+
+def simulate_probit(rng, least=12, **options):
+    p = random_classes(rng, WIDE, least=least)
+    true = draw_bdr_parameters(rng, p)
+    embeddings = draw_embeddings(rng, p, true["eta"], **options)
+    latent = true["intercept"] + (embeddings - p.m0) @ true["weights"]
+    return replace(p, y=rng.binomial(1, stats.norm.cdf(latent))), true
+
+
+def simulate_logit(rng):
+    p = random_classes(rng, reference.PRIORS)
+    true = reference.draw_scales(rng, p.priors, with_eta=False)
+    true["weights"] = rng.normal(0, true["rho"], LANDMARKS)
+    log_odds = true["intercept"] + (p.mu - p.m0) @ true["weights"]
+    return replace(p, y=rng.binomial(1, stats.logistic.cdf(log_odds))), true
 
 
 # ---------------------------------------------------------------- fits
@@ -116,6 +145,21 @@ def fit_bdr(model, p, seed):
     return thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
 
 
+def fit_probit(model, p, seed):
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
+    factor = np.linalg.cholesky(V.T @ p.K @ V).T
+    whitened = whitening(probit_likelihood(rows, lam, eta=START["eta"]), factor, p.priors)
+    return thinned(model, bdr_probit_data(rows, lam, factor, whitened, p.priors), V, seed)
+
+
+def fit_logit(model, p, seed):
+    rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)), lossless=False)
+    priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
+    whitened = whitening(logit_likelihood(rows), np.eye(LANDMARKS), priors)
+    return thinned(model, blr_logit_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
+
+
 def thinned(model, data, basis, seed):
     start = {"t": np.zeros(LANDMARKS + 1), **START}
     draws = reference.sample(
@@ -132,6 +176,14 @@ def blr_log_likelihood(p, weights, intercept, sigma, **_):
 
 def bdr_log_likelihood(p, weights, intercept, sigma, eta, **_):
     return reference.bdr_log_likelihood(p, weights, intercept, sigma, eta)
+
+
+def probit_log_likelihood(p, weights, intercept, eta, **_):
+    return reference.bdr_probit_log_likelihood(p, weights, intercept, eta)
+
+
+def logit_log_likelihood(p, weights, intercept, **_):
+    return reference.blr_logit_log_likelihood(p, weights, intercept)
 
 
 # ---------------------------------------------------------------- ranks
@@ -193,6 +245,20 @@ def test_bdr_is_calibrated_on_bags_of_simulated_points():
     assert min(found.values()) > FALSE_ALARM, found
 
 
+def test_probit_is_calibrated():
+    model = compile_program("bdr_probit", progress=False)
+    found = p_values(ranks(model, simulate_probit, fit_probit, probit_log_likelihood, 150, seed=6))
+    assert set(found) >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_logit_is_calibrated():
+    model = compile_program("blr_logit", progress=False)
+    found = p_values(ranks(model, simulate_logit, fit_logit, logit_log_likelihood, 150, seed=7))
+    assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
 def test_ranks_tell_a_variance_from_a_standard_deviation():
     def simulate(rng):
         return simulate_blr(rng, noise=np.sqrt)
@@ -210,4 +276,13 @@ def test_ranks_tell_when_sizes_are_ignored():
 
     model = compile_program("bdr", progress=False)
     found = p_values(ranks(model, simulate, fit_bdr, bdr_log_likelihood, 80, seed=5))
+    assert min(found.values()) < FALSE_ALARM, found
+
+
+def test_ranks_of_classes_tell_when_sizes_are_ignored():
+    def simulate(rng):
+        return simulate_probit(rng, least=120, size=lambda size: 1e6)
+
+    model = compile_program("bdr_probit", progress=False)
+    found = p_values(ranks(model, simulate, fit_probit, probit_log_likelihood, 30, seed=8))
     assert min(found.values()) < FALSE_ALARM, found

@@ -1,0 +1,90 @@
+// bdr_probit: classes of bags, weights and mean embeddings both uncertain.
+//
+// Bag i has N_i points and the label y_i, 0 or 1. Its mean embedding, minus
+// the mean of all bags', has coordinates z_i in the joint basis; the prior of
+// the true embedding is N(0, eta I) there, its empirical estimate has variance
+// lambda / N_i. The label is 1 if the latent function at the true embedding
+// plus N(0, 1) is positive. With the embedding integrated out,
+//
+//   P(y_i = 1) = Phi(xi_i / sqrt(1 + nu_i))
+//   xi_i = intercept + (s_i .* w)' z_i
+//   s_ik = eta / (eta + lambda_k / N_i)
+//   nu_i = eta * sum_k w_k^2 (1 - s_ik)
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//   eta ~ lognormal(log(eta_median), eta_log_sd)
+//
+// Bags are sorted by size: those of one group share s and nu.
+// The sampler moves in t: whitened_weights() turns it into w. Whatever the
+// whitening's data, the posterior is the same.
+// Units: intercept, w, rho in sds of the latent noise; eta and z have none.
+// Data: bdr_stan/models/classifiers.py, bdr_probit_data().
+// Source: Law, Sutherland, Sejdinovic, Flaxman (2018), appendix B.
+functions {
+  #include functions/whitening.stanfunctions
+  #include functions/shrinkage.stanfunctions
+}
+data {
+  int<lower=1> N;                        // bags
+  int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=1> G;                        // groups of bags of equal size
+  vector<lower=0>[G] bag_size;           // points per bag
+  array[G] int<lower=1, upper=N> start;  // first bag of the group
+  array[G] int<lower=1> length;          // bags of the group
+  matrix[N, D] z;                        // embeddings of the bags
+  array[N] int<lower=0, upper=1> y;      // labels
+  vector<lower=0>[D] lambda;             // within-bag variances
+  matrix[D, D] prior_factor;             // P, identity if R = K
+  vector<lower=0>[D] information;        // whitening: precision by the labels
+  vector[D] pull;                        // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D] intercept_slope;             // its change with w
+  real<lower=0> intercept_unit;          // its change with t
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  real<lower=0> eta_median;              // prior median of eta
+  real<lower=0> eta_log_sd;              // prior sd of log(eta)
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  matrix[D, N] zt = z';                  // a group's bags lie together
+  vector[N] sign = 2 * to_vector(y) - 1;
+  array[N] int group;                    // the group of each bag
+  for (g in 1 : G) {
+    group[start[g] : start[g] + length[g] - 1] = rep_array(g, length[g]);
+  }
+}
+parameters {
+  vector[D + 1] t;                       // whitened [w; intercept]
+  real<lower=0> rho;
+  real<lower=0> eta;
+}
+transformed parameters {
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  real intercept = intercept_centre + dot_product(intercept_slope, w)
+                   + intercept_unit * t[D + 1];
+}
+model {
+  intercept ~ normal(intercept_location, intercept_scale);
+  prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  eta ~ lognormal(log(eta_median), eta_log_sd);
+  if (use_likelihood) {
+    matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta);
+    vector[G] sd = sqrt(predictive_variance(w, s, eta, 1)); // latent noise: 1
+    matrix[D, G] sw = diag_pre_multiply(w, s);
+    vector[N] xi = rep_vector(intercept, N);
+    for (g in 1 : G) {
+      int last = start[g] + length[g] - 1;
+      xi[start[g] : last] += (sw[, g]' * zt[, start[g] : last])';
+    }
+    target += std_normal_lcdf(sign .* xi ./ sd[group]);
+  }
+}
