@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bdr_stan import __version__
-from bdr_stan.terminal import diagnostics_line, show_table
+from bdr_stan.terminal import show_table
 
 # What the package raises on purpose, and what reading and writing files raises.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
@@ -208,15 +208,12 @@ def predict(fitted, new, output, bag, weight, level, force):
 @click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
 @click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
 def summary(fitted, every):
-    """Show the parameters, priors and diagnostics of a fit."""
+    """Show the parameters, sampling report and priors of a fit."""
     from bdr_stan import load
-    from bdr_stan.inference_data import sampling_warnings
 
     model = load(fitted)
     _show_fit(model, every)
     show_table(model.priors())
-    for trouble in sampling_warnings(model.diagnostics()):
-        _warn(trouble)
 
 
 @main.command(short_help="See what the package does, in half a minute.")
@@ -377,7 +374,7 @@ def _write_whole(path, write):
 
 
 def _show_fit(model, every=False):
-    from bdr_stan.inference_data import groups_of
+    from bdr_stan.inference_data import groups_of, report
 
     groups = groups_of(model.idata)
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
@@ -388,4 +385,4 @@ def _show_fit(model, every=False):
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
     show_table(model.summary(None if every else scalars).rename_axis("parameter"))
-    click.echo(diagnostics_line(model.diagnostics()) or "No chains: no R-hat, no ESS.")
+    click.echo(report(model.diagnostics()))

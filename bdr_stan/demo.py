@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bdr_stan.inference_data import report
 from bdr_stan.metrics import table_by_size
-from bdr_stan.terminal import diagnostics_line, show_table
+from bdr_stan.terminal import show_table
 
 LEVEL = 0.95
 # Sufficient for intervals that hold for every size of bag; more landmarks lower the error a
@@ -69,7 +70,7 @@ def run(output="demo_output", quick=False):
 
     _show(tables)
     for name, model in models.items():
-        print(f"{name}: {diagnostics_line(model.diagnostics())}")
+        print(f"{name}, {report(model.diagnostics())}")
     print("\n" + conclusion(tables))
     return tables
 

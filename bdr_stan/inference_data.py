@@ -6,6 +6,7 @@ The one place that knows ArviZ 0.x (``InferenceData``) from 1.x (``xarray.DataTr
 import json
 import os
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -432,7 +433,7 @@ def _is_mcmc(idata):
 
 
 def diagnostics(idata, *, max_tree_depth=None, skip=()):
-    """How well NUTS explored the posterior.
+    """How well the draws of a fit stand for the posterior.
 
     Parameters
     ----------
@@ -442,25 +443,38 @@ def diagnostics(idata, *, max_tree_depth=None, skip=()):
 
     Returns
     -------
-    dict, empty unless the posterior's attribute `inference_method` is "nuts":
-    n_chains, n_draws (per chain), divergences (a count), max_r_hat and max_r_hat_of,
-    min_ess_bulk and min_ess_bulk_of, min_ess_tail and min_ess_tail_of (the value and the
-    element it belongs to; NaN and None where nothing varies), min_e_bfmi (over chains),
-    share_at_max_tree_depth, max_tree_depth, mean_n_steps.
+    dict, method (the posterior's attribute `inference_method`) and
 
-    Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI.
+    * for "nuts": n_chains, n_draws (per chain), divergences (a count), max_r_hat and
+      max_r_hat_of, min_ess_bulk and min_ess_bulk_of, min_ess_tail and min_ess_tail_of (the value
+      and the element it belongs to; NaN and None where nothing varies), min_e_bfmi (over
+      chains), share_at_max_tree_depth, max_tree_depth, mean_n_steps;
+    * for "laplace" and "pathfinder": n_draws and pareto_k, the Pareto k-hat of the importance
+      ratios of the posterior to the approximation. NaN where there are fewer than 25 draws, or
+      where Stan resampled Pathfinder's, which hides it.
+
+    Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
+    (2018) and Vehtari et al. (2024) for Pareto k-hat.
     """
-    if not _is_mcmc(idata):
-        return {}
+    posterior = groups_of(idata)["posterior"]
+    found = {"method": posterior.attrs.get("inference_method")}
+    if found["method"] == "nuts":
+        return found | _of_nuts(idata, max_tree_depth, skip)
+    if found["method"] in ("laplace", "pathfinder"):
+        return found | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
+    return found
+
+
+def _of_nuts(idata, max_tree_depth, skip):
     groups = groups_of(idata)
-    posterior, stats = groups["posterior"], groups["sample_stats"]
+    stats = groups["sample_stats"]
     if max_tree_depth is None:
-        max_tree_depth = int(posterior.attrs.get("max_tree_depth", 10))
+        max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
     n_chains, n_draws = stats["diverging"].shape
     energy = stats["energy"].values
     jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
     spread = ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    found = {
+    return {
         "n_chains": n_chains,
         "n_draws": n_draws,
         "divergences": int(stats["diverging"].sum()),
@@ -470,7 +484,47 @@ def diagnostics(idata, *, max_tree_depth=None, skip=()):
         "max_tree_depth": max_tree_depth,
         "mean_n_steps": float(stats["n_steps"].mean()),
     }
-    return found
+
+
+def _pareto_k(idata):
+    """Of Laplace's draws from their log densities; of Pathfinder's as it was before resampling."""
+    groups = groups_of(idata)
+    if groups["posterior"].attrs["inference_method"] == "pathfinder":
+        return float(groups["posterior"].attrs.get("pareto_k", np.nan))
+    stats = groups["sample_stats"]
+    return pareto_smoothed((stats["lp"] - stats["log_q"]).values.ravel())[1]
+
+
+def pareto_smoothed(log_ratios):
+    """Pareto-smoothed importance weights, and the k-hat that says whether to trust them.
+
+    Parameters
+    ----------
+    log_ratios : array, shape (S,)
+        Log density of the target minus that of the approximation, on one scale, up to a
+        constant. What is not a number counts as a draw the target does not allow.
+
+    Returns
+    -------
+    weights : array, shape (S,), sum 1
+    k : float
+        Shape of the ratios' tail. Below 0.7 the weighted draws can be trusted; NaN where fewer
+        than 25 draws, or ratios that are all the same, have no tail to look at.
+
+    Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), by ArviZ.
+    """
+    log_ratios = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+    if len(log_ratios) < 25 or np.ptp(log_ratios) == 0:
+        weights = np.exp(log_ratios - log_ratios.max())
+        return weights / weights.sum(), float("nan")
+    arviz = _arviz()
+    if arviz.__version__.startswith("0."):
+        log_weights, k = arviz.psislw(log_ratios)
+    else:
+        from arviz_stats.base import array_stats
+
+        log_weights, k = array_stats.psislw(-log_ratios)  # takes log likelihoods left out
+    return np.exp(log_weights), float(k)
 
 
 def _worst(table):
@@ -488,6 +542,116 @@ def _worst(table):
     return worst
 
 
+# ---------------------------------------------------------------- what it means, what to do
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One measured quantity: its value and the good values as text, and what to do if it is bad."""
+
+    quantity: str
+    measured: str
+    good: str
+    bad: bool
+    trouble: str
+    advice: str
+
+
+# Narrowing sigma's prior makes it worse: the chains then have to look for the noise elsewhere.
+_NARROW = "narrow the priors of the scales (prior: eta_log_sd, rho_log_sd)"
+_WITHOUT_CHECKS = {
+    "optimize": "The posterior mode, a single point: it says nothing of uncertainty in the "
+    "parameters, and nothing measures its distance from the posterior.",
+    "exact": "Independent draws from the exact posterior of the weights at the scales of highest "
+    "evidence: nothing to converge; uncertainty in the scales is left out.",
+}
+
+
+def _checks(d):
+    if d.get("method") == "nuts":
+        return _nuts_checks(d)
+    return [_pareto_check(d)] if "pareto_k" in d else []
+
+
+def _nuts_checks(d):
+    total = d["n_chains"] * d["n_draws"]
+    enough = 100 * d["n_chains"]
+    checks = [
+        _Check(
+            "divergences",
+            f"{d['divergences']}",
+            "0",
+            d["divergences"] > 0,
+            f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
+            "the posterior.",
+            f"Raise adapt_delta (0.95, then 0.99); if some remain, {_NARROW}.",
+        ),
+        _Check(
+            "R-hat",
+            _of(d, "max_r_hat", ".3f"),
+            "<= 1.01",
+            d["max_r_hat"] > 1.01,
+            f"R-hat of {d['max_r_hat_of']} is {d['max_r_hat']:.3f} (at most 1.01 is good): the "
+            "chains do not agree yet.",
+            "Raise warmup and draws; if it stays, look for several modes or parameters the data "
+            "do not determine.",
+        ),
+    ]
+    for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
+        ess, element = d[f"min_ess_{part}"], d[f"min_ess_{part}_of"]
+        checks.append(
+            _Check(
+                f"{part} ESS",
+                _of(d, f"min_ess_{part}", ".0f"),
+                f">= {enough}",
+                ess < enough,
+                f"The {part} effective sample size of {element} is {ess:.0f} (at least {enough} "
+                f"is good): {of_what} is imprecise.",
+                "Raise draws.",
+            )
+        )
+    e_bfmi, at_limit = d["min_e_bfmi"], d["share_at_max_tree_depth"]
+    return [
+        *checks,
+        _Check(
+            "E-BFMI",
+            "unknown" if np.isnan(e_bfmi) else f"{e_bfmi:.2f}",
+            ">= 0.3",
+            e_bfmi < 0.3,
+            f"The smallest E-BFMI of a chain is {e_bfmi:.2f} (at least 0.3 is good): the chains "
+            "change energy slowly and may not reach the tails.",
+            "Raise warmup, or use tighter priors on the scale parameters.",
+        ),
+        _Check(
+            "tree depth",
+            f"{at_limit:.1%} at {d['max_tree_depth']}",
+            "none",
+            at_limit > 0,
+            f"{at_limit:.1%} of the transitions stopped at the largest tree depth "
+            f"{d['max_tree_depth']}, before they had moved far: R-hat and effective sample sizes "
+            "suffer.",
+            f"Raise max_treedepth, or {_NARROW}.",
+        ),
+    ]
+
+
+def _pareto_check(d):
+    k = d["pareto_k"]
+    return _Check(
+        "Pareto k-hat",
+        "unknown" if np.isnan(k) else f"{k:.2f}",
+        "<= 0.7",
+        k > 0.7,
+        f"Pareto k-hat of the {d['method']} approximation is {k:.2f} (at most 0.7 is good): it is "
+        "far from the posterior.",
+        'Use method="nuts".',
+    )
+
+
+def _of(d, name, form):
+    return "unknown" if d[f"{name}_of"] is None else f"{d[name]:{form}} of {d[f'{name}_of']}"
+
+
 def sampling_warnings(diagnostics):
     """What is wrong with a sample, and what to do about it.
 
@@ -500,43 +664,41 @@ def sampling_warnings(diagnostics):
     list of str, one sentence or two for each trouble, empty when there is none
 
     Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 and an ESS of 100 per
-    chain, and of Stan's own diagnose command, E-BFMI 0.3.
+    chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
     """
-    d = diagnostics
-    if not d:
-        return []
-    total = d["n_chains"] * d["n_draws"]
-    enough = 100 * d["n_chains"]
-    found = []
-    if d["divergences"]:
-        found.append(
-            f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
-            "the posterior. Raise adapt_delta (0.95, then 0.99); if some remain, use tighter "
-            "priors."
+    return [f"{check.trouble} {check.advice}" for check in _checks(diagnostics) if check.bad]
+
+
+def report(diagnostics):
+    """What was measured of a sample, line by line, with the good values and what to do.
+
+    Parameters
+    ----------
+    diagnostics : dict, from the function `diagnostics`
+
+    Returns
+    -------
+    str, a heading and for NUTS, Laplace and Pathfinder a line for each quantity
+    """
+    checks = _checks(diagnostics)
+    rows = [(c.quantity, c.measured, f"(good: {c.good})", _verdict(c)) for c in checks]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["".join(f"  {cell:{width}}" for cell, width in zip(row, widths)) for row in rows]
+    return "\n".join([_heading(diagnostics), *(line.rstrip() for line in lines)])
+
+
+def _verdict(check):
+    if check.bad:
+        return check.advice
+    return "" if check.measured == "unknown" else "ok"
+
+
+def _heading(d):
+    if d["method"] == "nuts":
+        return (
+            f"NUTS: {d['n_chains']} chains x {d['n_draws']} draws, "
+            f"{d['mean_n_steps']:.1f} leapfrog steps a draw"
         )
-    if d["max_r_hat"] > 1.01:
-        found.append(
-            f"R-hat of {d['max_r_hat_of']} is {d['max_r_hat']:.3f} (at most 1.01 is good): the "
-            "chains do not agree yet. Raise warmup and draws; if it stays, look for "
-            "several modes or parameters the data do not determine."
-        )
-    for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
-        if d[f"min_ess_{part}"] < enough:
-            found.append(
-                f"The {part} effective sample size of {d[f'min_ess_{part}_of']} is "
-                f"{d[f'min_ess_{part}']:.0f} (at least {enough} is good): {of_what} is imprecise. "
-                "Raise draws."
-            )
-    if d["min_e_bfmi"] < 0.3:
-        found.append(
-            f"The smallest E-BFMI of a chain is {d['min_e_bfmi']:.2f} (at least 0.3 is good): the "
-            "chains change energy slowly and may not reach the tails. Raise warmup, or use "
-            "tighter priors on the scale parameters."
-        )
-    if d["share_at_max_tree_depth"] > 0:
-        found.append(
-            f"{d['share_at_max_tree_depth']:.1%} of the transitions stopped at the largest tree "
-            f"depth {d['max_tree_depth']}: correct, but slow. Raise max_treedepth, or use tighter "
-            "priors."
-        )
-    return found
+    if "pareto_k" in d:
+        return f"{d['method'].capitalize()}: {d['n_draws']} draws of an approximation"
+    return _WITHOUT_CHECKS.get(d["method"], f"Nothing is measured of method {d['method']!r}.")

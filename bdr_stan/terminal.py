@@ -1,20 +1,7 @@
-"""Fits and tables as text for a terminal."""
+"""Tables as text for a terminal."""
 
 import math
 import sys
-
-
-def diagnostics_line(found):
-    """What `DistributionRegressor.diagnostics` found, as one line; "" for no chains."""
-    if not found:
-        return ""
-    return (
-        f"{found['n_chains']} chains x {found['n_draws']} draws: "
-        f"{found['divergences']} divergences, "
-        f"max R-hat {found['max_r_hat']:.3f} ({found['max_r_hat_of']}), "
-        f"min ESS {found['min_ess_bulk']:.0f} ({found['min_ess_bulk_of']}), "
-        f"{found['mean_n_steps']:.1f} leapfrog steps a draw"
-    )
 
 
 def show_table(table, text="left"):

@@ -70,7 +70,7 @@ def test_fit_reports_parameters_diagnostics_and_file(folder):
     assert "BDR (nuts): 40 bags, points of 2 features, 5 landmarks, bandwidth" in said
     for name in ("intercept", "sigma", "rho", "eta", "ess_bulk", "r_hat"):
         assert name in said
-    assert "2 chains x 100 draws: 0 divergences, max R-hat" in said
+    assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said
     assert said.endswith(f"Wrote {folder / 'fit.nc'}\n")
     warned = (folder / "warned.txt").read_text()
     assert "Warning: The bulk effective sample size" in warned
@@ -110,7 +110,7 @@ def test_weights_of_the_fit_are_used_in_predictions(folder):
     result = run("fit", folder / "points.parquet", *FIT, "--model", "blr", "--method", "exact",
                  "--weight", "people", "-o", weighted)
     assert result.exit_code == 0, result.output
-    assert "No chains: no R-hat, no ESS." in result.output
+    assert "Independent draws from the exact posterior of the weights" in result.output
     result = run("predict", weighted, folder / "points.parquet", "-o", output)
     assert result.exit_code == 0, result.output
     model = bdr_stan.load(weighted)
@@ -126,6 +126,7 @@ def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
     result = run("summary", folder / "fit.nc")
     assert result.exit_code == 0, result.output
     assert "half-normal(0, " in result.output
+    assert "\n  bulk ESS     " in result.stdout and "Raise draws." in result.stdout
     assert "w[0]" not in result.output
     every = run("summary", folder / "fit.nc", "--all").output
     assert "w[0]" in every and "beta[4]" in every

@@ -173,7 +173,8 @@ def test_summary_has_convergence_for_nuts_alone(fitted):
     table = fitted.summary(["intercept", "sigma"])
     assert list(table.index) == ["intercept", "sigma"]
     assert ("r_hat" in table) == (fitted.method == "nuts")
-    assert bool(fitted.diagnostics()) == (fitted.method == "nuts")
+    assert fitted.diagnostics()["method"] == fitted.method
+    assert ("max_r_hat" in fitted.diagnostics()) == (fitted.method == "nuts")
 
 
 # ------------------------------------------------------------ fitting

@@ -19,6 +19,8 @@ from bdr_stan.inference_data import (
     groups_from_fit,
     groups_of,
     load,
+    pareto_smoothed,
+    report,
     sample_stats,
     sampling_warnings,
     save,
@@ -233,7 +235,10 @@ def test_other_methods_are_one_chain(tmp_path, rng, make, method, lp, log_q):
 
     idata = build(groups_from_fit(fit, ["w"], DIMS))
     assert list(summary(idata).columns) == ["mean", "sd", "2.5%", "97.5%"]
-    assert diagnostics(idata) == {} and sampling_warnings({}) == []
+    found = diagnostics(idata)
+    assert found["method"] == method and "max_r_hat" not in found
+    assert np.isnan(found.get("pareto_k", np.nan))  # five draws have no tail
+    assert sampling_warnings(found) == []
 
 
 def test_unknown_stan_variable_and_unknown_fit(tmp_path, rng):
@@ -435,3 +440,96 @@ def test_each_trouble_gives_its_sentence(groups):
         assert part in said, part
     assert diagnostics(build(groups), max_tree_depth=8)["share_at_max_tree_depth"] == 0
     assert diagnostics(build(groups), skip=["w"])["max_r_hat_of"] == "sigma"
+
+
+def test_report_says_value_good_value_and_verdict(groups):
+    found = diagnostics(build(groups))
+    lines = report(found).splitlines()
+    assert lines[0] == "NUTS: 4 chains x 250 draws, 7.0 leapfrog steps a draw"
+    assert [line.split()[-1] for line in lines[1:]] == ["ok"] * 6
+    ess = f"{found['min_ess_bulk']:.0f} of {found['min_ess_bulk_of']}"
+    assert f"bulk ESS     {ess}" in lines[3] and "(good: >= 400" in lines[3]
+
+    groups["sample_stats"]["diverging"][0, :3] = True
+    groups["sample_stats"]["energy"][:] = np.nan
+    lines = report(diagnostics(build(groups))).splitlines()
+    assert lines[1].split()[:2] == ["divergences", "3"]
+    assert "  Raise adapt_delta (0.95, then 0.99); if some remain, narrow the" in lines[1]
+    assert lines[5].split()[:2] == ["E-BFMI", "unknown"] and lines[5].endswith(")")
+
+
+@pytest.mark.parametrize(
+    "method, says",
+    [
+        ("optimize", "The posterior mode, a single point"),
+        ("exact", "Independent draws from the exact posterior"),
+        ("variational", "Nothing is measured of method 'variational'."),
+    ],
+)
+def test_report_of_what_has_no_checks_is_one_line(method, says):
+    group = dataset({"w": np.ones((1, 1, 2))}, DIMS, attrs={"inference_method": method})
+    said = report(diagnostics(build({"posterior": group})))
+    assert said.startswith(says) and "\n" not in said
+
+
+# ---------------------------------------------------------------- Pareto k-hat
+
+
+@pytest.mark.parametrize("k", [0.2, 0.5, 0.9])
+def test_pareto_k_is_the_tail_of_the_ratios(rng, k):
+    pareto = k * rng.exponential(size=(20, 4000))  # log of ratios with P(ratio > t) = t^(-1/k)
+    assert np.mean([pareto_smoothed(row)[1] for row in pareto]) == pytest.approx(k, abs=0.05)
+
+
+def test_pareto_smoothed_weights_give_the_target(rng):
+    x = rng.normal(scale=0.8, size=40_000)
+    log_ratios = (x / 0.8) ** 2 / 2 - x**2 / 2  # of a standard normal to that of sd 0.8
+    weights, k = pareto_smoothed(log_ratios + 1e3)  # constants do not matter
+    assert weights.sum() == pytest.approx(1) and k < 0.7
+    assert weights @ x**2 == pytest.approx(1, abs=0.05)
+    log_ratios[:3] = np.nan, -np.inf, -np.inf
+    weights, again = pareto_smoothed(log_ratios)
+    assert (weights[:3] == 0).all() and again == pytest.approx(k, abs=0.05)
+
+
+def test_no_tail_no_k():
+    for log_ratios in (np.arange(24.0), np.ones(100)):
+        weights, k = pareto_smoothed(log_ratios)
+        assert np.isnan(k) and weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose(pareto_smoothed(np.log([1.0, 3.0]))[0], [0.25, 0.75])
+
+
+def approximation(rng, method, k, **attrs):
+    attrs = {"inference_method": method, **attrs}
+    stats = {"lp": 7 + k * rng.exponential(size=(1, 1000)), "log_q": np.full((1, 1000), 2.0)}
+    posterior = dataset({"sigma": rng.gamma(9, size=(1, 1000))}, {}, attrs=attrs)
+    return build({"posterior": posterior, "sample_stats": dataset(stats, {})})
+
+
+def test_pareto_k_of_laplace_comes_from_its_draws(rng):
+    good = diagnostics(approximation(rng, "laplace", 0.3))
+    assert good["pareto_k"] < 0.6 and good["n_draws"] == 1000 and sampling_warnings(good) == []
+    assert report(good) == (
+        "Laplace: 1000 draws of an approximation\n"
+        f"  Pareto k-hat  {good['pareto_k']:.2f}  (good: <= 0.7)  ok"
+    )
+    bad = diagnostics(approximation(rng, "laplace", 1.2))
+    k = f"{bad['pareto_k']:.2f}"
+    (said,) = sampling_warnings(bad)
+    assert said.startswith(
+        f"Pareto k-hat of the laplace approximation is {k} (at most 0.7 is good)"
+    )
+    assert said.endswith('Use method="nuts".')
+    assert report(bad).endswith(f'  Pareto k-hat  {k}  (good: <= 0.7)  Use method="nuts".')
+
+
+def test_pareto_k_of_pathfinder_is_that_of_all_its_draws(rng):
+    # the draws kept are resampled: their own ratios say nothing
+    found = diagnostics(approximation(rng, "pathfinder", 0.3, pareto_k=0.9))
+    assert found["pareto_k"] == 0.9
+    assert "pathfinder approximation is 0.90" in sampling_warnings(found)[0]
+    unknown = diagnostics(approximation(rng, "pathfinder", 0.3))
+    assert np.isnan(unknown["pareto_k"]) and sampling_warnings(unknown) == []
+    assert report(unknown).splitlines()[1].split() == [
+        "Pareto", "k-hat", "unknown", "(good:", "<=", "0.7)"
+    ]  # fmt: skip
