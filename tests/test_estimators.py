@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 
 import bdr_stan
 from bdr_stan import BDR, BLR, Bags, Shrinkage
+from bdr_stan.models.priors import log_prior_of_scales
 from bdr_stan.programs import eject
 
 SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}
@@ -204,7 +205,9 @@ def test_bag_order_does_not_matter_to_a_fit(model, problem):
         {"covariance": "pooled"},
         {"covariance": "identity", "tau": 0.5},
         {"embedding_prior": "kernel"},
+        {"embedding_prior": "convolution"},
         {"embedding_prior": "convolution", "measure_scale": 2.0},
+        {"bandwidth": [1.5, 0.8]},
         {"landmarks": "random"},
         {"compress": False},
     ],
@@ -214,6 +217,26 @@ def test_options_of_bdr_fit_and_predict(options, problem):
     bags, y = problem
     model = Shrinkage(5, **options).fit(bags, y, seed=1)
     assert model.score(bags, y) > 0.4
+
+
+def test_measure_scale_is_that_of_highest_evidence(problem, tmp_path):
+    bags, y = problem
+    landmarks = np.concatenate(bags)[:5]
+    model = Shrinkage(embedding_prior="convolution", landmarks=landmarks, bandwidth=1.0)
+    features = model.training_features(Bags.from_list(bags))
+
+    def height(length):
+        at = clone(model).set_params(measure_scale=length)
+        at._adopt(features)
+        _, _, scales, mode = at._prepare(features, y)
+        return mode.log_evidence + log_prior_of_scales(at.priors_)(**scales)
+
+    model.fit(bags, y, seed=1)
+    best = height(model.measure_scale_)
+    assert all(best > height(model.measure_scale_ * factor) - 0.05 for factor in (0.2, 0.5, 2, 5))
+    assert best > min(height(model.measure_scale_ * factor) for factor in (0.2, 5)) + 0.05
+    model.save(tmp_path / "fit.nc")
+    assert Shrinkage.load(tmp_path / "fit.nc").measure_scale_ == model.measure_scale_
 
 
 def test_uncompressed_rows_give_the_same_fit(problem):
@@ -366,7 +389,10 @@ def test_program_without_the_needed_names(problem, tmp_path):
         (BDR(bandwidth_scale=0), "bandwidth_scale must be a positive number, found 0"),
         (BDR(covariance="full"), "covariance must be 'average', 'pooled' or 'identity', found 'full'"),
         (BDR(embedding_prior="r"), "embedding_prior must be 'empirical', 'kernel' or 'convolution'"),
-        (BDR(embedding_prior="convolution"), "needs measure_scale: give its length"),
+        (
+            BDR(embedding_prior="convolution", measure_scale="median"),
+            "measure_scale must be 'evidence' or a positive number, found 'median'",
+        ),
         (BDR(jitter=-1), "jitter must be a number >= 0, found -1"),
         (BLR(method="exact", stan_file="x.stan"), "runs no Stan program: leave stan_file out"),
         (Shrinkage(4, prior={"sigma": 1}), "prior has no number called 'sigma'; this model has"),

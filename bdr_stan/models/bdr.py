@@ -2,12 +2,15 @@
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize_scalar
 
 from bdr_stan.kernels import check_bandwidth, rbf, rbf_convolution
 from bdr_stan.models.bayesian import Coordinates, DistributionRegressor
-from bdr_stan.models.priors import eta_prior, weight_priors
+from bdr_stan.models.priors import eta_prior, log_prior_of_scales, weight_priors
 from bdr_stan.moments import between_bag_covariance, joint_basis
 
+# Range of the search for the measure scale, in logarithms of its ratio to the landmarks' spread.
+_LOG_MEASURE_RATIO = (-2.0, 3.0)
 # Share of K in the empirical prior covariance: keeps it positive definite where bags are few.
 _KERNEL_SHARE = 0.01
 
@@ -69,10 +72,12 @@ class BDR(DistributionRegressor):
         Prior covariance R of the embeddings, up to the scale eta. "empirical": their covariance
         between the training bags, estimated by moments, plus a hundredth of it in the shape of
         K. "kernel": K itself, the kernel matrix of the landmarks (r = k in the paper).
-        "convolution": r(x, y) the integral of k(x, z) k(z, y) over z with weight
-        exp(-|z|^2 / (2 l^2)), l = `measure_scale`.
-    measure_scale : float, optional
-        l, in the units of the points; needed by "convolution".
+        "convolution" (the paper's shrinkageC): r(x, y) the integral of k(x, z) k(z, y) over z
+        with weight exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, l = `measure_scale`.
+    measure_scale : float or "evidence", default "evidence"
+        l, in the units of the points, for "convolution". "evidence" profiles it: the l of
+        highest evidence. It is no parameter of the Stan program because the joint basis, which
+        makes a gradient cheap, depends on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
     jitter : float, default 1e-4
@@ -98,6 +103,8 @@ class BDR(DistributionRegressor):
         posterior: intercept, sigma, rho (units of y), eta, w (component), beta (landmark).
     landmarks_ : array, shape (d, p)
     bandwidth_ : float
+    measure_scale_ : float
+        With "convolution": the l that was used.
 
     Notes
     -----
@@ -116,7 +123,7 @@ class BDR(DistributionRegressor):
         covariance="average",
         *,
         embedding_prior="empirical",
-        measure_scale=None,
+        measure_scale="evidence",
         tau=1.0,
         jitter=1e-4,
         bandwidth_scale=1.0,
@@ -156,11 +163,13 @@ class BDR(DistributionRegressor):
                 f"found {self.embedding_prior!r}"
             )
         if self.embedding_prior == "convolution":
-            if self.measure_scale is None:
+            if not isinstance(self.measure_scale, str):
+                check_bandwidth(self.measure_scale, "measure_scale")
+            elif self.measure_scale != "evidence":
                 raise ValueError(
-                    "embedding_prior='convolution' needs measure_scale: give its length"
+                    "measure_scale must be 'evidence' or a positive number, "
+                    f"found {self.measure_scale!r}"
                 )
-            check_bandwidth(self.measure_scale, "measure_scale")
         if not self.jitter >= 0:
             raise ValueError(f"jitter must be a number >= 0, found {self.jitter!r}")
 
@@ -176,7 +185,8 @@ class BDR(DistributionRegressor):
         if self.embedding_prior == "kernel":
             R = K
         elif self.embedding_prior == "convolution":
-            R = rbf_convolution(u, u, features.bandwidth, self.measure_scale)
+            centred = u - u.mean(axis=0)
+            R = rbf_convolution(centred, centred, features.bandwidth, self.measure_scale_)
             R = R + ridge * np.trace(R) / len(R)
         else:
             m0 = embedding.mean.mean(axis=0)
@@ -185,6 +195,27 @@ class BDR(DistributionRegressor):
             )
             R = R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K
         return K, R, covariance
+
+    def _prepare(self, features, y):
+        if self.embedding_prior == "convolution":
+            self.measure_scale_ = self.measure_scale
+            if self.measure_scale == "evidence":
+                self.measure_scale_ = self._profiled_measure_scale(features, y)
+        return super()._prepare(features, y)
+
+    def _profiled_measure_scale(self, features, y):
+        """Measure scale whose model has the highest evidence, to about a quarter."""
+        spread = np.sqrt(features.landmarks.var(axis=0).mean())
+
+        def lack(log_ratio):
+            self.measure_scale_ = spread * np.exp(log_ratio)
+            _, _, scales, mode = super(BDR, self)._prepare(features, y)
+            return -mode.log_evidence - log_prior_of_scales(self.priors_)(**scales)
+
+        found = minimize_scalar(
+            lack, bounds=_LOG_MEASURE_RATIO, method="bounded", options={"xatol": 0.25}
+        )
+        return float(spread * np.exp(found.x))
 
     def _coordinates(self, features):
         K, R, covariance = self._matrices(features)
@@ -202,6 +233,18 @@ class BDR(DistributionRegressor):
             **weight_priors(y, np.sum(in_prior**2, axis=0)),
             **eta_prior(mean - at.m0, sizes, covariance, R),
         }
+
+    def _constants(self, mode):
+        constants = super()._constants(mode)
+        if self.embedding_prior == "convolution":
+            constants["measure_scale"] = (self.measure_scale_, [])
+        return constants
+
+    def _restore(self, idata, config):
+        super()._restore(idata, config)
+        if self.embedding_prior == "convolution":
+            self.measure_scale_ = float(self._groups["constant_data"]["measure_scale"])
+        return self
 
     def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_
@@ -228,7 +271,7 @@ class Shrinkage(BDR):
         covariance="average",
         *,
         embedding_prior="empirical",
-        measure_scale=None,
+        measure_scale="evidence",
         tau=1.0,
         jitter=1e-4,
         bandwidth_scale=1.0,
