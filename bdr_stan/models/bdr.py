@@ -50,7 +50,74 @@ def bdr_data(rows, lam, prior_factor, whitened, priors, *, use_likelihood=True):
     }
 
 
-class BDR(DistributionRegressor):
+class UncertainEmbeddings:
+    """Part of the estimators whose embeddings are uncertain: their parameters' joint basis.
+
+    Uses the parameters covariance, embedding_prior, measure_scale and jitter; see `BDR`.
+    """
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.covariance not in ("average", "pooled", "identity"):
+            raise ValueError(
+                "covariance must be 'average', 'pooled' or 'identity', "
+                f"found {self.covariance!r}"
+            )
+        if self.embedding_prior not in ("empirical", "kernel", "convolution"):
+            raise ValueError(
+                "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
+                f"found {self.embedding_prior!r}"
+            )
+        if self.embedding_prior == "convolution":
+            if self.measure_scale is None:
+                raise ValueError(
+                    "embedding_prior='convolution' needs measure_scale: give its length"
+                )
+            check_bandwidth(self.measure_scale, "measure_scale")
+        if not self.jitter >= 0:
+            raise ValueError(f"jitter must be a number >= 0, found {self.jitter!r}")
+
+    def _covariance(self):
+        return self.covariance
+
+    def _matrices(self, features):
+        """Kernel matrix K, prior covariance R and within-bag covariance, with jitter."""
+        u, embedding = features.landmarks, features.embedding
+        ridge = self.jitter * np.eye(len(u))
+        K = rbf(u, u, features.bandwidth) + ridge
+        covariance = embedding.covariance + ridge
+        if self.embedding_prior == "kernel":
+            R = K
+        elif self.embedding_prior == "convolution":
+            R = rbf_convolution(u, u, features.bandwidth, self.measure_scale)
+            R = R + ridge * np.trace(R) / len(R)
+        else:
+            m0 = embedding.mean.mean(axis=0)
+            R = between_bag_covariance(
+                embedding.mean, embedding.sizes, m0, embedding.covariance
+            )
+            R = R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K
+        return K, R, covariance
+
+    def _coordinates(self, features):
+        K, R, covariance = self._matrices(features)
+        lam, V = joint_basis(covariance, R)
+        # alpha = V w ~ N(0, rho^2 K^-1) is w ~ N(0, rho^2 (V' K V)^-1); V' K V = I if R = K
+        factor = np.eye(len(lam)) if R is K else cholesky(V.T @ K @ V)
+        return Coordinates(features.embedding.mean.mean(axis=0), V, lam, factor)
+
+    def _prior_variance(self, z):
+        """Prior variance of the regression function at embeddings z, at rho = 1."""
+        in_prior = solve_triangular(self.coordinates_.prior_factor, z.T, trans="T")
+        return np.sum(in_prior**2, axis=0)
+
+    def _eta_prior(self, features):
+        _, R, covariance = self._matrices(features)
+        mean, sizes = features.embedding.mean, features.embedding.sizes
+        return eta_prior(mean - self.coordinates_.m0, sizes, covariance, R)
+
+
+class BDR(UncertainEmbeddings, DistributionRegressor):
     """Bayesian distribution regression: weights and mean embeddings both uncertain.
 
     A bag's label depends on its true mean embedding, of which its points are a sample. Small
@@ -143,65 +210,8 @@ class BDR(DistributionRegressor):
         self.compress = compress
         self.random_state = random_state
 
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self.covariance not in ("average", "pooled", "identity"):
-            raise ValueError(
-                "covariance must be 'average', 'pooled' or 'identity', "
-                f"found {self.covariance!r}"
-            )
-        if self.embedding_prior not in ("empirical", "kernel", "convolution"):
-            raise ValueError(
-                "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
-                f"found {self.embedding_prior!r}"
-            )
-        if self.embedding_prior == "convolution":
-            if self.measure_scale is None:
-                raise ValueError(
-                    "embedding_prior='convolution' needs measure_scale: give its length"
-                )
-            check_bandwidth(self.measure_scale, "measure_scale")
-        if not self.jitter >= 0:
-            raise ValueError(f"jitter must be a number >= 0, found {self.jitter!r}")
-
-    def _covariance(self):
-        return self.covariance
-
-    def _matrices(self, features):
-        """Kernel matrix K, prior covariance R and within-bag covariance, with jitter."""
-        u, embedding = features.landmarks, features.embedding
-        ridge = self.jitter * np.eye(len(u))
-        K = rbf(u, u, features.bandwidth) + ridge
-        covariance = embedding.covariance + ridge
-        if self.embedding_prior == "kernel":
-            R = K
-        elif self.embedding_prior == "convolution":
-            R = rbf_convolution(u, u, features.bandwidth, self.measure_scale)
-            R = R + ridge * np.trace(R) / len(R)
-        else:
-            m0 = embedding.mean.mean(axis=0)
-            R = between_bag_covariance(
-                embedding.mean, embedding.sizes, m0, embedding.covariance
-            )
-            R = R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K
-        return K, R, covariance
-
-    def _coordinates(self, features):
-        K, R, covariance = self._matrices(features)
-        lam, V = joint_basis(covariance, R)
-        # alpha = V w ~ N(0, rho^2 K^-1) is w ~ N(0, rho^2 (V' K V)^-1); V' K V = I if R = K
-        factor = np.eye(len(lam)) if R is K else cholesky(V.T @ K @ V)
-        return Coordinates(features.embedding.mean.mean(axis=0), V, lam, factor)
-
     def _default_priors(self, features, z, y):
-        at = self.coordinates_
-        _, R, covariance = self._matrices(features)
-        in_prior = solve_triangular(at.prior_factor, z.T, trans="T")
-        mean, sizes = features.embedding.mean, features.embedding.sizes
-        return {
-            **weight_priors(y, np.sum(in_prior**2, axis=0)),
-            **eta_prior(mean - at.m0, sizes, covariance, R),
-        }
+        return {**weight_priors(y, self._prior_variance(z)), **self._eta_prior(features)}
 
     def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_
