@@ -53,7 +53,110 @@ def bdr_data(rows, lam, prior_factor, whitened, priors, *, use_likelihood=True):
     }
 
 
-class BDR(DistributionRegressor):
+class UncertainEmbeddings:
+    """Part of the estimators whose embeddings are uncertain: their parameters' joint basis.
+
+    Uses the parameters covariance, embedding_prior, measure_scale and jitter; see `BDR`.
+    """
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.covariance not in ("average", "pooled", "identity"):
+            raise ValueError(
+                "covariance must be 'average', 'pooled' or 'identity', "
+                f"found {self.covariance!r}"
+            )
+        if self.embedding_prior not in ("empirical", "kernel", "convolution"):
+            raise ValueError(
+                "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
+                f"found {self.embedding_prior!r}"
+            )
+        if self.embedding_prior == "convolution":
+            if not isinstance(self.measure_scale, str):
+                check_bandwidth(self.measure_scale, "measure_scale")
+            elif self.measure_scale != "evidence":
+                raise ValueError(
+                    "measure_scale must be 'evidence' or a positive number, "
+                    f"found {self.measure_scale!r}"
+                )
+        if not self.jitter >= 0:
+            raise ValueError(f"jitter must be a number >= 0, found {self.jitter!r}")
+
+    def _covariance(self):
+        return self.covariance
+
+    def _matrices(self, features):
+        """Kernel matrix K, prior covariance R and within-bag covariance, with jitter."""
+        u, embedding = features.landmarks, features.embedding
+        ridge = self.jitter * np.eye(len(u))
+        K = rbf(u, u, features.bandwidth) + ridge
+        covariance = embedding.covariance + ridge
+        if self.embedding_prior == "kernel":
+            R = K
+        elif self.embedding_prior == "convolution":
+            centred = u - u.mean(axis=0)
+            R = rbf_convolution(centred, centred, features.bandwidth, self.measure_scale_)
+            R = R + ridge * np.trace(R) / len(R)
+        else:
+            m0 = embedding.mean.mean(axis=0)
+            R = between_bag_covariance(
+                embedding.mean, embedding.sizes, m0, embedding.covariance
+            )
+            R = R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K
+        return K, R, covariance
+
+    def _prepare(self, features, y):
+        if self.embedding_prior == "convolution":
+            self.measure_scale_ = self.measure_scale
+            if self.measure_scale == "evidence":
+                self.measure_scale_ = self._profiled_measure_scale(features, y)
+        return super()._prepare(features, y)
+
+    def _profiled_measure_scale(self, features, y):
+        """Measure scale whose model has the highest evidence, to about a quarter."""
+        spread = np.sqrt(features.landmarks.var(axis=0).mean())
+
+        def lack(log_ratio):
+            self.measure_scale_ = spread * np.exp(log_ratio)
+            _, _, scales, mode = super(UncertainEmbeddings, self)._prepare(features, y)
+            return -mode.log_evidence - log_prior_of_scales(self.priors_)(**scales)
+
+        found = minimize_scalar(
+            lack, bounds=_LOG_MEASURE_RATIO, method="bounded", options={"xatol": 0.25}
+        )
+        return float(spread * np.exp(found.x))
+
+    def _coordinates(self, features):
+        K, R, covariance = self._matrices(features)
+        lam, V = joint_basis(covariance, R)
+        # alpha = V w ~ N(0, rho^2 K^-1) is w ~ N(0, rho^2 (V' K V)^-1); V' K V = I if R = K
+        factor = np.eye(len(lam)) if R is K else cholesky(V.T @ K @ V)
+        return Coordinates(features.embedding.mean.mean(axis=0), V, lam, factor)
+
+    def _prior_variance(self, z):
+        """Prior variance of the regression function at embeddings z, at rho = 1."""
+        in_prior = solve_triangular(self.coordinates_.prior_factor, z.T, trans="T")
+        return np.sum(in_prior**2, axis=0)
+
+    def _eta_prior(self, features):
+        _, R, covariance = self._matrices(features)
+        mean, sizes = features.embedding.mean, features.embedding.sizes
+        return eta_prior(mean - self.coordinates_.m0, sizes, covariance, R)
+
+    def _constants(self, mode):
+        constants = super()._constants(mode)
+        if self.embedding_prior == "convolution":
+            constants["measure_scale"] = (self.measure_scale_, [])
+        return constants
+
+    def _restore(self, idata, config):
+        super()._restore(idata, config)
+        if self.embedding_prior == "convolution":
+            self.measure_scale_ = float(self._groups["constant_data"]["measure_scale"])
+        return self
+
+
+class BDR(UncertainEmbeddings, DistributionRegressor):
     """Bayesian distribution regression: weights and mean embeddings both uncertain.
 
     A bag's label depends on its true mean embedding, of which its points are a sample. Small
@@ -150,101 +253,8 @@ class BDR(DistributionRegressor):
         self.compress = compress
         self.random_state = random_state
 
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self.covariance not in ("average", "pooled", "identity"):
-            raise ValueError(
-                "covariance must be 'average', 'pooled' or 'identity', "
-                f"found {self.covariance!r}"
-            )
-        if self.embedding_prior not in ("empirical", "kernel", "convolution"):
-            raise ValueError(
-                "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
-                f"found {self.embedding_prior!r}"
-            )
-        if self.embedding_prior == "convolution":
-            if not isinstance(self.measure_scale, str):
-                check_bandwidth(self.measure_scale, "measure_scale")
-            elif self.measure_scale != "evidence":
-                raise ValueError(
-                    "measure_scale must be 'evidence' or a positive number, "
-                    f"found {self.measure_scale!r}"
-                )
-        if not self.jitter >= 0:
-            raise ValueError(f"jitter must be a number >= 0, found {self.jitter!r}")
-
-    def _covariance(self):
-        return self.covariance
-
-    def _matrices(self, features):
-        """Kernel matrix K, prior covariance R and within-bag covariance, with jitter."""
-        u, embedding = features.landmarks, features.embedding
-        ridge = self.jitter * np.eye(len(u))
-        K = rbf(u, u, features.bandwidth) + ridge
-        covariance = embedding.covariance + ridge
-        if self.embedding_prior == "kernel":
-            R = K
-        elif self.embedding_prior == "convolution":
-            centred = u - u.mean(axis=0)
-            R = rbf_convolution(centred, centred, features.bandwidth, self.measure_scale_)
-            R = R + ridge * np.trace(R) / len(R)
-        else:
-            m0 = embedding.mean.mean(axis=0)
-            R = between_bag_covariance(
-                embedding.mean, embedding.sizes, m0, embedding.covariance
-            )
-            R = R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K
-        return K, R, covariance
-
-    def _prepare(self, features, y):
-        if self.embedding_prior == "convolution":
-            self.measure_scale_ = self.measure_scale
-            if self.measure_scale == "evidence":
-                self.measure_scale_ = self._profiled_measure_scale(features, y)
-        return super()._prepare(features, y)
-
-    def _profiled_measure_scale(self, features, y):
-        """Measure scale whose model has the highest evidence, to about a quarter."""
-        spread = np.sqrt(features.landmarks.var(axis=0).mean())
-
-        def lack(log_ratio):
-            self.measure_scale_ = spread * np.exp(log_ratio)
-            _, _, scales, mode = super(BDR, self)._prepare(features, y)
-            return -mode.log_evidence - log_prior_of_scales(self.priors_)(**scales)
-
-        found = minimize_scalar(
-            lack, bounds=_LOG_MEASURE_RATIO, method="bounded", options={"xatol": 0.25}
-        )
-        return float(spread * np.exp(found.x))
-
-    def _coordinates(self, features):
-        K, R, covariance = self._matrices(features)
-        lam, V = joint_basis(covariance, R)
-        # alpha = V w ~ N(0, rho^2 K^-1) is w ~ N(0, rho^2 (V' K V)^-1); V' K V = I if R = K
-        factor = np.eye(len(lam)) if R is K else cholesky(V.T @ K @ V)
-        return Coordinates(features.embedding.mean.mean(axis=0), V, lam, factor)
-
     def _default_priors(self, features, z, y):
-        at = self.coordinates_
-        _, R, covariance = self._matrices(features)
-        in_prior = solve_triangular(at.prior_factor, z.T, trans="T")
-        mean, sizes = features.embedding.mean, features.embedding.sizes
-        return {
-            **weight_priors(y, np.sum(in_prior**2, axis=0)),
-            **eta_prior(mean - at.m0, sizes, covariance, R),
-        }
-
-    def _constants(self, mode):
-        constants = super()._constants(mode)
-        if self.embedding_prior == "convolution":
-            constants["measure_scale"] = (self.measure_scale_, [])
-        return constants
-
-    def _restore(self, idata, config):
-        super()._restore(idata, config)
-        if self.embedding_prior == "convolution":
-            self.measure_scale_ = float(self._groups["constant_data"]["measure_scale"])
-        return self
+        return {**weight_priors(y, self._prior_variance(z)), **self._eta_prior(features)}
 
     def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_

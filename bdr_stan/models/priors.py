@@ -21,6 +21,12 @@ _TABLE = {
         "none",
     ),
 }
+# Models of two classes have no noise, and no unit.
+_TABLE_OF_CLASSES = {
+    "intercept": (_TABLE["intercept"][0], "latent function at the average embedding", "none"),
+    "rho": (_TABLE["rho"][0], "scale of the latent function", "none"),
+    "eta": _TABLE["eta"],
+}
 
 
 def weight_priors(y, prior_variance):
@@ -46,6 +52,30 @@ def weight_priors(y, prior_variance):
         "sigma_scale": spread,
         "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
         "rho_log_sd": 1.5,
+    }
+
+
+def class_priors(spread, prior_variance):
+    """Default priors of intercept and weights of a classifier.
+
+    Parameters
+    ----------
+    spread : float
+        Scale of the latent function: probabilities are mostly open within this distance of 0.
+    prior_variance : array, shape (n,)
+        Prior variance of the latent function at each bag, intercept aside, at rho = 1.
+
+    Returns
+    -------
+    dict
+        intercept_location = 0, intercept_scale = 5/3 spread; rho_median such that the latent
+        function's prior sd over the bags is spread, rho_log_sd = 1.
+    """
+    return {
+        "intercept_location": 0.0,
+        "intercept_scale": 5 / 3 * spread,
+        "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
+        "rho_log_sd": 1.0,
     }
 
 
@@ -115,9 +145,10 @@ def table(priors):
     """Priors as a table: parameter, distribution, meaning, unit."""
     import pandas as pd
 
+    texts = _TABLE if "sigma_scale" in priors else _TABLE_OF_CLASSES
     shown = [
         (name, text.format(**priors), meaning, unit)
-        for name, (text, meaning, unit) in _TABLE.items()
+        for name, (text, meaning, unit) in texts.items()
         if name != "eta" or "eta_median" in priors
     ]
     table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
