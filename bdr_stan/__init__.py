@@ -13,6 +13,11 @@ _HOME_OF = {
     "BLR": "models",
     "Shrinkage": "models",
     "BDR": "models",
+    "BLRClassifier": "models",
+    "ShrinkageClassifier": "models",
+    "BDRClassifier": "models",
+    "RBFNetwork": "models",
+    "FreqShrinkage": "models",
     "load": "models",
     "tune": "tuning",
 }

@@ -3,5 +3,17 @@
 from bdr_stan.models.base import load
 from bdr_stan.models.bdr import BDR, Shrinkage
 from bdr_stan.models.blr import BLR
+from bdr_stan.models.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
+from bdr_stan.models.ridge import FreqShrinkage, RBFNetwork
 
-__all__ = ["BDR", "BLR", "Shrinkage", "load"]
+__all__ = [
+    "BDR",
+    "BLR",
+    "BDRClassifier",
+    "BLRClassifier",
+    "FreqShrinkage",
+    "RBFNetwork",
+    "Shrinkage",
+    "ShrinkageClassifier",
+    "load",
+]

@@ -48,11 +48,8 @@ class DistributionModel(BaseEstimator):
         elif not np.isscalar(bandwidth):
             bandwidth = np.asarray(bandwidth, float)
         bandwidth = bandwidth * self.bandwidth_scale
-        given = not isinstance(self.landmarks, str)
-        landmarks = choose_landmarks(
-            bags, None if given else self.n_landmarks, method=self.landmarks, seed=seed
-        )
-        embedding = embed(
+        landmarks = self._choose_landmarks(bags, seed)
+        embedding = self._embed(
             bags,
             landmarks,
             bandwidth,
@@ -78,7 +75,7 @@ class DistributionModel(BaseEstimator):
                 f"column {k} of the bags is {bags.features[k]!r}, but the model was fitted to "
                 f"{known[k]!r} there: pass the same columns in the same order"
             )
-        return embed(bags, self.landmarks_, self.bandwidth_)
+        return self._embed(bags, self.landmarks_, self.bandwidth_)
 
     # ------------------------------------------------------------ inspection and files
 
@@ -180,6 +177,16 @@ class DistributionModel(BaseEstimator):
         return state
 
     # ------------------------------------------------------------ parts of a fit
+
+    def _choose_landmarks(self, bags, seed):
+        given = not isinstance(self.landmarks, str)
+        return choose_landmarks(
+            bags, None if given else self.n_landmarks, method=self.landmarks, seed=seed
+        )
+
+    def _embed(self, bags, landmarks, bandwidth, **options):
+        """Embedding of bags, of training or new, as the model uses it; options as for `embed`."""
+        return embed(bags, landmarks, bandwidth, **options)
 
     def _covariance(self):
         """Within-bag covariance that the model needs of `embed`; None for none."""
