@@ -252,12 +252,14 @@ def groups_of(idata):
 
     Parameters
     ----------
-    idata : arviz.InferenceData or xarray.DataTree
+    idata : arviz.InferenceData, xarray.DataTree, or the groups themselves
 
     Returns
     -------
     dict, group name -> xarray.Dataset
     """
+    if isinstance(idata, dict):
+        return idata
     if hasattr(idata, "children"):
         return {name: node.to_dataset() for name, node in idata.children.items()}
     return {name: idata[name] for name in idata.groups()}
@@ -274,7 +276,7 @@ def save(idata, path, config):
 
     Parameters
     ----------
-    idata : arviz.InferenceData or xarray.DataTree
+    idata : arviz.InferenceData, xarray.DataTree, or groups, name -> xarray.Dataset
     path : str or Path
     config : dict, what JSON can hold (NumPy numbers and arrays become numbers and lists)
 
@@ -330,6 +332,12 @@ def load(path):
     FileNotFoundError : there is no such file.
     ValueError : the file was not written by `save`.
     """
+    groups, config = load_groups(path)
+    return build(groups), config
+
+
+def load_groups(path):
+    """As `load`, but the groups, name -> xarray.Dataset, instead of one object."""
     import h5netcdf
     import xarray as xr
 
@@ -347,7 +355,7 @@ def load(path):
             f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
         )
     groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
-    return build(groups), json.loads(text)
+    return groups, json.loads(text)
 
 
 # ---------------------------------------------------------------- summary and diagnostics
@@ -702,3 +710,44 @@ def _heading(d):
     if "pareto_k" in d:
         return f"{d['method'].capitalize()}: {d['n_draws']} draws of an approximation"
     return _WITHOUT_CHECKS.get(d["method"], f"Nothing is measured of method {d['method']!r}.")
+
+
+# ---------------------------------------------------------------- model averaging
+
+
+def stack(idatas):
+    """Weights that stack the predictive distributions of several fits to the same labels.
+
+    Parameters
+    ----------
+    idatas : dict, name -> arviz.InferenceData or xarray.DataTree, each with log_likelihood
+
+    Returns
+    -------
+    pandas.DataFrame, one row a fit in the given order: elpd (expected log predictive density of
+    new labels by leave-one-out), se (its standard error), p (effective number of parameters),
+    max_pareto_k (above 0.7 the elpd is not to be trusted) and weight, of sum 1.
+
+    Source: Yao et al. (2018), "Using stacking to average Bayesian predictive distributions";
+    Vehtari et al. (2017) for leave-one-out by Pareto-smoothed importance sampling.
+    """
+    import pandas as pd
+
+    arviz = _arviz()
+    first = arviz.__version__.startswith("0.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of high Pareto k, which the table shows
+        found = {name: arviz.loo(idata, pointwise=True) for name, idata in idatas.items()}
+        options = {} if first else {"round_to": "none"}
+        compared = arviz.compare(dict(found), method="stacking", **options)
+    rows = {
+        name: {
+            "elpd": float(loo.elpd_loo if first else loo.elpd),
+            "se": float(loo.se),
+            "p": float(loo.p_loo if first else loo.p),
+            "max_pareto_k": float(np.max(loo.pareto_k)),
+            "weight": float(compared.loc[name, "weight"]),
+        }
+        for name, loo in found.items()
+    }
+    return pd.DataFrame(rows).T

@@ -265,6 +265,39 @@ class ClassPredictive:
         return self.classes[second]
 
 
+def mix(predictives, weights):
+    """Mixture of predictive distributions of the same bags.
+
+    Parameters
+    ----------
+    predictives : list of Predictive, or list of ClassPredictive with the same classes
+    weights : array, shape (len(predictives),), of sum 1
+
+    Returns
+    -------
+    Predictive or ClassPredictive
+        Its draws are those of all, each with its share of the weight.
+    """
+    first = predictives[0]
+    shares = [
+        np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
+        for p, weight in zip(predictives, weights, strict=True)
+    ]
+    shares = np.concatenate(shares)
+
+    def of_all(part):
+        def joined(i):
+            pairs = [getattr(p, part)(i) for p in predictives]
+            return tuple(np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+
+        return joined
+
+    if isinstance(first, ClassPredictive):
+        joined = of_all("_log_probabilities")
+        return ClassPredictive(joined, len(first), len(shares), first.classes, shares)
+    return Predictive(of_all("_components"), len(first), len(shares), shares)
+
+
 def class_codes(classes, y):
     """0 for labels of the first class, 1 for those of the second.
 

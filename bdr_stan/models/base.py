@@ -25,7 +25,35 @@ class TrainingFeatures:
     names: list[str] | None = None  # of the points' columns
 
 
-class DistributionModel(BaseEstimator):
+class BagEstimator(BaseEstimator):
+    """Base of what scikit-learn sees: an estimator on bags, to be read from its file."""
+
+    @classmethod
+    def load(cls, path):
+        """Read a fit written by `save`.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        ValueError
+            The file holds no fit, or that of another estimator.
+        """
+        model = load(path)
+        if type(model) is not cls:
+            raise ValueError(
+                f"{path} holds a fit of {type(model).__name__}, not of {cls.__name__}: "
+                f"use {type(model).__name__}.load or bdr_stan.load"
+            )
+        return model
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+class DistributionModel(BagEstimator):
     """Base of the estimators: embeds bags at landmarks, keeps and restores fits."""
 
     def training_features(self, bags, *, seed=None):
@@ -104,25 +132,6 @@ class DistributionModel(BaseEstimator):
         check_is_fitted(self, "_groups")
         ida.save(self.idata, path, {**self._config(), "notes": notes or {}})
 
-    @classmethod
-    def load(cls, path):
-        """Read a fit written by `save`.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        ValueError
-            The file holds no fit, or that of another estimator.
-        """
-        model = load(path)
-        if type(model) is not cls:
-            raise ValueError(
-                f"{path} holds a fit of {type(model).__name__}, not of {cls.__name__}: "
-                f"use {type(model).__name__}.load or bdr_stan.load"
-            )
-        return model
-
     def _config(self):
         """What a file keeps of the estimator besides its groups; JSON can hold it."""
         params = self.get_params(deep=False)
@@ -136,10 +145,13 @@ class DistributionModel(BaseEstimator):
             "feature_names": getattr(self, "feature_names_in_", None),
         }
 
-    def _restore(self, idata, config):
+    @classmethod
+    def _from_file(cls, groups, config):
+        return cls(**config["params"])._restore(groups, config)
+
+    def _restore(self, groups, config):
         """Take the state of a fit from what `save` kept."""
-        self._groups = ida.groups_of(idata)
-        self._idata = idata
+        self._groups = groups
         self.landmarks_ = self._groups["constant_data"]["landmarks"].values
         self.n_features_in_ = self.landmarks_.shape[1]
         self.bandwidth_ = _number_or_array(config["bandwidth"])
@@ -163,11 +175,6 @@ class DistributionModel(BaseEstimator):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
 
     def __getstate__(self):
         # The ArviZ object is rebuilt from the groups: it does not pickle in every version.
@@ -220,17 +227,20 @@ def load(path):
     ValueError
         The file holds no fit of this package.
     """
+    return restored(*ida.load_groups(path), path)
+
+
+def restored(groups, config, path):
+    """Estimator of the groups and the configuration in a file."""
     from bdr_stan import models
 
-    idata, config = ida.load(path)
     try:
-        model = getattr(models, config["estimator"])(**config["params"])
+        return getattr(models, config["estimator"])._from_file(groups, config)
     except (AttributeError, KeyError, TypeError):
         raise ValueError(
             f"{path} holds a fit of {config.get('estimator')} by bdr_stan "
             f"{config.get('bdr_stan')}, which version {__version__} cannot read: use that version"
         ) from None
-    return model._restore(idata, config)
 
 
 def _number_or_array(value):

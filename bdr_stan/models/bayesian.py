@@ -246,10 +246,13 @@ class BayesianModel(DistributionModel):
         return prior_numbers.table(self.priors_) if as_table else dict(self.priors_)
 
     def _config(self):
-        return {**super()._config(), "priors": self.priors_}
+        config = {**super()._config(), "priors": self.priors_}
+        if self.stan_file is not None:
+            config["params"]["stan_file"] = str(self.stan_file)
+        return config
 
-    def _restore(self, idata, config):
-        super()._restore(idata, config)
+    def _restore(self, groups, config):
+        super()._restore(groups, config)
         self.priors_ = config["priors"]
         constant = self._groups["constant_data"]
         self.coordinates_ = Coordinates(
@@ -449,9 +452,9 @@ class DistributionClassifier(ClassifierMixin, BayesianModel):
     def _config(self):
         return {**super()._config(), "classes": self.classes_}
 
-    def _restore(self, idata, config):
+    def _restore(self, groups, config):
         self.classes_ = np.array(config["classes"])
-        return super()._restore(idata, config)
+        return super()._restore(groups, config)
 
 
 def _check_counts(**counts):

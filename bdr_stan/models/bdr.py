@@ -149,8 +149,8 @@ class UncertainEmbeddings:
             constants["measure_scale"] = (self.measure_scale_, [])
         return constants
 
-    def _restore(self, idata, config):
-        super()._restore(idata, config)
+    def _restore(self, groups, config):
+        super()._restore(groups, config)
         if self.embedding_prior == "convolution":
             self.measure_scale_ = float(self._groups["constant_data"]["measure_scale"])
         return self
