@@ -4,18 +4,25 @@
     plus normal(0, noise) in the fixed-size experiment.
 
 The marginal variance 2 / y_i, and hence how much a bag of few points says, depends on the label.
-``python -m data_gen.gamma --help`` writes them to a file.
+`optimal_predictive` is what nobody can beat: the posterior of the label under this very model.
+``python -m data_gen.gamma --help`` writes bags to a file.
 """
 
 import click
 import numpy as np
+from scipy.integrate import cumulative_trapezoid
+from scipy.interpolate import CubicSpline
+from scipy.special import gammaln, roots_legendre
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, as_bags
 from data_gen import check_output, write_table
 
 SPLITS = {"train": 1000, "early_stop": 500, "validation": 500, "test": 1000}
 SIZES = (5, 20, 100, 1000)
 N_FEATURES = 5
+LABELS = (4.0, 8.0)
+SMALLEST_NOISE = 0.05  # below it, the table of the noisy density outgrows its use
+_STEPS_PER_NOISE = 20  # of that table, in x
 
 
 def gamma_bags(data_seed=23, *, s5=25, fixed_size=None, noise=0.0, splits=tuple(SPLITS)):
@@ -69,7 +76,7 @@ def _split(seed, sizes, noise):
     """One split from its own stream: sizes, labels, then bag by bag points and noise."""
     random = np.random.RandomState(seed)
     random.shuffle(sizes)
-    y = random.uniform(4, 8, len(sizes))
+    y = random.uniform(*LABELS, len(sizes))
     points = np.empty((sizes.sum(), N_FEATURES))
     stop = 0
     for label, size in zip(y, sizes):
@@ -78,6 +85,167 @@ def _split(seed, sizes, noise):
         # Drawn even when noise is 0, or the next bag would come from another place of the stream.
         points[start:stop] += random.normal(0, noise, (size, N_FEATURES))
     return Bags.from_points(points, sizes=sizes), y
+
+
+class GridPredictive:
+    """Distributions of the labels of n bags, each given by its density on a common grid.
+
+    Parameters
+    ----------
+    grid : array, shape (G,), increasing, equally spaced
+    log_density : array, shape (n, G), up to a constant for each bag
+
+    Attributes
+    ----------
+    grid : array, shape (G,)
+    density : array, shape (n, G), integrates to 1 by the trapezoid rule
+    mean, sd : arrays, shape (n,)
+
+    Notes
+    -----
+    Methods are those of `bdr_stan.predictive.Predictive`.
+    """
+
+    def __init__(self, grid, log_density):
+        self.grid = grid
+        highest = log_density.max(axis=1, keepdims=True)
+        density = np.exp(log_density - highest)
+        total = np.trapezoid(density, grid, axis=1)[:, None]
+        self._log_density = log_density - highest - np.log(total)
+        self.density = density / total
+        self.mean = np.trapezoid(self.density * grid, grid, axis=1)
+        squared = (grid - self.mean[:, None]) ** 2
+        self.sd = np.sqrt(np.trapezoid(self.density * squared, grid, axis=1))
+
+    def __len__(self):
+        return len(self.mean)
+
+    def quantile(self, q):
+        """Quantiles of the label of each bag: q in (0, 1), one or k; shape (n,) or (k, n)."""
+        levels = np.atleast_1d(np.asarray(q, float))
+        if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+            raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
+        cdf = cumulative_trapezoid(self.density, self.grid, axis=1, initial=0)
+        values = np.stack([np.interp(levels, row, self.grid) for row in cdf], axis=1)
+        return values[0] if np.ndim(q) == 0 else values
+
+    def interval(self, level=0.95):
+        """Ends of the central intervals of probability `level`, each of shape (n,)."""
+        lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
+        return lower, upper
+
+    def log_prob(self, y):
+        """Log density of labels y, shape (n,); minus infinity off the grid."""
+        y = np.asarray(y, float)
+        if y.shape != (len(self),):
+            raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
+        values = np.full(len(self), -np.inf)
+        for i in np.flatnonzero((y >= self.grid[0]) & (y <= self.grid[-1])):
+            values[i] = CubicSpline(self.grid, self._log_density[i])(y[i])
+        return values
+
+
+def optimal_predictive(bags, *, noise=0.0, n_grid=801):
+    """Bayes-optimal predictions of gamma bags: the posterior of y under the model that made them.
+
+    Parameters
+    ----------
+    bags : Bags, or list of n arrays, shapes (n_points, p), entries i.i.d. as in `gamma_bags`
+    noise : float, the sd of the noise in the points, 0 or at least 0.05
+    n_grid : int, values of y in [4, 8] at which the posterior is computed
+
+    Returns
+    -------
+    GridPredictive, with `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`
+
+    Raises
+    ------
+    ValueError : `noise` is out of range, or 0 where an entry is not positive.
+
+    Notes
+    -----
+    Without noise a bag's number, sum and sum of logarithms of entries say all. With noise the
+    density of an entry is tabulated; interpolation in the table is linear in its values, so a
+    bag says all by its weights at the table's nodes, and one matrix product does the rest.
+    """
+    bags = as_bags(bags)
+    grid = np.linspace(*LABELS, n_grid)
+    if not (noise == 0 or noise >= SMALLEST_NOISE):
+        raise ValueError(f"noise must be 0 or at least {SMALLEST_NOISE}, found {noise}")
+    if noise == 0:
+        return GridPredictive(grid, _exact_log_likelihood(bags, grid))
+    return GridPredictive(grid, _tabulated_log_likelihood(bags, grid, noise))
+
+
+def _exact_log_likelihood(bags, grid):
+    """Log likelihood of each bag at each y of the grid, shape (n, G), without noise."""
+    if not bags.points.min() > 0:
+        raise ValueError("entries must be positive without noise: give the sd of the noise")
+    first = bags.offsets[:-1]
+    n = bags.sizes[:, None] * bags.n_features
+    total = np.add.reduceat(bags.points.sum(axis=1), first)[:, None]
+    total_log = np.add.reduceat(np.log(bags.points).sum(axis=1), first)[:, None]
+    return _log_gamma_density(n, total, total_log, grid)
+
+
+def _log_gamma_density(n, total, total_log, y):
+    """Log density of n entries chi-square(y) / y, that is Gamma(y/2, rate y/2), from their sums."""
+    a = y / 2
+    return n * (a * np.log(a) - gammaln(a)) + (a - 1) * total_log - a * total
+
+
+def _tabulated_log_likelihood(bags, grid, noise):
+    """Log likelihood of each bag at each y of the grid, shape (n, G), with noise."""
+    step = noise / _STEPS_PER_NOISE
+    start = bags.points.min() - 2 * step
+    x = start + step * np.arange((bags.points.max() - start) // step + 4)
+    table = noisy_log_density(x, grid, noise)
+    weights = np.empty((len(bags), len(x)))
+    for row, points in zip(weights, bags):
+        row[:] = _cubic_weights((points.ravel() - start) / step, len(x))
+    return weights @ table
+
+
+def _cubic_weights(position, n):
+    """Sum over positions of the weights of cubic interpolation at nodes 0 .. n - 1, shape (n,)."""
+    k = position.astype(np.intp)
+    t = position - k
+    weights = (
+        -t * (t - 1) * (t - 2) / 6,
+        (t + 1) * (t - 1) * (t - 2) / 2,
+        -(t + 1) * t * (t - 2) / 2,
+        (t + 1) * t * (t - 1) / 6,
+    )
+    return sum(np.bincount(k - 1 + j, weights[j], minlength=n) for j in range(4))
+
+
+def noisy_log_density(x, y, noise):
+    """Log density of chi-square(y) / y + normal(0, noise).
+
+    Parameters
+    ----------
+    x : array, shape (n,)
+    y : array, shape (G,), > 0
+    noise : float, > 0
+
+    Returns
+    -------
+    array, shape (n, G)
+
+    Notes
+    -----
+    The convolution integral over u > 0 by Gauss-Legendre in sqrt(u), in which the density's
+    power of u at 0 is smooth enough, and the noise never narrower than a few nodes.
+    """
+    end = np.sqrt(max(x.max(), 0) + 10 * noise)
+    node, weight = roots_legendre(int(100 + 20 * end**2 / noise))
+    root = end * (node + 1) / 2
+    u = root**2
+    log_noise = -0.5 * ((x[:, None] - u) / noise) ** 2 - 0.5 * np.log(2 * np.pi) - np.log(noise)
+    highest = log_noise.max(axis=1, keepdims=True)  # far from 0 all would underflow
+    density = np.exp(_log_gamma_density(1, u[:, None], np.log(u)[:, None], y))
+    density *= (weight * end * root)[:, None]
+    return np.log(np.exp(log_noise - highest) @ density) + highest
 
 
 @click.command()

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from scipy import integrate, stats
 
+from bdr_stan.metrics import calibration, mse
 from data_gen import digits, gamma
-from data_gen.gamma import bag_sizes, gamma_bags
+from data_gen.gamma import bag_sizes, gamma_bags, noisy_log_density, optimal_predictive
 
 
 def mean_embedding(bags, landmarks, bandwidth):
@@ -118,6 +120,131 @@ def test_gamma_shares(s5, counts):
 def test_gamma_rejects(arguments, message):
     with pytest.raises(ValueError, match=message):
         gamma_bags(23, **arguments)
+
+
+# ---------------------------------------------------------------- optimal predictions
+
+
+def convolved_density(x, y, noise):
+    """Density of chi-square(y) / y + normal(0, noise) at x, by adaptive quadrature."""
+
+    def integrand(u):
+        return stats.chi2.pdf(u * y, y) * y * stats.norm.pdf(x - u, scale=noise)
+
+    return integrate.quad(integrand, 0, max(x, 0) + 12 * noise, epsabs=0, limit=500)[0]
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.3, 1.0])
+def test_noisy_density_is_the_convolution(noise):
+    y = np.array([4.0, 5.3, 8.0])
+    x = np.array([-5, -1, 0.1, 1, 4, 9]) * [noise, noise, 1, 1, 1, 1]
+    exact = [[convolved_density(a, b, noise) for b in y] for a in x]
+    np.testing.assert_allclose(noisy_log_density(x, y, noise), np.log(exact), atol=1e-6)
+    wide = np.linspace(-8 * noise, 16, 2001)
+    total = np.trapezoid(np.exp(noisy_log_density(wide, y, noise)), wide, axis=0)
+    np.testing.assert_allclose(total, 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 1.0])
+def test_optimal_predictions_match_brute_force(noise, rng):
+    y = np.array([4.2, 6.0, 7.7])
+    bags = [rng.chisquare(b, (n, 5)) / b + rng.normal(0, noise, (n, 5)) for n, b in zip([1, 6, 40], y)]
+    optimal = optimal_predictive(bags, noise=noise)
+    grid = np.linspace(4, 8, 201)
+    for i, points in enumerate(bags):
+        log_post = np.zeros(len(grid))
+        for k, b in enumerate(grid):
+            if noise == 0:
+                log_post[k] = np.log(stats.chi2.pdf(points * b, b) * b).sum()
+            else:
+                u = np.linspace(0, 2.3, 801) ** 3  # a power of u at 0 that is hard to integrate
+                joint = stats.norm.pdf(points.reshape(-1, 1) - u, scale=noise)
+                joint *= stats.chi2.pdf(u * b, b) * b
+                log_post[k] = np.log(integrate.simpson(joint * 3 * u ** (2 / 3), dx=2.3 / 800)).sum()
+        post = np.exp(log_post - log_post.max())
+        post /= integrate.simpson(post, x=grid)
+        mean = integrate.simpson(post * grid, x=grid)
+        sd = np.sqrt(integrate.simpson(post * (grid - mean) ** 2, x=grid))
+        assert optimal.mean[i] == pytest.approx(mean, abs=2e-4)
+        assert optimal.sd[i] == pytest.approx(sd, abs=2e-4)
+        at = optimal.log_prob(np.full(3, 5.21))[i]
+        assert at == pytest.approx(np.interp(5.21, grid, np.log(post)), abs=1e-3)
+        below = integrate.cumulative_simpson(post, x=grid, initial=0)
+        assert optimal.quantile(0.3)[i] == pytest.approx(np.interp(0.3, below, grid), abs=1e-3)
+
+
+# The figures printed beside the paper's Figure 4: MSE and NLL of the best predictor.
+@pytest.mark.parametrize(
+    "s5, published", [(0, (0.139, -0.117)), (25, (0.351, 0.372)), (50, (0.603, 0.888))]
+)
+def test_optimal_predictions_score_as_published(s5, published):
+    bags, y = gamma_bags(23, s5=s5, splits=["test"])["test"]
+    optimal = optimal_predictive(bags)
+    scores = mse(y, optimal.mean), -optimal.log_prob(y).mean()
+    np.testing.assert_allclose(scores, published, atol=0.001)
+
+
+def test_optimal_predictions_of_noisy_bags_score_as_published():
+    bags, y = gamma_bags(23, fixed_size=1000, noise=1.0, splits=["test"])["test"]
+    optimal = optimal_predictive(bags, noise=1.0)
+    # Table 1: mean and sd over ten draws of the data.
+    assert mse(y, optimal.mean) == pytest.approx(0.170, abs=2 * 0.009)
+    assert -optimal.log_prob(y).mean() == pytest.approx(0.401, abs=2 * 0.018)
+
+
+@pytest.mark.slow
+def test_optimal_predictions_score_as_published_over_ten_draws():
+    scores = []
+    for seed in range(23, 33):
+        bags, y = gamma_bags(seed, fixed_size=1000, noise=1.0, splits=["test"])["test"]
+        optimal = optimal_predictive(bags, noise=1.0)
+        scores.append((mse(y, optimal.mean), -optimal.log_prob(y).mean()))
+    np.testing.assert_allclose(np.mean(scores, axis=0), (0.170, 0.401), atol=0.002)
+    np.testing.assert_allclose(np.std(scores, axis=0), (0.009, 0.018), atol=0.001)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_optimal_predictions_are_calibrated(noise):
+    parts = [gamma_bags(seed, s5=50, noise=noise, splits=["test"])["test"] for seed in (40, 41, 42)]
+    for bags, y in parts:
+        small = bags.sizes <= 20
+        table = calibration(y[small], optimal_predictive(bags[small], noise=noise))
+        assert (abs(table["coverage"] - table["level"]) < 4 * table["se"]).all()
+
+
+def test_optimal_predictive_has_the_face_of_a_predictive():
+    bags, _ = gamma_bags(23, fixed_size=3, splits=["validation"])["validation"]
+    optimal = optimal_predictive(bags[:7])
+    assert len(optimal) == 7 and optimal.quantile([0.1, 0.5, 0.9]).shape == (3, 7)
+    lower, upper = optimal.interval(0.8)
+    np.testing.assert_allclose([lower, upper], optimal.quantile([0.1, 0.9]), rtol=1e-12)
+    np.testing.assert_allclose(np.trapezoid(optimal.density, optimal.grid, axis=1), 1)
+    assert np.isneginf(optimal.log_prob([3.9, 8.1, 5, 5, 5, 5, 5])).tolist() == [True] * 2 + [False] * 5
+
+
+@pytest.mark.parametrize(
+    "noise, message",
+    [
+        (0.01, "noise must be 0 or at least 0.05, found 0.01"),
+        (np.nan, "noise must be 0 or at least 0.05, found nan"),
+        (0, "entries must be positive without noise"),
+    ],
+)
+def test_optimal_predictive_rejects(noise, message):
+    with pytest.raises(ValueError, match=message):
+        optimal_predictive([np.array([[0.5, -0.1]])], noise=noise)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda p: p.quantile(1.0), "quantiles need 0 < q < 1, found q = 1.0"),
+        (lambda p: p.log_prob([5.0, 6.0]), r"y has shape \(2,\), but there are 1 bags"),
+    ],
+)
+def test_grid_predictive_rejects(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(optimal_predictive([np.array([[0.5, 0.1]])]))
 
 
 # ---------------------------------------------------------------- tables on disk

@@ -1,8 +1,18 @@
 """Classes of bags: logistic regression on mean embeddings, and probit BDR (Law et al. 2018)."""
 
 import numpy as np
+from scipy.special import log_expit
 
-from bdr_stan.compression import CompressedRows
+from bdr_stan.compression import CompressedRows, compress
+from bdr_stan.likelihoods import logit_likelihood, probit_likelihood
+from bdr_stan.models.bayesian import DistributionClassifier
+from bdr_stan.models.bdr import UncertainEmbeddings
+from bdr_stan.models.blr import principal_axes
+from bdr_stan.models.priors import class_priors
+
+# Prior sd of the latent function over the training bags: most bags' classes are then open, some
+# all but sure.
+_PROBIT_SPREAD, _LOGIT_SPREAD = 1.5, 2.5
 
 
 def blr_logit_data(rows, whitened, priors, *, use_likelihood=True):
@@ -91,7 +101,7 @@ def rows_by_size(z, y, sizes):
     -------
     CompressedRows
     """
-    order = np.argsort(sizes, kind="stable")
+    order = _order_of_rows(sizes)
     rows = np.column_stack([z, np.ones(len(y)), y])[order]
     bag_size, start, n_bags = np.unique(
         np.asarray(sizes, float)[order], return_index=True, return_counts=True
@@ -99,6 +109,248 @@ def rows_by_size(z, y, sizes):
     return CompressedRows(rows, start, n_bags, n_bags, bag_size)
 
 
+def _order_of_rows(sizes):
+    """The bags in the order of `rows_by_size`."""
+    return np.argsort(sizes, kind="stable")
+
+
 def _embeddings_and_labels(rows):
     """Embeddings z and whole-number labels y of the rows [z, 1, y]."""
     return rows.rows[:, :-2], rows.rows[:, -1].astype(int)
+
+
+class BLRClassifier(DistributionClassifier):
+    """Bayesian logistic regression on the empirical mean embeddings of bags of two classes.
+
+    Takes each bag's mean embedding as exact, however few its points. Use `BDRClassifier` where
+    bag sizes differ.
+
+    Parameters
+    ----------
+    n_landmarks : int, default 60
+    kernel : {"rbf"}
+    bandwidth : float, array, shape (p,), or "median", default "median"
+        In the units of the points; "median" is sqrt(median squared distance / 2).
+    bandwidth_scale : float, default 1
+        Factor on the bandwidth.
+    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    prior : dict, optional
+        Numbers that replace the defaults; `priors()` shows them after a fit.
+    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
+        All but NUTS hold rho at its marginal mode.
+    stan_file : path, optional
+        Your variant of ``blr_logit.stan`` (``bdr-stan eject blr_logit my_blr_logit.stan``).
+    random_state : int, optional
+        Seed where `fit` gets none.
+
+    Attributes
+    ----------
+    classes_ : array, shape (2,)
+        The two labels, sorted; the model is of the probability of the second.
+    idata : InferenceData or DataTree
+        posterior: intercept, rho, w (component), beta (landmark), on the scale of log odds;
+        observed labels as 0 and 1.
+    landmarks_ : array, shape (d, p)
+    bandwidth_ : float or array, shape (p,)
+
+    Notes
+    -----
+    The model stands at the head of ``stan/blr_logit.stan``.
+    """
+
+    _program = "blr_logit"
+    _scales = ("rho",)
+    _log_cdf = staticmethod(log_expit)
+
+    def __init__(
+        self,
+        n_landmarks=60,
+        kernel="rbf",
+        bandwidth="median",
+        *,
+        bandwidth_scale=1.0,
+        landmarks="kmeans",
+        prior=None,
+        method="nuts",
+        stan_file=None,
+        random_state=None,
+    ):
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.bandwidth_scale = bandwidth_scale
+        self.landmarks = landmarks
+        self.prior = prior
+        self.method = method
+        self.stan_file = stan_file
+        self.random_state = random_state
+
+    def _coordinates(self, features):
+        return principal_axes(features.embedding.mean)
+
+    def _default_priors(self, features, z, y):
+        return class_priors(_LOGIT_SPREAD, np.sum(z**2, axis=1))
+
+    def _compressed(self, z, y, sizes):
+        return compress(z, y, sizes, lossless=False)
+
+    def _likelihood(self, rows, **scales):
+        return logit_likelihood(rows)
+
+    def _stan_data(self, rows, whitened, priors):
+        return blr_logit_data(rows, whitened, priors)
+
+
+class BDRClassifier(UncertainEmbeddings, DistributionClassifier):
+    """Bayesian distribution regression of two classes: weights and embeddings both uncertain.
+
+    A bag's class depends on its true mean embedding, of which its points are a sample. What the
+    points of a small bag leave open of it draws the bag's probabilities towards the middle.
+
+    Parameters
+    ----------
+    n_landmarks : int, default 60
+    kernel : {"rbf"}
+    bandwidth : float, array, shape (p,), or "median", default "median"
+        In the units of the points; "median" is sqrt(median squared distance / 2).
+    covariance : {"average", "pooled", "identity"}, default "average"
+        Within-bag covariance of the kernel features, as in `BDR`.
+    embedding_prior : {"empirical", "kernel", "convolution"}, default "empirical"
+        Prior covariance of the embeddings, as in `BDR`.
+    measure_scale : float or "evidence", default "evidence"
+        For embedding_prior "convolution", as in `BDR`.
+    tau : float, default 1
+        Standard deviation for covariance "identity".
+    jitter : float, default 1e-4
+        Added to the diagonals of the kernel matrix and of the within-bag covariance.
+    bandwidth_scale : float, default 1
+        Factor on the bandwidth.
+    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    prior : dict, optional
+        Numbers that replace the defaults; `priors()` shows them after a fit.
+    method : {"nuts", "optimize", "laplace", "pathfinder"}
+        Default "nuts" for BDRClassifier, "optimize" for ShrinkageClassifier. All but NUTS hold
+        rho at its marginal mode.
+    stan_file : path, optional
+        Your variant of ``bdr_probit.stan`` (``bdr-stan eject bdr_probit my_bdr_probit.stan``).
+    random_state : int, optional
+        Seed where `fit` gets none.
+
+    Attributes
+    ----------
+    classes_ : array, shape (2,)
+        The two labels, sorted; the model is of the probability of the second.
+    idata : InferenceData or DataTree
+        posterior: intercept, rho, w (component), beta (landmark), in sds of the latent noise, and
+        eta; observed labels as 0 and 1.
+    landmarks_ : array, shape (d, p)
+    bandwidth_ : float or array, shape (p,)
+
+    Notes
+    -----
+    The model stands at the head of ``stan/bdr_probit.stan``. Source: Law et al. (2018), appendix
+    B, in the joint basis of Sigma and R; the paper fixes eta.
+    """
+
+    _program = "bdr_probit"
+    _scales = ("rho", "eta")
+
+    def __init__(
+        self,
+        n_landmarks=60,
+        kernel="rbf",
+        bandwidth="median",
+        covariance="average",
+        *,
+        embedding_prior="empirical",
+        measure_scale="evidence",
+        tau=1.0,
+        jitter=1e-4,
+        bandwidth_scale=1.0,
+        landmarks="kmeans",
+        prior=None,
+        method="nuts",
+        stan_file=None,
+        random_state=None,
+    ):
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.covariance = covariance
+        self.embedding_prior = embedding_prior
+        self.measure_scale = measure_scale
+        self.tau = tau
+        self.jitter = jitter
+        self.bandwidth_scale = bandwidth_scale
+        self.landmarks = landmarks
+        self.prior = prior
+        self.method = method
+        self.stan_file = stan_file
+        self.random_state = random_state
+
+    def _default_priors(self, features, z, y):
+        return {
+            **class_priors(_PROBIT_SPREAD, self._prior_variance(z)),
+            **self._eta_prior(features),
+        }
+
+    def _compressed(self, z, y, sizes):
+        return rows_by_size(z, y, sizes)
+
+    def _in_order_of_bags(self, values, sizes):
+        return values[..., np.argsort(_order_of_rows(sizes))]
+
+    def _likelihood(self, rows, **scales):
+        return probit_likelihood(rows, self.coordinates_.lam, **scales)
+
+    def _stan_data(self, rows, whitened, priors):
+        at = self.coordinates_
+        return bdr_probit_data(rows, at.lam, at.prior_factor, whitened, priors)
+
+
+class ShrinkageClassifier(BDRClassifier):
+    """Shrinkage estimator of two classes: the mode of the model of `BDRClassifier`.
+
+    Parameters and attributes are those of `BDRClassifier`, with method "optimize" by default:
+    weights, intercept and eta at their joint mode, rho at its marginal mode. The embedding's
+    uncertainty still counts; that of the weights is left out.
+
+    Notes
+    -----
+    Source: Law et al. (2018), section 3.2 and appendix B.
+    """
+
+    def __init__(
+        self,
+        n_landmarks=60,
+        kernel="rbf",
+        bandwidth="median",
+        covariance="average",
+        *,
+        embedding_prior="empirical",
+        measure_scale="evidence",
+        tau=1.0,
+        jitter=1e-4,
+        bandwidth_scale=1.0,
+        landmarks="kmeans",
+        prior=None,
+        method="optimize",
+        stan_file=None,
+        random_state=None,
+    ):
+        super().__init__(
+            n_landmarks,
+            kernel,
+            bandwidth,
+            covariance,
+            embedding_prior=embedding_prior,
+            measure_scale=measure_scale,
+            tau=tau,
+            jitter=jitter,
+            bandwidth_scale=bandwidth_scale,
+            landmarks=landmarks,
+            prior=prior,
+            method=method,
+            stan_file=stan_file,
+            random_state=random_state,
+        )
