@@ -750,4 +750,7 @@ def stack(idatas):
         }
         for name, loo in found.items()
     }
-    return pd.DataFrame(rows).T
+    table = pd.DataFrame(rows).T
+    table["weight"] *= table["weight"] > 1e-6  # the optimiser ends near zero, not at it
+    table["weight"] /= table["weight"].sum()
+    return table

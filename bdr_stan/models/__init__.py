@@ -5,6 +5,7 @@ from bdr_stan.models.bdr import BDR, Shrinkage
 from bdr_stan.models.blr import BLR
 from bdr_stan.models.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
 from bdr_stan.models.ridge import FreqShrinkage, RBFNetwork
+from bdr_stan.models.stacked import Stacked, StackedClassifier
 
 __all__ = [
     "BDR",
@@ -15,5 +16,7 @@ __all__ = [
     "RBFNetwork",
     "Shrinkage",
     "ShrinkageClassifier",
+    "Stacked",
+    "StackedClassifier",
     "load",
 ]
