@@ -1,15 +1,16 @@
-"""Choose bandwidth, landmarks and model by the held-out predictive density."""
+"""Choose bandwidth, landmarks and model by how well held-out labels are predicted."""
 
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 
 import numpy as np
-from sklearn.base import clone
+from scipy.optimize import minimize
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
+from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import as_bags, check_labels
-from bdr_stan.embedding import Embedding, embed
-from bdr_stan.landmarks import choose_landmarks
+from bdr_stan.bags import Bags, as_bags, check_classes, check_labels
 from bdr_stan.metrics import mse
 from bdr_stan.models.bdr import BDR
 from bdr_stan.toolchain.progress import status
@@ -17,6 +18,13 @@ from bdr_stan.toolchain.progress import status
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 N_LANDMARKS = (30, 60, 90)
+
+# The search for length scales: how far it may go, its first steps, and when it stops, all on the
+# log scale; a change of the score by less means nothing.
+_FARTHEST = np.log(20)
+_FIRST_STEP = np.log(1.25)
+_LOG_TOLERANCE = 0.02
+_SCORE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -26,13 +34,18 @@ class Tuned:
     Attributes
     ----------
     best : estimator, not fitted
-        The model with the lowest held-out NLL, its settings filled in.
+        The model with the best held-out score, its settings filled in.
+    best_of : dict, name -> estimator, not fitted
+        The same for each model, by its name in the table.
     table : pandas.DataFrame
         One row a candidate, best first: model, n_landmarks, bandwidth_scale, bandwidth, nll
-        (mean negative log predictive density of held-out labels), mse (units of y squared).
+        (mean negative log predictive density of held-out labels; NaN for models without one),
+        mse (units of y squared; for classifiers of the probability of the second class). Where
+        `refine` is given also refined, whether a search set the bandwidth.
     """
 
     best: object
+    best_of: dict
     table: object
 
 
@@ -46,10 +59,12 @@ def tune(
     bandwidth_scale=BANDWIDTH_SCALES,
     n_landmarks=N_LANDMARKS,
     method="laplace",
+    score="nll",
+    refine=None,
     seed=0,
     progress=False,
 ):
-    """Choose among models and settings by the negative log predictive density of held-out bags.
+    """Choose among models and settings by their predictions for held-out bags.
 
     Every (bandwidth, landmarks) is embedded once, whatever the number of models and folds.
 
@@ -57,7 +72,9 @@ def tune(
     ----------
     bags : Bags, or list of n arrays, shapes (n_points, p)
     y : array, shape (n,)
-    models : list of estimators, default ``[BDR()]``
+    models : list of estimators or dict name -> estimator, default ``[BDR()]``
+        In a list a model is named by its class, followed by its place if there are several of
+        the class: "BDR 1", "BDR 2".
     validation : (bags, y), optional
         Held-out bags and labels.
     cv : int or scikit-learn splitter, optional
@@ -67,7 +84,17 @@ def tune(
     n_landmarks : sequence of int, default (30, 60, 90)
         Left alone where a model's landmarks are given as an array.
     method : str or None, default "laplace"
-        How candidates are fitted; `best` keeps its own method. None fits each by its own.
+        How Bayesian candidates are fitted; `best` keeps its own method. None fits each by its
+        own.
+    score : {"nll", "mse"}, default "nll"
+        What is to be small. With "nll" models without a predictive density come last, in the
+        order of their mse.
+    refine : None (default), "bandwidth" or "ard"
+        Then search on from the best candidate of each model, its landmarks held: for a better
+        bandwidth, or for one length scale per feature (automatic relevance determination). The
+        estimator carries the result as `bandwidth`, and the landmarks as an array. Each step
+        embeds the bags anew, and the held-out bags are used many times: with few of them the
+        score of a refined row flatters it.
     seed : int, default 0
     progress : bool, default False
 
@@ -82,54 +109,197 @@ def tune(
     """
     import pandas as pd
 
-    bags = as_bags(bags)
-    y = check_labels(bags, y)
     if (validation is None) == (cv is None):
         raise ValueError("give validation=(bags, y) or cv=folds, and not both")
-    if validation is not None:
-        held_bags = as_bags(validation[0])
-        held_y = check_labels(held_bags, validation[1])
-        splits = [(np.arange(len(y)), None)]
-    else:
-        held_y = y
-        splits = list(check_cv(cv).split(np.arange(len(y)), y))
-    models = [BDR()] if models is None else list(models)
-    for model in models:
+    if score not in ("nll", "mse"):
+        raise ValueError(f"score must be 'nll' or 'mse', found {score!r}")
+    if refine not in (None, "bandwidth", "ard"):
+        raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")
+    models = _by_name([BDR()] if models is None else models)
+    for model in models.values():
         model._check_parameters()
+    task = _Task.of(bags, y, validation, cv, models, seed)
 
-    rows, candidates, chosen = [], [], {}
+    rows, candidates = [], []
+
+    def enter(name, candidate, embedded, **columns):
+        features, held = embedded
+        rows.append(
+            {
+                "model": name,
+                "n_landmarks": len(features.landmarks),
+                "bandwidth_scale": candidate.bandwidth_scale,
+                "bandwidth": features.bandwidth,
+                **task.scores(candidate, features, held, method),
+                **columns,
+            }
+        )
+        candidates.append((candidate, features.landmarks, features.bandwidth))
+
+    def ranked():
+        """The table, best first, and the row of each model's best candidate."""
+        # Models without a density have NaN for nll, which sorts last.
+        by = ["nll", "mse"] if score == "nll" else ["mse"]
+        table = pd.DataFrame(rows).sort_values(by, kind="stable")
+        return table, {name: row for row, name in table["model"].drop_duplicates().items()}
+
+    new = {} if refine is None else {"refined": False}
+    n_landmarks = tuple(n_landmarks)
     for n, scale in product(n_landmarks, bandwidth_scale):
         embedded = {}
-        for model in models:
+        for name, model in models.items():
             candidate = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
             if isinstance(model.landmarks, str):
                 candidate.set_params(n_landmarks=n)
-            text = f"{type(model).__name__}, {n} landmarks, bandwidth x {scale:g}"
-            with status(text, progress):
-                view = _view(candidate, models)
-                key = (str(view.landmarks), str(view.bandwidth), str(view._covariance()))
+            elif n != n_landmarks[0]:
+                continue
+            with status(f"{name}, {n} landmarks, bandwidth x {scale:g}", progress):
+                view = _view(candidate, models.values())
+                key = _embedding_key(view)
                 if key not in embedded:
-                    features = _features(view, bags, chosen, seed)
-                    held = features.embedding
-                    if validation is not None:
-                        held = embed(held_bags, features.landmarks, features.bandwidth)
-                    embedded[key] = features, held
-                features, held = embedded[key]
-                scores = _held_out_scores(
-                    candidate, features, y, held, held_y, splits, method, seed
+                    embedded[key] = task.embedded(view)
+                enter(name, candidate, embedded[key], **new)
+    if refine is not None:
+        for name, row in ranked()[1].items():
+            with status(f"{name}, search for {refine}", progress):
+                candidate = _refined(task, *candidates[row], refine, method, score)
+                enter(name, candidate, task.embedded(candidate), refined=True)
+    table, best_row = ranked()
+    return Tuned(
+        candidates[table.index[0]][0],
+        {name: candidates[best_row[name]][0] for name in models},
+        table.reset_index(drop=True),
+    )
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Bags to learn from and bags to predict."""
+
+    bags: Bags
+    y: np.ndarray
+    held_bags: Bags | None  # None: the training bags, by folds
+    held_y: np.ndarray
+    splits: list  # of (training, held-out) indices
+    seed: int
+    chosen: dict = field(default_factory=dict)  # landmarks, which no bandwidth changes
+
+    @classmethod
+    def of(cls, bags, y, validation, cv, models, seed):
+        classes = any(is_classifier(model) for model in models.values())
+        check = check_classes if classes else check_labels
+        bags = as_bags(bags)
+        y = check(bags, y)
+        if validation is None:
+            splits = list(check_cv(cv, y, classifier=classes).split(np.arange(len(y)), y))
+            return cls(bags, y, None, y, splits, seed)
+        held = as_bags(validation[0])
+        held_y = check(held, validation[1])
+        splits = [(np.arange(len(y)), np.arange(len(held_y)))]
+        return cls(bags, y, held, held_y, splits, seed)
+
+    def embedded(self, model):
+        """Training features of a model, and the embedding of the held-out bags."""
+        if isinstance(model.landmarks, str) and _has_landmarks(model):
+            key = (model.landmarks, model.n_landmarks)
+            if key not in self.chosen:
+                self.chosen[key] = model._choose_landmarks(self.bags, self.seed)
+            model = clone(model).set_params(landmarks=self.chosen[key])
+        features = model.training_features(self.bags, seed=self.seed)
+        if self.held_bags is None:
+            return features, features.embedding
+        return features, model._embed(self.held_bags, features.landmarks, features.bandwidth)
+
+    def scores(self, model, features, held, method):
+        """Mean held-out NLL and MSE of a candidate over the splits."""
+        if method is not None and "method" in model.get_params():
+            model = clone(model).set_params(method=method)
+        scores = []
+        # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
+        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+            # How good an approximation is for a candidate, the held-out labels tell.
+            warnings.simplefilter("ignore", UserWarning)
+            for train, test in self.splits:
+                part = replace(
+                    features, embedding=_of_bags(features.embedding, train), ids=features.ids[train]
                 )
-            candidates.append(candidate)
-            rows.append(
-                {
-                    "model": type(model).__name__,
-                    "n_landmarks": len(features.landmarks),
-                    "bandwidth_scale": scale,
-                    "bandwidth": features.bandwidth,
-                    **scores,
-                }
-            )
-    table = pd.DataFrame(rows).sort_values("nll", kind="stable")
-    return Tuned(candidates[table.index[0]], table.reset_index(drop=True))
+                fitted = clone(model).fit_features(part, self.y[train], seed=self.seed)
+                scores.append(_scores(fitted, _of_bags(held, test), self.held_y[test]))
+        return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def _of_bags(embedding, i):
+    """Embedding of the bags with indices i; the covariance stays that of all."""
+    by_bag = [f.name for f in fields(embedding) if f.name != "covariance"]
+    return replace(embedding, **{name: getattr(embedding, name)[i] for name in by_bag})
+
+
+def _scores(fitted, embedding, y):
+    if not hasattr(fitted, "predictive_features"):
+        return {"nll": np.nan, "mse": mse(y, fitted.predict_features(embedding))}
+    predictive = fitted.predictive_features(embedding)
+    nll = -predictive.log_prob(y).mean()
+    if is_classifier(fitted):
+        y = (y == fitted.classes_[1]).astype(float)
+    return {"nll": nll, "mse": mse(y, predictive.mean)}
+
+
+def _refined(task, candidate, landmarks, bandwidth, refine, method, score):
+    """The candidate with a better bandwidth, by a search from its own with fixed landmarks."""
+    model = clone(candidate).set_params(bandwidth_scale=1.0)
+    if _has_landmarks(model):
+        model.set_params(landmarks=landmarks)
+    own = getattr(model, "method", None) if method is None else method
+    quick = "exact" if own == "exact" else "optimize"  # no draws: smooth, and the quickest
+
+    def at(steps):
+        # One step for all features leaves a number a number.
+        factor = np.exp(steps if refine == "ard" else steps[0])
+        return clone(model).set_params(bandwidth=bandwidth * factor)
+
+    def loss(steps):
+        trial = at(steps)
+        scores = task.scores(trial, *task.embedded(trial), quick)
+        return scores[score] if np.isfinite(scores[score]) else scores["mse"]
+
+    n_steps = landmarks.shape[1] if refine == "ard" else 1
+    start = np.zeros(n_steps)
+    found = minimize(
+        loss,
+        start,
+        method="Nelder-Mead",
+        bounds=[(-_FARTHEST, _FARTHEST)] * n_steps,
+        options={
+            "initial_simplex": np.vstack([start, _FIRST_STEP * np.eye(n_steps)]),
+            "xatol": _LOG_TOLERANCE,
+            "fatol": _SCORE_TOLERANCE,
+            "maxfev": 100 * n_steps,
+        },
+    )
+    return at(found.x)
+
+
+def _by_name(models):
+    """Models by name; those of a list by their class, numbered where it comes again."""
+    if isinstance(models, dict):
+        return models
+    names = [type(model).__name__ for model in models]
+    numbered = [
+        f"{name} {names[: k + 1].count(name)}" if names.count(name) > 1 else name
+        for k, name in enumerate(names)
+    ]
+    return dict(zip(numbered, models, strict=True))
+
+
+def _features_of(model):
+    """What a model's embedding is made of, besides landmarks, bandwidth and covariance."""
+    kernel = getattr(model, "kernel", None) or model._kernel
+    return kernel, getattr(model, "estimator", None)
+
+
+def _has_landmarks(model):
+    """Whether the rows that the embedding is made with are points, not frequencies."""
+    return _features_of(model)[0] != "fourier"
 
 
 def _view(model, models):
@@ -141,40 +311,15 @@ def _view(model, models):
         return model
     shared = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale")
     for fellow in models:
-        if fellow._covariance() is not None:
+        if fellow._covariance() is not None and _features_of(fellow) == _features_of(model):
             return clone(fellow).set_params(**{name: getattr(model, name) for name in shared})
     return model
 
 
-def _features(model, bags, chosen, seed):
-    """Training features; `chosen` keeps the landmarks, which no bandwidth changes."""
-    if isinstance(model.landmarks, str):
-        key = (model.landmarks, model.n_landmarks)
-        if key not in chosen:
-            chosen[key] = choose_landmarks(
-                bags, model.n_landmarks, method=model.landmarks, seed=seed
-            )
-        model = clone(model).set_params(landmarks=chosen[key])
-    return model.training_features(bags, seed=seed)
-
-
-def _held_out_scores(model, features, y, held, labels, splits, method, seed):
-    """Mean held-out NLL and MSE of a candidate over the splits."""
-    nll, error = [], []
-    for train, test in splits:
-        fitted = clone(model)
-        if method is not None:
-            fitted.set_params(method=method)
-        fitted.fit_features(_subset(features, train), y[train], seed=seed)
-        chosen = np.arange(len(labels)) if test is None else test
-        part = Embedding(held.sizes[chosen], held.mean[chosen], None)
-        predictive = fitted.predictive_features(part)
-        nll.append(-predictive.log_prob(labels[chosen]).mean())
-        error.append(mse(labels[chosen], predictive.mean))
-    return {"nll": float(np.mean(nll)), "mse": float(np.mean(error))}
-
-
-def _subset(features, train):
-    embedding = features.embedding
-    part = Embedding(embedding.sizes[train], embedding.mean[train], embedding.covariance)
-    return replace(features, embedding=part, ids=features.ids[train])
+def _embedding_key(model):
+    """What an embedding depends on besides the bags, to look it up by."""
+    settings = [model.landmarks, model.bandwidth]
+    texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
+    covariance = model._covariance()
+    tau = model.tau if covariance == "identity" else None
+    return *texts, _features_of(model), covariance, tau

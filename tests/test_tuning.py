@@ -1,10 +1,11 @@
-"""Tuning: the grid, the winner, and that candidates are embedded once."""
+"""Tuning: the grid, the winners, the search beyond it, and that candidates are embedded once."""
 
 import numpy as np
 import pytest
 
-from bdr_stan import BDR, BLR, Shrinkage, tune
+from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune
 from bdr_stan.models import base
+from bdr_stan.models.classifiers import BLRClassifier
 
 
 @pytest.fixture
@@ -74,6 +75,154 @@ def test_laplace_scores_by_default_and_best_keeps_its_method(problem):
     bags, y = problem
     tuned = tune(bags, y, cv=2, models=[BDR()], n_landmarks=(3,), bandwidth_scale=(1.0,))
     assert tuned.best.method == "nuts"
+
+
+def test_best_of_each_model_by_class_and_place(problem):
+    bags, y = problem
+    models = [BLR(method="exact"), RBFNetwork(), BLR(method="exact", landmarks="random")]
+    grid = {"n_landmarks": (3, 5), "bandwidth_scale": (0.5, 2.0)}
+    tuned = tune(bags, y, cv=3, models=models, method=None, **grid)
+    assert list(tuned.best_of) == ["BLR 1", "RBFNetwork", "BLR 2"]
+    for name, model in tuned.best_of.items():
+        best = tuned.table[tuned.table["model"] == name].iloc[0]
+        assert type(model).__name__ == name.split()[0]
+        assert model.n_landmarks == best["n_landmarks"]
+        assert model.bandwidth_scale == best["bandwidth_scale"]
+    assert tuned.best_of["BLR 2"].landmarks == "random"
+    assert tuned.best is tuned.best_of[tuned.table["model"][0]]
+
+
+def test_models_have_the_names_of_a_dict(problem):
+    bags, y = problem
+    models = {"ours": BLR(method="exact"), "theirs": RBFNetwork(alpha=1e-3)}
+    grid = {"n_landmarks": (3,), "bandwidth_scale": (1.0,)}
+    tuned = tune(bags, y, cv=3, models=models, method=None, **grid)
+    assert set(tuned.table["model"]) == set(tuned.best_of) == {"ours", "theirs"}
+    assert tuned.best_of["theirs"].alpha == 1e-3
+
+
+def test_models_without_density_are_ranked_by_squared_error(problem):
+    bags, y = problem
+    models = {"plain": RBFNetwork(), "shrunk": FreqShrinkage(), "blr": BLR(method="exact")}
+    held = bags[25:], y[25:]
+    arguments = {"models": models, "n_landmarks": (3,), "bandwidth_scale": (1.0, 3.0)}
+    by_nll, by_mse = (
+        tune(bags[:25], y[:25], validation=held, method=None, score=score, **arguments).table
+        for score in ("nll", "mse")
+    )
+    assert list(by_nll["model"][:2]) == ["blr", "blr"]
+    assert by_nll["nll"].isna().tolist() == [False] * 2 + [True] * 4
+    assert by_nll["mse"][2:].is_monotonic_increasing
+    assert by_mse["mse"].is_monotonic_increasing
+    for name in ("plain", "shrunk"):
+        row = by_mse[(by_mse["model"] == name) & (by_mse["bandwidth_scale"] == 3.0)].iloc[0]
+        model = models[name].set_params(n_landmarks=3, bandwidth_scale=3.0, random_state=0)
+        predicted = model.fit(bags[:25], y[:25]).predict(held[0])
+        assert row["mse"] == pytest.approx(np.mean((predicted - held[1]) ** 2))
+
+
+def test_classifiers_are_scored_by_probability(problem):
+    bags, y = problem
+    labels = np.where(y > 0, "high", "low")
+    model = BLRClassifier(method="optimize")
+    held = bags[25:], labels[25:]
+    grid = {"n_landmarks": (4,), "bandwidth_scale": (1.0,)}
+    tuned = tune(bags[:25], labels[:25], validation=held, models=[model], method=None, **grid)
+    predictive = tuned.best.fit(bags[:25], labels[:25]).predictive(held[0])
+    row = tuned.table.iloc[0]
+    assert row["nll"] == pytest.approx(-predictive.log_prob(held[1]).mean())
+    brier = np.mean((predictive.mean - (held[1] == "low")) ** 2)
+    assert row["mse"] == pytest.approx(brier)
+
+
+def test_given_landmarks_enter_once(problem):
+    bags, y = problem
+    landmarks = np.array([[0.0, 0.0], [1.0, 1.0]])
+    models = [BLR(method="exact", landmarks=landmarks), BLR(method="exact")]
+    grid = {"n_landmarks": (3, 4), "bandwidth_scale": (0.5, 1.0)}
+    table = tune(bags, y, cv=3, models=models, method=None, **grid).table
+    assert sorted(table["n_landmarks"][table["model"] == "BLR 1"]) == [2, 2]
+    assert sorted(table["n_landmarks"][table["model"] == "BLR 2"]) == [3, 3, 4, 4]
+
+
+def test_embeddings_of_different_covariance_are_not_shared(problem):
+    bags, y = problem
+    models = [Shrinkage(covariance="identity", tau=tau) for tau in (0.01, 10.0)]
+    grid = {"n_landmarks": (3,), "bandwidth_scale": (1.0,)}
+    table = tune(bags, y, cv=2, models=models, method=None, **grid).table
+    assert abs(table["nll"][0] - table["nll"][1]) > 1e-3
+
+
+@pytest.fixture
+def one_feature_counts(rng):
+    """The second feature only adds noise to every distance."""
+    centres = rng.uniform(-1, 1, 120)
+    bags = [rng.normal([c, 0], [0.3, 2], (20, 2)) for c in centres]
+    return bags, np.sin(3 * centres) + 0.05 * rng.normal(size=120)
+
+
+@pytest.mark.parametrize("refine", ["bandwidth", "ard"])
+def test_search_improves_on_the_grid(one_feature_counts, refine):
+    bags, y = one_feature_counts
+    train, held = (bags[:80], y[:80]), (bags[80:], y[80:])
+    tuned = tune(
+        *train,
+        validation=held,
+        models=[BLR(method="exact"), RBFNetwork()],
+        n_landmarks=(10,),
+        bandwidth_scale=(1.0, 3.0),
+        method=None,
+        refine=refine,
+    )
+    assert tuned.table["refined"].sum() == 2
+    for name, model in tuned.best_of.items():
+        score = "nll" if name == "BLR" else "mse"
+        rows = tuned.table[tuned.table["model"] == name]
+        found, grid = rows[rows["refined"]].iloc[0], rows[~rows["refined"]]
+        assert found[score] < grid[score].min()
+        assert model.bandwidth_scale == 1.0
+        assert model.landmarks.shape == (10, 2)
+        if refine == "ard":
+            assert model.bandwidth.shape == (2,)
+            assert model.bandwidth[1] > 2 * model.bandwidth[0]
+        else:
+            assert np.isscalar(model.bandwidth)
+        fitted = model.fit(*train)
+        if name == "BLR":
+            again = -fitted.predictive(held[0]).log_prob(held[1]).mean()
+        else:
+            again = np.mean((fitted.predict(held[0]) - held[1]) ** 2)
+        assert again == pytest.approx(found[score], rel=1e-6)
+
+
+def test_search_over_fourier_features(one_feature_counts):
+    bags, y = one_feature_counts
+    tuned = tune(
+        bags,
+        y,
+        cv=3,
+        models=[RBFNetwork(features="fourier")],
+        n_landmarks=(10,),
+        bandwidth_scale=(1.0,),
+        refine="ard",
+        seed=5,
+    )
+    assert tuned.table["mse"].is_monotonic_increasing and tuned.table["refined"][0]
+    assert tuned.best.landmarks == "kmeans"  # there are none: the seed gives the frequencies
+    assert tuned.best.random_state == 5
+    assert tuned.best.fit(bags, y).bandwidth_.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"score": "rmse"}, "score must be 'nll' or 'mse', found 'rmse'"),
+        ({"refine": True}, "refine must be None, 'bandwidth' or 'ard', found True"),
+    ],
+)
+def test_unknown_settings_are_named(problem, setting, message):
+    with pytest.raises(ValueError, match=message):
+        tune(*problem, cv=3, **setting)
 
 
 @pytest.mark.parametrize("both", [{}, {"cv": 3, "validation": ([], [])}])

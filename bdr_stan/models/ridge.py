@@ -277,10 +277,11 @@ class RBFNetwork(RegressorMixin, DistributionModel):
         return draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
 
     def _embed(self, bags, landmarks, bandwidth, **options):
-        return super()._embed(bags, landmarks, bandwidth, kernel=self._kernel, **options)
+        return super()._embed(bags, landmarks, bandwidth, kernel=self.kernel, **options)
 
     @property
-    def _kernel(self):
+    def kernel(self):
+        """What `embed` calls the features: "rbf" or "fourier"."""
         return "fourier" if self.features == "fourier" else "rbf"
 
     def _means(self, embedding):
@@ -429,7 +430,7 @@ class FreqShrinkage(RBFNetwork):
         self._check_bags(bags)
         plain = super()._embed(bags, landmarks, bandwidth, **options)
         return shrink_embedding(
-            plain, bags, landmarks, bandwidth, kernel=self._kernel, estimator=self.estimator
+            plain, bags, landmarks, bandwidth, kernel=self.kernel, estimator=self.estimator
         )
 
     def _means(self, embedding):
