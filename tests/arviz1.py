@@ -16,7 +16,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-arviz1"
-DEFAULT = ["-m", "not slow", "tests/test_inference_data.py", "tests/test_estimators.py"]
+DEFAULT = [
+    "-m",
+    "not slow",
+    "tests/test_inference_data.py",
+    "tests/test_estimators.py",
+    "tests/test_stacked.py",
+]
 MINORS = (14, 13, 12)
 
 

@@ -48,7 +48,7 @@ def fitted(problem):
     members = [
         BDR(5, method="laplace"),
         BLR(5, method="exact"),
-        BLR(3, bandwidth_scale=20.0, method="exact"),
+        BLR(3, bandwidth_scale=0.02, method="exact"),
     ]
     return quiet_fit(Stacked(members), *problem)
 
@@ -164,7 +164,7 @@ def test_embedded_bags_give_the_same_fit(fitted, problem):
 
 @pytest.mark.parametrize("which", [0, 1], ids=["Stacked", "StackedClassifier"])
 def test_contract(which, fitted, fitted_classifier, problem, tmp_path):
-    bags, y = problem
+    bags, _ = problem
     model = both(fitted, fitted_classifier)[which]
     before = model.predict(bags)
     assert is_regressor(model) == (which == 0)

@@ -425,7 +425,8 @@ class DistributionClassifier(ClassifierMixin, BayesianModel):
         -------
         array, shape (n,), labels out of `classes_`
         """
-        return self.classes_[(self.predictive(bags).mean > 0.5).astype(int)]
+        second = self.predictive(bags).mean > 0.5
+        return self.classes_[second.astype(int)]
 
     def check_labels(self, bags, y):
         """Labels as an array, once they are known to be of use; see `bags.check_classes`."""
