@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 SAYS = {
     "examples/digits.py": "the 95% intervals of BLR hold",
-    "examples/gamma.py": "BDR, 1000 fresh test bags",
+    "examples/gamma.py": "1000 fresh bags",
+    "examples/gamma_fixed.py": "paired two-sided Wilcoxon",
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/embedding.py": "scikit-learn",
 }
