@@ -202,13 +202,21 @@ def shrinkage_spectrum(lam, eta=None, sizes=(1, 5, 20, 100, 1000), *, ax=None):
         raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
     plt = _matplotlib()
     if ax is None:
-        ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")[1]
+        ax = plt.subplots(figsize=(5.5, 4.6), layout="constrained")[1]
     colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(sizes)))
     for size, kept, colour in zip(sizes, shrinkage_factors(sizes, np.sort(lam), eta), colours):
-        label = f"{_title(f'{size:g}')}: {kept.sum():.1f} of {len(lam)}"
+        label = f"{_title(f'{size:g}')}: {kept.sum():.1f}"
         ax.plot(np.arange(1, len(lam) + 1), kept, "o-", ms=2.5, lw=1, color=colour, label=label)
     ax.set(xlabel="coordinate, in order of the share", ylabel="share kept", ylim=(-0.02, 1.02))
-    ax.legend(frameon=False, fontsize="small", title="effective coordinates in a bag of")
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.18),  # below: the lines leave no corner free
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+        title=f"effective coordinates, of {len(lam)}, in a bag of",
+        title_fontsize="small",
+    )
     return ax
 
 

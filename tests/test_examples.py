@@ -15,6 +15,7 @@ SAYS = {
     "examples/gamma_fixed.py": "paired two-sided Wilcoxon",
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/embedding.py": "scikit-learn",
+    "examples/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
 }
 
 

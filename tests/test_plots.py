@@ -142,9 +142,10 @@ def test_shrinkage_spectrum_draws_eigenvalues_of_the_operator(rng):
         operator = eta * R @ np.linalg.inv(eta * R + Sigma / size)
         expected = np.sort(eigvals(operator).real)[::-1]
         np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-8)
-        assert line.get_label().endswith(f": {expected.sum():.1f} of 6")
+        assert line.get_label().endswith(f": {expected.sum():.1f}")
     said = [text.get_text().split(":")[0] for text in ax.get_legend().get_texts()]
     assert said == ["1 point", "50 points"]
+    assert ax.get_legend().get_title().get_text() == "effective coordinates, of 6, in a bag of"
 
 
 def small_bags(rng, n=15):
