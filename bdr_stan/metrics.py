@@ -2,10 +2,13 @@
 
 A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(level)``, the lower
 and upper ends of the central intervals, and ``log_prob(y)``, the log predictive density of
-each label.
+each label. A *class predictive* is that of a classifier, with ``classes``, the two labels, and
+``mean``, the probability of the second.
 """
 
 import numpy as np
+
+from .predictive import class_codes
 
 FEW_SIZES = 6
 DEFAULT_EDGES = (1, 5, 20, 100)
@@ -158,6 +161,83 @@ def calibration(y, predictive, levels=LEVELS, *, sizes=None, edges=None):
             share = coverage(labels[of], lower[of], upper[of])
             rows.append((name, level, share, np.sqrt(level * (1 - level) / of.sum())))
     return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
+
+
+def classes_by_size(y, predictive, sizes, *, edges=None):
+    """Log loss, Brier score and accuracy of a classifier by bag size, and over all bags.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels out of ``predictive.classes``
+    predictive : class predictive, see the module
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `size_classes`
+
+    Returns
+    -------
+    pandas.DataFrame, index "size" with a last row "all"; columns n_bags; log_loss, the mean
+    negative log probability of the label; brier, the mean squared distance of the probability
+    of the second class from 0 or 1; accuracy, the share of labels that are the more probable
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, or a label that is no class.
+    """
+    import pandas as pd
+
+    second = class_codes(predictive.classes, np.asarray(y))
+    second, p, sizes = _same_length(y=second, mean=predictive.mean, sizes=sizes)
+    log_prob = predictive.log_prob(y)
+    classes = size_classes(sizes, edges) | {"all": np.ones(len(p), dtype=bool)}
+    rows = {
+        name: {
+            "n_bags": int(of.sum()),
+            "log_loss": float(-log_prob[of].mean()),
+            "brier": mse(second[of], p[of]),
+            "accuracy": float(np.mean(second[of] == (p[of] > 0.5))),
+        }
+        for name, of in classes.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
+
+
+def reliability(y, predictive, n_bins=10, *, sizes=None, edges=None):
+    """Share of the second class among bags of similar predicted probability.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels out of ``predictive.classes``
+    predictive : class predictive, see the module
+    n_bins : int, >= 1, bins of equal width of the predicted probability
+    sizes : array, shape (n,), number of points of each bag; None for all bags together
+    edges : see `size_classes`
+
+    Returns
+    -------
+    pandas.DataFrame, a row for each class of sizes and each bin that holds a bag; columns size
+    (the name of the class, last "all"), n_bags, predicted (the bin's mean probability), observed
+    (its share of the second class), and se, the standard error that the share has if each
+    probability is right
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, a label that is no class, or no bin.
+    """
+    import pandas as pd
+
+    if not (n_bins >= 1 and n_bins == int(n_bins)):
+        raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins}")
+    second = class_codes(predictive.classes, np.asarray(y))
+    second, p = _same_length(y=second, mean=predictive.mean)
+    classes = {} if sizes is None else size_classes(*_same_length(sizes=sizes, y=second)[:1], edges)
+    place = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    rows = []
+    for name, of in (classes | {"all": np.ones(len(p), dtype=bool)}).items():
+        for k in np.unique(place[of]):
+            here = of & (place == k)
+            n, variance = here.sum(), np.sum(p[here] * (1 - p[here]))
+            rows.append((name, int(n), p[here].mean(), second[here].mean(), np.sqrt(variance) / n))
+    return pd.DataFrame(rows, columns=["size", "n_bags", "predicted", "observed", "se"])
 
 
 def _check_level(level):

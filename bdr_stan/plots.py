@@ -3,6 +3,8 @@
 For what a *predictive* is see `bdr_stan.metrics`.
 """
 
+from itertools import cycle
+
 import numpy as np
 
 from . import metrics
@@ -10,6 +12,7 @@ from .bags import as_bags
 from .moments import shrinkage_factors
 
 COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # Okabe and Ito's, told apart by all eyes
+MODELS = (MISSES, COVERS, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 BARS_PER_PANEL = 80
 
 
@@ -303,6 +306,56 @@ def _columns(features, names, p):
         if feature not in known:
             raise ValueError(f"there is no feature {feature!r}; there are: {known}")
     return [names.index(f) if isinstance(f, str) else f for f in features]
+
+
+def reliability(predictives, y, sizes, edges=None, *, n_bins=5):
+    """Share of the second class against its predicted probability, one panel a class of sizes.
+
+    A model whose probabilities are right has its points on the diagonal, but for chance: each
+    bar reaches two standard errors of the share to either side of it. Points above the diagonal
+    on the right and below it on the left are too unsure, the other way round too sure.
+    Points are the larger, the more bags they stand for.
+
+    Parameters
+    ----------
+    predictives : dict, name of a model -> class predictive, see `bdr_stan.metrics`
+    y : array, shape (n,), labels
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `metrics.size_classes`
+    n_bins : int, bins of equal width of the predicted probability
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no model, arrays of different lengths, or a label that is no class.
+    """
+    if not predictives:
+        raise ValueError("there is no model to draw: pass at least one predictive")
+    tables = {
+        name: metrics.reliability(y, predictive, n_bins, sizes=sizes, edges=edges)
+        for name, predictive in predictives.items()
+    }
+    classes = metrics.size_classes(sizes, edges)
+    axes = _panels(1, len(classes))[0]
+    for ax, (name, of) in zip(axes, classes.items()):
+        _diagonal(ax, (0, 1))
+        for (model, table), colour in zip(tables.items(), cycle(MODELS)):
+            row = table[table["size"] == name]
+            ax.errorbar(
+                row["predicted"], row["observed"], 2 * row["se"], color=colour, lw=1, capsize=2
+            )
+            area = 10 + 90 * row["n_bags"] / of.sum()
+            ax.scatter(row["predicted"], row["observed"], area, color=colour, label=model)
+        ax.set(title=_title(name, of.sum()), xlabel="predicted probability")
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    second = next(iter(predictives.values())).classes[1]
+    axes[0].set_ylabel(f"share of {second}")
+    axes[0].legend(frameon=False, loc="upper left", fontsize="small")
+    return axes[0].figure
 
 
 def _matplotlib():

@@ -6,9 +6,11 @@ from scipy import stats
 
 from bdr_stan.metrics import (
     calibration,
+    classes_by_size,
     coverage,
     interval_width,
     mse,
+    reliability,
     size_classes,
     table_by_size,
 )
@@ -115,3 +117,63 @@ def test_scores_reject():
         calibration([1.0], Normal([0], [1]), [1.5])
     with pytest.raises(ValueError, match=r"y has shape \(1,\) and sizes has shape \(2,\)"):
         calibration([1.0], Normal([0], [1]), sizes=[1, 2])
+
+
+# ---------------------------------------------------------------- classes
+
+
+class Classes:
+    """Predictive probabilities of the second of two classes."""
+
+    def __init__(self, p, classes=(0, 1)):
+        self.mean, self.classes = np.asarray(p, dtype=float), np.array(classes)
+
+    def log_prob(self, y):
+        return np.log(np.where(np.asarray(y) == self.classes[1], self.mean, 1 - self.mean))
+
+
+def test_classes_by_hand():
+    predictive = Classes([0.8, 0.6, 0.1], ["no", "yes"])
+    table = classes_by_size(["yes", "no", "no"], predictive, [3, 3, 50])
+    assert list(table.index) == ["3", "50", "all"]
+    assert table.loc["all", "n_bags"] == 3
+    np.testing.assert_allclose(table["accuracy"], [0.5, 1, 2 / 3])
+    np.testing.assert_allclose(table["brier"], [(0.04 + 0.36) / 2, 0.01, 0.41 / 3])
+    losses = -np.log([0.8, 0.4, 0.9])
+    np.testing.assert_allclose(table["log_loss"], [losses[:2].mean(), losses[2], losses.mean()])
+
+
+def test_reliability_by_hand():
+    predictive = Classes([0.05, 0.15, 0.18, 0.95, 1.0], ["no", "yes"])
+    table = reliability(["no", "no", "yes", "yes", "yes"], predictive, 10)
+    assert list(table["n_bags"]) == [1, 2, 2]
+    np.testing.assert_allclose(table["predicted"], [0.05, 0.165, 0.975])
+    np.testing.assert_allclose(table["observed"], [0, 0.5, 1])
+    variance = [0.05 * 0.95, 0.15 * 0.85 + 0.18 * 0.82, 0.95 * 0.05]
+    np.testing.assert_allclose(table["se"], np.sqrt(variance) / [1, 2, 2])
+
+
+def test_reliability_finds_the_overconfident_class(rng):
+    p = rng.uniform(0.02, 0.98, 4000)
+    sizes = np.where(np.arange(4000) < 2000, 1, 30)
+    truth = np.where(sizes == 1, 0.5 + (p - 0.5) / 3, p)  # too sure of bags of one point
+    y = rng.binomial(1, truth)
+    table = reliability(y, Classes(p), 5, sizes=sizes)
+    score = ((table["observed"] - table["predicted"]) / table["se"]).abs()
+    assert score[table["size"] == "30"].max() < 4
+    assert score[table["size"] == "1"].max() > 8
+    assert table["n_bags"].sum() == 2 * 4000
+
+
+@pytest.mark.parametrize("score", [classes_by_size, reliability])
+def test_scores_of_classes_reject(score):
+    predictive = Classes([0.2, 0.3], ["no", "yes"])
+    with pytest.raises(ValueError, match="label of bag 1 is .*maybe.*, but the classes are"):
+        score(["no", "maybe"], predictive, sizes=[1, 2])
+    with pytest.raises(ValueError, match="both must have one value for each bag"):
+        score(["no", "yes", "no"], predictive, sizes=[1, 2, 3])
+
+
+def test_reliability_rejects_no_bins():
+    with pytest.raises(ValueError, match="n_bins must be a whole number, >= 1, found 0"):
+        reliability([0, 1], Classes([0.2, 0.3]), 0)

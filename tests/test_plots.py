@@ -215,6 +215,40 @@ def test_landmarks_that_cannot_be_drawn(rng):
         plots.landmarks(points[:, :1], points[:4, :1])
 
 
+class Classes:
+    """Predictive probabilities of the second of two classes."""
+
+    def __init__(self, p, classes):
+        self.mean, self.classes = p, np.array(classes)
+
+
+def test_reliability_shows_each_model_by_size(rng):
+    sizes, p = np.repeat([1, 40], 500), rng.uniform(0, 1, 1000)
+    y = np.where(rng.uniform(size=1000) < p, "yes", "no")
+    models = {"right": Classes(p, ["no", "yes"]), "timid": Classes((1 + p) / 3, ["no", "yes"])}
+    figure = plots.reliability(models, y, sizes, n_bins=4)
+    left, right = figure.axes
+    assert [ax.get_title() for ax in figure.axes] == ["1 point (500 bags)", "40 points (500 bags)"]
+    assert left.get_ylabel() == "share of yes"
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["right", "timid"]
+    of = sizes == 40
+    first, second = (c for c in right.collections if c.get_label() in models)
+    predicted, observed = first.get_offsets().T
+    assert len(predicted) == 4 and np.all(np.abs(predicted - observed) < 0.15)
+    bins = (p[of] * 4).astype(int)
+    np.testing.assert_allclose(
+        observed, [np.mean(y[of][bins == k] == "yes") for k in range(4)]
+    )
+    areas = first.get_sizes()
+    np.testing.assert_allclose(areas, 10 + 90 * np.bincount(bins) / 500)
+    assert np.ptp(second.get_offsets()[:, 0]) < 0.5  # probabilities between 1/3 and 2/3
+
+
+def test_reliability_needs_a_model():
+    with pytest.raises(ValueError, match="there is no model to draw"):
+        plots.reliability({}, [0, 1], [1, 2])
+
+
 def test_missing_matplotlib_is_said(case, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
