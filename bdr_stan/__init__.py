@@ -22,6 +22,7 @@ _HOME_OF = {
     "StackedClassifier": "models",
     "load": "models",
     "tune": "tuning",
+    "learn_landmarks": "learned_landmarks",
 }
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604
 

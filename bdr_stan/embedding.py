@@ -111,13 +111,13 @@ def embed(
         )
     basis = prepare(landmarks, bandwidth)
     sizes = bags.effective_sizes
-    factors = _scatter_factors(bags, sizes, covariance, tau)
+    factors = scatter_factors(bags, sizes, covariance, tau)
     n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
     d = basis.n_columns
     mean = np.empty((len(bags), d))
     scatter = None if factors is None else np.zeros((d, d))
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
-    chunks = _chunks(bags.offsets, chunk_rows)
+    chunks = point_chunks(bags.offsets, chunk_rows)
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
     workspaces = SimpleQueue()  # reused: fresh memory costs more than the arithmetic on it
     n_threads = min(n_jobs, len(tasks))
@@ -150,7 +150,7 @@ def embed(
     return Embedding(sizes, mean, scatter)
 
 
-def _scatter_factors(bags, sizes, covariance, tau):
+def scatter_factors(bags, sizes, covariance, tau):
     """Factor of each bag's weighted scatter in the covariance; None where it is not estimated."""
     if covariance is None:
         return None
@@ -198,7 +198,7 @@ class _Workspace(NamedTuple):
         return cls(*arrays, np.ones(rows), np.arange(rows, dtype=np.int32))
 
 
-def _chunks(offsets, rows):
+def point_chunks(offsets, rows):
     """Cut the points to chunks (start, stop, first bag, last bag + 1) of at most `rows` points.
 
     A chunk holds whole bags, or a piece of one bag that is larger than a chunk.

@@ -1,0 +1,147 @@
+"""Learned landmarks: the loss by its definition, its slopes by differences, and what they gain."""
+
+import numpy as np
+import pytest
+
+from bdr_stan import BDR, BLR, Shrinkage, learn_landmarks
+from bdr_stan import learned_landmarks as module
+from bdr_stan.bags import Bags
+from bdr_stan.embedding import embed
+from bdr_stan.kernels import rbf
+from bdr_stan.learned_landmarks import ProfiledLoss
+from bdr_stan.moments import posterior_moments
+
+SCALES = {"sigma": 0.3, "rho": 1.5, "eta": 0.2}
+
+
+@pytest.fixture
+def problem(rng):
+    """Bags of a feature that counts and one that does not; some of one point, many of a size."""
+    sizes = np.tile([1, 3, 3, 8, 8, 8, 40, 40, 5, 3], 3)
+    centres = rng.uniform(-1.5, 1.5, 30)
+    points = rng.normal(np.repeat(centres, sizes)[:, None] * [1, 0], [0.5, 1.5])
+    return Bags.from_points(points, sizes=sizes), np.sin(2 * centres) + 0.1 * rng.normal(size=30)
+
+
+def loss_of(bags, y, bandwidth, covariance="average"):
+    """Loss of the model with four landmarks, and those that it starts from."""
+    model = Shrinkage(
+        4, embedding_prior="kernel", covariance=covariance, tau=0.3, bandwidth=bandwidth
+    )
+    features = model.training_features(bags, seed=0)
+    model._prepare(features, y)
+    return ProfiledLoss(model, bags, y, SCALES), features.landmarks
+
+
+def difference(loss, landmarks, bandwidth, du, dlog, step=1e-5):
+    """Slope of the loss along a direction, by a central difference."""
+    up, down = (
+        loss(landmarks + h * du, bandwidth * np.exp(h * dlog))[0] for h in (step, -step)
+    )
+    return (up - down) / (2 * step)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("covariance", ["average", "pooled", "identity"])
+@pytest.mark.parametrize("bandwidth", [1.2, np.array([0.8, 2.0])])
+def test_slopes_are_differences(problem, rng, bandwidth, covariance, weighted):
+    bags, y = problem
+    if weighted:
+        weights = rng.gamma(1.0, size=len(bags.points))
+        bags = Bags(bags.points, bags.offsets, weights=weights)
+    loss, u = loss_of(bags, y, bandwidth, covariance)
+    _, by_landmarks, by_log_bandwidth = loss(u, bandwidth)
+    expected = np.empty_like(u)
+    for k in np.ndindex(u.shape):
+        along = np.zeros_like(u)
+        along[k] = 1
+        expected[k] = difference(loss, u, bandwidth, along, 0)
+    np.testing.assert_allclose(by_landmarks, expected, atol=1e-5 * np.abs(expected).max())
+    steps = np.eye(2) if np.ndim(bandwidth) else [1.0]
+    expected = [difference(loss, u, bandwidth, 0, step) for step in steps]
+    np.testing.assert_allclose(np.atleast_1d(by_log_bandwidth), expected, rtol=1e-5)
+
+
+def test_loss_is_the_penalised_likelihood_at_its_lowest(problem, rng):
+    bags, y = problem
+    loss, u = loss_of(bags, y, 1.2)
+    value, _, _ = loss(u, 1.2)
+    alpha, intercept = loss._last
+    embedding = embed(bags, u, 1.2, covariance="average")
+    K, Sigma = rbf(u, u, 1.2) + 1e-4 * np.eye(4), embedding.covariance + 1e-4 * np.eye(4)
+    m0 = embedding.mean.mean(axis=0)
+    M, C = posterior_moments(embedding.mean, embedding.sizes, m0, Sigma, K, SCALES["eta"])
+    location, spread = np.mean(y), 2.5 * np.std(y)
+
+    def by_definition(alpha, intercept):
+        xi = intercept + (M - m0) @ alpha
+        nu = np.einsum("d,nde,e->n", alpha, C, alpha) + SCALES["sigma"] ** 2
+        likelihood = np.sum(0.5 * np.log(2 * np.pi * nu) + 0.5 * (y - xi) ** 2 / nu)
+        penalty = alpha @ K @ alpha / SCALES["rho"] ** 2 + ((intercept - location) / spread) ** 2
+        return (likelihood + 0.5 * penalty) / len(y)
+
+    assert value == pytest.approx(by_definition(alpha, intercept), rel=1e-9)
+    for _ in range(20):
+        assert by_definition(alpha + 0.01 * rng.normal(size=4), intercept) > value
+        assert by_definition(alpha, intercept + 0.01 * rng.normal()) > value
+
+
+def test_slopes_do_not_depend_on_the_chunks(problem, monkeypatch):
+    bags, y = problem
+    loss, u = loss_of(bags, y, 1.2)
+    whole = loss(u, 1.2)
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 1)  # 16 points a chunk, bags in pieces
+    for part, of_whole in zip(loss(u, 1.2), whole):
+        np.testing.assert_allclose(part, of_whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("bandwidth", ["median", [1.0, 1.0]])
+def test_learning_lowers_the_held_out_nll(rng, bandwidth):
+    centres = rng.uniform(-1, 1, 120)
+    bags = [rng.normal([c, 0], [0.3, 2], (rng.choice([5, 30]), 2)) for c in centres]
+    y = np.sin(3 * centres) + 0.05 * rng.normal(size=120)
+    train, held = (bags[:80], y[:80]), (bags[80:], y[80:])
+    model = Shrinkage(5, embedding_prior="kernel", bandwidth=bandwidth, random_state=1)
+    learned = learn_landmarks(model, *train, validation=held, max_iter=25)
+    assert type(learned) is Shrinkage and not hasattr(learned, "landmarks_")
+    assert learned.landmarks.shape == (5, 2) and learned.bandwidth_scale == 1.0
+    assert np.shape(learned.bandwidth) == (() if bandwidth == "median" else (2,))
+
+    def nll(model):
+        return -model.fit(*train).predictive(held[0]).log_prob(held[1]).mean()
+
+    assert nll(learned) < nll(model) - 0.1
+    if bandwidth != "median":
+        assert learned.bandwidth[1] > 1.5 * learned.bandwidth[0]
+
+
+def test_learning_is_reproducible_and_starts_at_the_models_landmarks(problem, monkeypatch):
+    bags, y = problem
+    model = BDR(4, embedding_prior="kernel", bandwidth_scale=0.8)
+    settings = {"validation": (bags, y), "max_iter": 3, "seed": 2}
+    one, two = (learn_landmarks(model, bags, y, **settings) for _ in range(2))
+    np.testing.assert_array_equal(one.landmarks, two.landmarks)
+    assert one.bandwidth == two.bandwidth
+    assert type(one) is BDR and one.method == "nuts"
+    # Nothing held out is predicted better by what comes after: the start it is.
+    scores = iter(range(100))
+    monkeypatch.setattr(module, "_held_out_nll", lambda *a: float(next(scores)))
+    start = model.training_features(bags, seed=2)
+    kept = learn_landmarks(model, bags, y, **settings)
+    np.testing.assert_allclose(kept.landmarks, start.landmarks, rtol=1e-12)
+    assert kept.bandwidth == pytest.approx(start.bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "message"),
+    [
+        (Shrinkage(4), {}, "with embedding_prior='kernel', found Shrinkage"),
+        (BLR(4), {}, "landmarks are learned for Shrinkage and BDR .* found BLR"),
+        (BDR(4, embedding_prior="kernel"), {"max_iter": 0}, "max_iter must be an integer >= 1"),
+        (BDR(4, embedding_prior="kernel", bandwidth=-1), {}, "bandwidth must be a positive"),
+    ],
+)
+def test_wrong_settings_are_refused_before_work_starts(problem, model, settings, message):
+    bags, y = problem
+    with pytest.raises(ValueError, match=message):
+        learn_landmarks(model, bags, y, validation=(bags, y), **settings)
