@@ -3,9 +3,9 @@
 
     python tests/arviz1.py [pytest arguments]
 
-Without arguments: the fast tests of inference_data and of the estimators. Finds a new enough
-Python, also one that pyenv has but does not offer, keeps its environment in .venv-arviz1 and
-ends with pytest's exit code; 0 where there is no such Python, which it says.
+Without arguments: the fast tests of what works on ArviZ objects, the files in `DEFAULT`. Finds a
+new enough Python, also one that pyenv has but does not offer, keeps its environment in
+.venv-arviz1 and ends with pytest's exit code; 0 where there is no such Python, which it says.
 """
 
 import os
@@ -20,6 +20,7 @@ DEFAULT = [
     "-m",
     "not slow",
     "tests/test_inference_data.py",
+    "tests/test_sampling_advice.py",
     "tests/test_estimators.py",
     "tests/test_stacked.py",
 ]
