@@ -218,6 +218,16 @@ def test_new_bags_are_shrunk_as_the_training_bags(problem, estimator, tmp_path):
     np.testing.assert_array_equal(again.shrinkage_, model.shrinkage_)
 
 
+@pytest.mark.parametrize("estimator", ["s-kmse", "f-kmse"])
+def test_order_of_points_and_bags_does_not_matter_to_prediction(problem, estimator):
+    bags, y = problem
+    model = FreqShrinkage(6, estimator=estimator).fit(bags, y, seed=1)
+    whole = model.predict(bags)
+    np.testing.assert_allclose(model.predict(bags[10:13]), whole[10:13], rtol=1e-10)
+    turned = [bag[::-1] for bag in bags]  # as far as the search for lambda goes
+    np.testing.assert_allclose(model.predict(turned), whole, rtol=1e-5)
+
+
 def test_small_bags_shrink_most(problem):
     bags, y = problem
     model = FreqShrinkage(6).fit(bags, y, seed=1)
