@@ -195,6 +195,18 @@ def test_summary_has_convergence_for_nuts_alone(fitted):
     assert ("max_r_hat" in fitted.diagnostics()) == (fitted.method == "nuts")
 
 
+@bayesian
+def test_report_tells_what_was_measured(fitted):
+    words = {
+        "nuts": "R-hat",
+        "laplace": "Pareto k-hat",
+        "pathfinder": "Pareto k-hat",
+        "optimize": "posterior mode",
+        "exact": "exact posterior",
+    }
+    assert words[fitted.method] in fitted.report()
+
+
 # ------------------------------------------------------------ fitting
 
 

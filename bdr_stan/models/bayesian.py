@@ -230,8 +230,15 @@ class BayesianModel(DistributionModel):
         return ida.summary(self.idata, var_names)
 
     def diagnostics(self):
-        """How well NUTS explored the posterior: divergences, R-hat, ESS, E-BFMI; a dict."""
+        """How well the posterior was explored, as a dict.
+
+        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
+        """
         return ida.diagnostics(self.idata)
+
+    def report(self):
+        """What `diagnostics` measured, what is good, and where it is not, what to do; a str."""
+        return ida.report(self.diagnostics())
 
     def priors(self, as_table=True):
         """The priors of this fit, in the units of y.
@@ -301,9 +308,12 @@ class BayesianModel(DistributionModel):
         )
 
     def _inits(self, scales, chains, seed):
-        """Starting points spread wider than the posterior; the mode itself for other methods."""
+        """Starting points spread wider than the posterior; the mode where that is looked for.
+
+        Pathfinder learns the curvature on its way to the mode, so it must not start there.
+        """
         d = len(self.coordinates_.lam)
-        if self.method != "nuts":
+        if self.method in ("optimize", "laplace"):
             return [{"t": np.zeros(d + 1), **scales}]
         rng = np.random.default_rng(seed)
         return [
