@@ -353,7 +353,7 @@ def reliability(predictives, y, sizes, edges=None, *, n_bins=5):
         ax.set(title=_title(name, of.sum()), xlabel="predicted probability")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     second = next(iter(predictives.values())).classes[1]
-    axes[0].set_ylabel(f"share of {second}")
+    axes[0].set_ylabel(f'share of "{second}"')
     axes[0].legend(frameon=False, loc="upper left", fontsize="small")
     return axes[0].figure
 

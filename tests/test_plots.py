@@ -229,7 +229,7 @@ def test_reliability_shows_each_model_by_size(rng):
     figure = plots.reliability(models, y, sizes, n_bins=4)
     left, right = figure.axes
     assert [ax.get_title() for ax in figure.axes] == ["1 point (500 bags)", "40 points (500 bags)"]
-    assert left.get_ylabel() == "share of yes"
+    assert left.get_ylabel() == 'share of "yes"'
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["right", "timid"]
     of = sizes == 40
     first, second = (c for c in right.collections if c.get_label() in models)
