@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from bdr_stan import inference_data as ida
 from bdr_stan import sampling
@@ -133,7 +134,9 @@ class BayesianModel(DistributionModel):
         self._adopt(features)
         y = self._coded(y)
         sizes = features.embedding.sizes
-        z, rows, scales, mode = self._prepare(features, y)
+        # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
+        with threadpool_limits(1, user_api="blas"):
+            z, rows, scales, mode = self._prepare(features, y)
         if self.method == "exact":
             draws_, stats, attrs = self._exact_draws(mode, scales, draws, seed)
         else:
