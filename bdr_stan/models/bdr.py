@@ -166,7 +166,7 @@ class BDR(UncertainEmbeddings, DistributionRegressor):
     ----------
     n_landmarks : int, default 60
     kernel : {"rbf"}
-    bandwidth : float or "median", default "median"
+    bandwidth : float, array, shape (p,), or "median", default "median"
         In the units of the points; "median" is sqrt(median squared distance / 2).
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
@@ -205,7 +205,7 @@ class BDR(UncertainEmbeddings, DistributionRegressor):
     idata : InferenceData or DataTree
         posterior: intercept, sigma, rho (units of y), eta, w (component), beta (landmark).
     landmarks_ : array, shape (d, p)
-    bandwidth_ : float
+    bandwidth_ : float or array, shape (p,)
     measure_scale_ : float
         With "convolution": the l that was used.
 

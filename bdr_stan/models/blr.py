@@ -56,7 +56,7 @@ class BLR(DistributionRegressor):
     ----------
     n_landmarks : int, default 60
     kernel : {"rbf"}
-    bandwidth : float or "median", default "median"
+    bandwidth : float, array, shape (p,), or "median", default "median"
         In the units of the points; "median" is sqrt(median squared distance / 2).
     bandwidth_scale : float, default 1
         Factor on the bandwidth.
@@ -78,7 +78,7 @@ class BLR(DistributionRegressor):
     idata : InferenceData or DataTree
         posterior: intercept, sigma, rho (units of y), w (component), beta (landmark).
     landmarks_ : array, shape (d, p)
-    bandwidth_ : float
+    bandwidth_ : float or array, shape (p,)
 
     Notes
     -----
