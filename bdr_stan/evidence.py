@@ -1,7 +1,7 @@
 """Mode, curvature and evidence of weights with a Gaussian prior.
 
 Given the scales (sigma, rho, eta) the weights and the intercept theta = [w; a] have a posterior
-that is Gaussian (BLR) or nearly so. Its mode comes from Fisher scoring, its curvature
+that is Gaussian (BLR) or nearly so. Its mode comes from Newton steps, its Fisher information
 whitens Stan's coordinates, and Laplace's method on it gives the evidence of the scales: exact
 for BLR.
 """
@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 
 # How far, on the log scale, the search for the scales may move from its start.
 _LOG_SCALE_RANGE = 12.0
+_LOG_SCALE_REACH = 2.0  # in one go
 # Its slopes are differences over this step; the mode must follow each step closely, or the
 # curvature in the evidence is not that of the scales it is asked for.
 _LOG_SCALE_STEP = 1e-4
@@ -93,12 +94,13 @@ def whitened_coordinates(mode, prior_factor, rho):
 
 
 def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol=1e-10):
-    """Most probable weights and intercept given the scales, by Fisher scoring.
+    """Most probable weights and intercept given the scales, by Newton steps.
 
     Parameters
     ----------
     likelihood : callable
-        Log likelihood, slope and Fisher information at theta; see `bdr_stan.likelihoods`.
+        Log likelihood, slope, Fisher information and curvature at theta; see
+        `bdr_stan.likelihoods`.
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
     intercept_prior : (float, float)
@@ -122,15 +124,18 @@ def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol
     prior_precision[d, d] = 1.0 / spread**2
 
     def posterior(theta):
-        value, slope, information = likelihood(theta)
+        value, slope, information, curvature = likelihood(theta)
         pull = prior_precision @ (theta - centre)
         value -= 0.5 * (theta - centre) @ pull
-        return value, slope - pull, information + prior_precision
+        return value, slope - pull, information + prior_precision, curvature + prior_precision
 
     theta = centre.copy() if start is None else np.array(start, float)
-    value, slope, precision = posterior(theta)
+    value, slope, precision, curvature = posterior(theta)
     for _ in range(200):
-        step = cho_solve(cho_factor(precision), slope)
+        try:
+            step = cho_solve(cho_factor(curvature), slope)
+        except np.linalg.LinAlgError:  # far from the mode; the Fisher information leads uphill
+            step = cho_solve(cho_factor(precision), slope)
         promised = slope @ step
         if promised < tol * (1 + abs(value)):
             break
@@ -142,7 +147,8 @@ def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol
             scale /= 2
         else:
             break
-        theta, value, (slope, precision) = theta + scale * step, trial, derivatives
+        theta, value = theta + scale * step, trial
+        slope, precision, curvature = derivatives
     _, log_det = np.linalg.slogdet(precision)
     _, log_det_prior = np.linalg.slogdet(prior_precision)
     return Mode(theta, precision, value + 0.5 * (log_det_prior - log_det))
@@ -194,12 +200,20 @@ def maximise_evidence(
         return -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
 
     x0 = np.log(list(start.values()))
-    found = minimize(
-        objective,
-        x0,
-        method="L-BFGS-B",
-        bounds=[(x - _LOG_SCALE_RANGE, x + _LOG_SCALE_RANGE) for x in x0],
-        options={"ftol": 1e-10, "gtol": 1e-5, "eps": _LOG_SCALE_STEP},
-    )
-    scales = scales_at(found.x)
+    lowest, highest = x0 - _LOG_SCALE_RANGE, x0 + _LOG_SCALE_RANGE
+    x, arrived = x0, False
+    while not arrived:
+        # A box around the start of each search: a long step may end where no mode is easily found.
+        low, high = np.maximum(x - _LOG_SCALE_REACH, lowest), np.minimum(x + _LOG_SCALE_REACH, highest)
+        found = minimize(
+            objective,
+            x,
+            method="L-BFGS-B",
+            bounds=np.column_stack([low, high]),
+            options={"ftol": 1e-10, "gtol": 1e-5, "eps": _LOG_SCALE_STEP},
+        )
+        x = found.x
+        on_edge = ((x == low) & (low > lowest)) | ((x == high) & (high < highest))
+        arrived = not on_edge.any()
+    scales = scales_at(x)
     return scales, mode_at(scales, 1e-10)

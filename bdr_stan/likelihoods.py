@@ -1,8 +1,8 @@
-"""Log likelihoods of weights and intercept: value, slope and Fisher information.
+"""Log likelihoods of weights and intercept: value, slope, Fisher information and curvature.
 
 Each function takes the data and the scales and returns a function of theta = [w; intercept],
-which gives the log density of the labels, its gradient, shape (d + 1,), and the Fisher
-information, shape (d + 1, d + 1).
+which gives the log density of the labels, its gradient, shape (d + 1,), the Fisher information,
+shape (d + 1, d + 1), and what a Newton step may take for its negative Hessian.
 """
 
 import numpy as np
@@ -29,22 +29,30 @@ def normal_likelihood(data, lam, *, sigma, eta=1.0):
     -------
     callable
     """
-    X, spread, row_group = _design(data, lam, eta)
+    X, lost, row_group = _design(data, lam, eta)
+    bend_of_variance = 2 * lost
     y = data.rows[:, -1]
 
     def likelihood(theta):
         e = X @ theta - y
         squares = np.add.reduceat(e**2, data.start)
-        variance, slope_of_variance = spread(theta)
+        variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
         nu = variance + sigma**2
         weight = 1.0 / nu[row_group]
         value = -0.5 * np.sum(data.n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
         slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (
             data.n_bags / nu - squares / nu**2
         )
-        information = (X * weight[:, None]).T @ X
-        information += 0.5 * (slope_of_variance * (data.n_bags / nu**2)[:, None]).T @ slope_of_variance
-        return value, slope, information
+        design = (X * weight[:, None]).T @ X
+        of_variance = data.n_bags / nu**2
+        information = design + 0.5 * (slope_of_variance.T * of_variance) @ slope_of_variance
+        slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
+        crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
+        curvature = design - 0.5 * (crossed + crossed.T)
+        curvature += (slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)) @ slope_of_variance
+        bend = 0.5 * (data.n_bags / nu - squares / nu**2) @ bend_of_variance
+        curvature[np.diag_indices(len(bend))] += bend
+        return value, slope, information, curvature
 
     return likelihood
 
@@ -65,11 +73,11 @@ def probit_likelihood(data, lam, *, eta):
     -------
     callable
     """
-    X, spread, row_group = _design(data, lam, eta)
+    X, lost, row_group = _design(data, lam, eta)
     sign = 2 * data.rows[:, -1] - 1
 
     def likelihood(theta):
-        variance, slope_of_variance = spread(theta)
+        variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
         total = 1 + variance[row_group]
         h = X @ theta / np.sqrt(total)
         slope_of_h = X / np.sqrt(total)[:, None]
@@ -78,7 +86,8 @@ def probit_likelihood(data, lam, *, eta):
         log_p, log_q = log_ndtr(sign * h), log_ndtr(-sign * h)
         slope = slope_of_h.T @ (sign * np.exp(log_density - log_p))
         weight = np.exp(2 * log_density - log_p - log_q)
-        return log_p.sum(), slope, (slope_of_h * weight[:, None]).T @ slope_of_h
+        information = (slope_of_h * weight[:, None]).T @ slope_of_h
+        return log_p.sum(), slope, information, information
 
     return likelihood
 
@@ -101,23 +110,18 @@ def logit_likelihood(data):
     def likelihood(theta):
         h = X @ theta
         p = expit(h)
-        return log_expit(sign * h).sum(), X.T @ (y - p), (X * (p * (1 - p))[:, None]).T @ X
+        information = (X * (p * (1 - p))[:, None]).T @ X
+        return log_expit(sign * h).sum(), X.T @ (y - p), information, information
 
     return likelihood
 
 
 def _design(data, lam, eta):
-    """Shrunk rows [s z, 1], the variance that embeddings add in each group, each row's group."""
-    d = len(lam)
+    """Shrunk rows [s z, 1], prior variance lost [eta (1 - s), 0] of each group, group of each row."""
     s = shrinkage_factors(data.bag_size, lam, eta)
     row_group = np.repeat(np.arange(len(data.length)), data.length)
     X = data.rows[:, :-1].copy()
-    X[:, :d] *= s[row_group]
-    lost = eta * (1.0 - s)  # variance of each coordinate that the points leave open
-
-    def spread(theta):
-        slope = np.zeros((len(lost), d + 1))
-        slope[:, :d] = 2 * lost * theta[:d]
-        return lost @ theta[:d] ** 2, slope
-
-    return X, spread, row_group
+    X[:, :-1] *= s[row_group]
+    lost = np.zeros((len(s), X.shape[1]))  # the intercept's column stays 0
+    lost[:, :-1] = eta * (1.0 - s)
+    return X, lost, row_group

@@ -63,6 +63,7 @@ def tune(
     refine=None,
     seed=0,
     progress=False,
+    **options,
 ):
     """Choose among models and settings by their predictions for held-out bags.
 
@@ -97,6 +98,8 @@ def tune(
         score of a refined row flatters it.
     seed : int, default 0
     progress : bool, default False
+    **options
+        Options of the Bayesian candidates' `fit`, such as draws=300 for short chains.
 
     Returns
     -------
@@ -118,7 +121,7 @@ def tune(
     models = _by_name([BDR()] if models is None else models)
     for model in models.values():
         model._check_parameters()
-    task = _Task.of(bags, y, validation, cv, models, seed)
+    task = _Task.of(bags, y, validation, cv, models, seed, options)
 
     rows, candidates = [], []
 
@@ -182,21 +185,22 @@ class _Task:
     held_y: np.ndarray
     splits: list  # of (training, held-out) indices
     seed: int
+    options: dict  # of the Bayesian candidates' fits
     chosen: dict = field(default_factory=dict)  # landmarks, which no bandwidth changes
 
     @classmethod
-    def of(cls, bags, y, validation, cv, models, seed):
+    def of(cls, bags, y, validation, cv, models, seed, options):
         classes = any(is_classifier(model) for model in models.values())
         check = check_classes if classes else check_labels
         bags = as_bags(bags)
         y = check(bags, y)
         if validation is None:
             splits = list(check_cv(cv, y, classifier=classes).split(np.arange(len(y)), y))
-            return cls(bags, y, None, y, splits, seed)
+            return cls(bags, y, None, y, splits, seed, options)
         held = as_bags(validation[0])
         held_y = check(held, validation[1])
         splits = [(np.arange(len(y)), np.arange(len(held_y)))]
-        return cls(bags, y, held, held_y, splits, seed)
+        return cls(bags, y, held, held_y, splits, seed, options)
 
     def embedded(self, model):
         """Training features of a model, and the embedding of the held-out bags."""
@@ -212,8 +216,10 @@ class _Task:
 
     def scores(self, model, features, held, method):
         """Mean held-out NLL and MSE of a candidate over the splits."""
-        if method is not None and "method" in model.get_params():
+        bayesian = "method" in model.get_params()
+        if method is not None and bayesian:
             model = clone(model).set_params(method=method)
+        options = {"seed": self.seed, **(self.options if bayesian else {})}
         scores = []
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
@@ -223,7 +229,7 @@ class _Task:
                 part = replace(
                     features, embedding=_of_bags(features.embedding, train), ids=features.ids[train]
                 )
-                fitted = clone(model).fit_features(part, self.y[train], seed=self.seed)
+                fitted = clone(model).fit_features(part, self.y[train], **options)
                 scores.append(_scores(fitted, _of_bags(held, test), self.held_y[test]))
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
 
@@ -293,8 +299,7 @@ def _by_name(models):
 
 def _features_of(model):
     """What a model's embedding is made of, besides landmarks, bandwidth and covariance."""
-    kernel = getattr(model, "kernel", None) or model._kernel
-    return kernel, getattr(model, "estimator", None)
+    return model.kernel, getattr(model, "estimator", None)
 
 
 def _has_landmarks(model):

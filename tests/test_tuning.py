@@ -234,3 +234,26 @@ def test_needs_exactly_one_way_to_hold_out(problem, both):
 def test_wrong_settings_are_refused_before_work_starts(problem):
     with pytest.raises(ValueError, match="bandwidth must be 'median'"):
         tune(*problem, cv=3, models=[BDR(bandwidth="scott")])
+
+
+def test_options_reach_the_candidates(monkeypatch, problem):
+    bags, y = problem
+    seen = []
+    fit_features = BLR.fit_features
+
+    def noted(self, *args, **options):
+        seen.append(options)
+        return fit_features(self, *args, **options)
+
+    monkeypatch.setattr(BLR, "fit_features", noted)
+    tune(
+        bags[:25],
+        y[:25],
+        models=[BLR(), RBFNetwork()],
+        validation=(bags[25:], y[25:]),
+        bandwidth_scale=[1],
+        n_landmarks=[5],
+        method="exact",
+        draws=50,
+    )
+    assert [options["draws"] for options in seen] == [50]

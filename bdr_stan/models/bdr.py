@@ -113,7 +113,7 @@ class UncertainEmbeddings:
         return super()._prepare(features, y)
 
     def _profiled_measure_scale(self, features, y):
-        """Measure scale whose model has the highest evidence, to about a quarter."""
+        """Measure scale whose model has the highest evidence, to about a twentieth."""
         spread = np.sqrt(features.landmarks.var(axis=0).mean())
 
         def lack(log_ratio):
@@ -122,7 +122,7 @@ class UncertainEmbeddings:
             return -mode.log_evidence - log_prior_of_scales(self.priors_)(**scales)
 
         found = minimize_scalar(
-            lack, bounds=_LOG_MEASURE_RATIO, method="bounded", options={"xatol": 0.25}
+            lack, bounds=_LOG_MEASURE_RATIO, method="bounded", options={"xatol": 0.05}
         )
         return float(spread * np.exp(found.x))
 
