@@ -6,7 +6,7 @@ should say so. BLRClassifier takes every bag's mean embedding as exact; Shrinkag
 BDRClassifier know how uncertain it is. Training and test bags are drawn from the same images of
 scikit-learn's digits, with defaults throughout: nothing is tuned.
 
-    python examples/digits_classification.py                   four minutes
+    python examples/digits_classification.py                   about three minutes
     python examples/digits_classification.py --output docs     the table and figure in docs
     python examples/digits_classification.py --quick           fewer bags and draws
 

@@ -17,8 +17,10 @@
 //   eta ~ lognormal(log(eta_median), eta_log_sd)
 //
 // Bags are sorted by size: those of one group share s and nu.
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
+// The sampler moves in t: whitened_weights() turns it into w. Labels tell the
+// latent function in units of sqrt(1 + nu), which grows with rho once nu is
+// large: the unit of t follows it. Whatever the whitening's data, the posterior
+// is the same.
 // Units: intercept, w, rho in sds of the latent noise; eta and z have none.
 // Data: bdr_stan/models/classifiers.py, bdr_probit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), appendix B.
@@ -37,12 +39,13 @@ data {
   array[N] int<lower=0, upper=1> y;      // labels
   vector<lower=0>[D] lambda;             // within-bag variances
   matrix[D, D] prior_factor;             // P, identity if R = K
-  vector<lower=0>[D] information;        // whitening: precision by the labels
+  real<lower=0> latent_spread;           // whitening: nu of a typical bag / rho^2
+  vector<lower=0>[D] information;        // precision by the labels, unit 1
   vector[D] pull;                        // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
-  real intercept_centre;                 // intercept at w = 0, t = 0
+  real intercept_centre;                 // intercept at w = 0, t = 0, unit 1
   vector[D] intercept_slope;             // its change with w
-  real<lower=0> intercept_unit;          // its change with t
+  real<lower=0> intercept_unit;          // its change with t, unit 1
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
@@ -65,15 +68,16 @@ parameters {
   real<lower=0> eta;
 }
 transformed parameters {
-  vector[D] precision = information + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
-  real intercept = intercept_centre + dot_product(intercept_slope, w)
-                   + intercept_unit * t[D + 1];
+  real unit = sqrt(1 + latent_spread * square(rho));
+  vector[D] precision = information / square(unit) + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, pull / unit, axes);
+  real intercept = dot_product(intercept_slope, w)
+                   + unit * (intercept_centre + intercept_unit * t[D + 1]);
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
-  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  target += -0.5 * sum(log(precision)) + log(unit);  // Jacobian at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   if (use_likelihood) {

@@ -235,20 +235,28 @@ def log_density(model, data, parameters, jacobian=False):
     return row[0], row[1:]
 
 
+def unit_of_latent(data, rho):
+    """Factor by which the whitening of classes follows rho; 1 in the other programs."""
+    return np.sqrt(1 + data.get("latent_spread", 0.0) * rho**2)
+
+
 def whiten(data, w, intercept, rho):
     """The Stan programs' coordinates t of weights and intercept."""
-    q = data["information"] + rho**-2.0
-    t = np.sqrt(q) * (np.linalg.solve(data["axes"], w) - data["pull"] / q)
-    rest = intercept - data["intercept_centre"] - data["intercept_slope"] @ w
+    unit = unit_of_latent(data, rho)
+    q = data["information"] / unit**2 + rho**-2.0
+    t = np.sqrt(q) * (np.linalg.solve(data["axes"], w) - data["pull"] / unit / q)
+    rest = (intercept - data["intercept_slope"] @ w) / unit - data["intercept_centre"]
     return np.r_[t, rest / data["intercept_unit"]]
 
 
 def unwhiten(data, t, rho):
     """Weights and intercept at t, and log |d(w, intercept) / dt| but for a constant."""
-    q = data["information"] + rho**-2.0
-    w = data["axes"] @ (data["pull"] / q + t[:-1] / np.sqrt(q))
-    intercept = data["intercept_centre"] + data["intercept_slope"] @ w
-    return w, intercept + data["intercept_unit"] * t[-1], -0.5 * np.sum(np.log(q))
+    unit = unit_of_latent(data, rho)
+    q = data["information"] / unit**2 + rho**-2.0
+    w = data["axes"] @ (data["pull"] / unit / q + t[:-1] / np.sqrt(q))
+    intercept = data["intercept_centre"] + data["intercept_unit"] * t[-1]
+    log_jacobian = np.log(unit) - 0.5 * np.sum(np.log(q))
+    return w, unit * intercept + data["intercept_slope"] @ w, log_jacobian
 
 
 def slope_by_t(data, t, rho, by_w, by_intercept):

@@ -22,7 +22,12 @@ from bdr_stan.evidence import find_mode, whitened_coordinates
 from bdr_stan.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.blr import blr_data
-from bdr_stan.models.classifiers import bdr_probit_data, blr_logit_data, rows_by_size
+from bdr_stan.models.classifiers import (
+    bdr_probit_data,
+    blr_logit_data,
+    follow_latent_scale,
+    rows_by_size,
+)
 from bdr_stan.moments import joint_basis
 from bdr_stan.programs import compile_program
 
@@ -150,6 +155,7 @@ def fit_probit(model, p, seed):
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     whitened = whitening(probit_likelihood(rows, lam, eta=START["eta"]), factor, p.priors)
+    whitened = follow_latent_scale(whitened, np.ones(1), START["rho"])
     return thinned(model, bdr_probit_data(rows, lam, factor, whitened, p.priors), V, seed)
 
 

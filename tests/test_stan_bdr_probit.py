@@ -10,9 +10,9 @@ from scipy.special import log_ndtr
 
 from bdr_stan.evidence import maximise_evidence, whitened_coordinates
 from bdr_stan.likelihoods import probit_likelihood
-from bdr_stan.models.classifiers import bdr_probit_data, rows_by_size
+from bdr_stan.models.classifiers import bdr_probit_data, follow_latent_scale, rows_by_size
 from bdr_stan.models.priors import log_prior_of_scales
-from bdr_stan.moments import joint_basis
+from bdr_stan.moments import joint_basis, shrinkage_factors
 from bdr_stan.programs import compile_program
 
 START = {"rho": 0.8, "eta": 0.5}
@@ -40,14 +40,23 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
-    whitening = reference.plain_coordinates(len(lam))
+    whitening = plain_coordinates(len(lam))
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         log_prior = log_prior_of_scales(p.priors)
         at = partial(probit_likelihood, rows, lam)
         scales, mode = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
-        whitening = whitened_coordinates(mode, factor, scales["rho"])
+        nu = scales["eta"] * (1 - shrinkage_factors(p.sizes, lam, scales["eta"]))
+        whitening = follow_latent_scale(
+            whitened_coordinates(mode, factor, scales["rho"]),
+            nu @ mode.theta[:-1] ** 2,
+            scales["rho"],
+        )
     return bdr_probit_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
+
+
+def plain_coordinates(d):
+    return reference.plain_coordinates(d) | {"latent_spread": 0.0}
 
 
 def basis(p):
@@ -138,7 +147,7 @@ def test_tails_are_finite_and_right(model):
     """One bag at the average embedding: the latent value is the intercept, here up to 40 sds."""
     wide = {**reference.PRIORS, "intercept_location": 0.0, "intercept_scale": 1e100}
     wide.pop("sigma_scale")
-    no_whitening = reference.plain_coordinates(1)
+    no_whitening = plain_coordinates(1)
     for label in (0, 1):
         rows = rows_by_size(np.zeros((1, 1)), np.array([label]), np.ones(1))
         data = bdr_probit_data(rows, np.zeros(1), np.eye(1), no_whitening, wide)
@@ -158,11 +167,23 @@ def test_tails_are_finite_and_right(model):
 def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
     assert not np.any(plain["information"]) and np.all(data["information"] > 0)
+    assert plain["latent_spread"] == 0 and data["latent_spread"] > 0.1
     density = [
         [density_of_weights(model, problem, of, x) for of in (data, plain)]
         for x in prior_points(problem)
     ]
     np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+
+
+def test_following_the_latent_scale_changes_nothing_at_the_mode(rng):
+    plain = reference.plain_coordinates(3) | {
+        "information": rng.uniform(1, 9, 3), "pull": rng.normal(size=3), "intercept_centre": 0.3,
+    }  # fmt: skip
+    t, nu = rng.normal(size=4), np.array([0.5, 4.0, 9.0])
+    followed = follow_latent_scale(plain, nu, rho=1.7)
+    for one, other in zip(*(reference.unwhiten(of, t, 1.7)[:2] for of in (plain, followed))):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert 1 + followed["latent_spread"] * 1.7**2 == pytest.approx(np.prod(1 + nu) ** (1 / 3))
 
 
 def test_order_of_the_bags_does_not_matter(model, problem):

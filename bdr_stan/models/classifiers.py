@@ -9,6 +9,7 @@ from bdr_stan.models.bayesian import DistributionClassifier
 from bdr_stan.models.bdr import UncertainEmbeddings
 from bdr_stan.models.blr import principal_axes
 from bdr_stan.models.priors import class_priors
+from bdr_stan.moments import shrinkage_factors
 
 # Prior sd of the latent function over the training bags: most bags' classes are then open, some
 # all but sure.
@@ -57,7 +58,7 @@ def bdr_probit_data(rows, lam, prior_factor, whitened, priors, *, use_likelihood
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
     whitened : dict
-        From `whitened_coordinates`.
+        From `follow_latent_scale`.
     priors : dict
         Numbers of the priors by their names in the program.
     use_likelihood : bool, default True
@@ -107,6 +108,40 @@ def rows_by_size(z, y, sizes):
         np.asarray(sizes, float)[order], return_index=True, return_counts=True
     )
     return CompressedRows(rows, start, n_bags, n_bags, bag_size)
+
+
+def follow_latent_scale(whitened, nu, rho):
+    """Whitened coordinates whose unit grows with rho as the latent function's own does.
+
+    Labels tell the latent function in units of sqrt(1 + nu_i), and nu_i grows with rho^2. Where
+    embeddings leave much open the labels thus hardly say how large weights and rho are together;
+    with the unit of t fixed, chains would cross that long tail in ever smaller steps.
+
+    Parameters
+    ----------
+    whitened : dict
+        From `whitened_coordinates` at the mode.
+    nu : array, shape (n,)
+        Variance of the latent function that each bag's embedding leaves open, at the mode.
+    rho : float, > 0
+        Scale of the weights at the mode.
+
+    Returns
+    -------
+    dict
+        `whitened` for a unit of 1, and latent_spread: the unit is sqrt(1 + latent_spread rho^2),
+        at the mode the geometric mean of sqrt(1 + nu_i).
+    """
+    total = np.exp(np.mean(np.log1p(nu)))
+    unit = np.sqrt(total)
+    return {
+        **whitened,
+        "latent_spread": (total - 1) / rho**2,
+        "information": whitened["information"] * total,
+        "pull": whitened["pull"] * unit,
+        "intercept_centre": whitened["intercept_centre"] / unit,
+        "intercept_unit": whitened["intercept_unit"] / unit,
+    }
 
 
 def _order_of_rows(sizes):
@@ -254,6 +289,7 @@ class BDRClassifier(UncertainEmbeddings, DistributionClassifier):
 
     _program = "bdr_probit"
     _scales = ("rho", "eta")
+    _whitened = ("t", "precision", "unit")
 
     def __init__(
         self,
@@ -303,8 +339,16 @@ class BDRClassifier(UncertainEmbeddings, DistributionClassifier):
     def _likelihood(self, rows, **scales):
         return probit_likelihood(rows, self.coordinates_.lam, **scales)
 
+    def _scales_and_mode(self, rows):
+        scales, mode = super()._scales_and_mode(rows)
+        s = shrinkage_factors(rows.bag_size, self.coordinates_.lam, scales["eta"])
+        nu = scales["eta"] * (1 - s) @ mode.theta[:-1] ** 2
+        self._at_mode = {"nu": np.repeat(nu, rows.n_bags), "rho": scales["rho"]}
+        return scales, mode
+
     def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_
+        whitened = follow_latent_scale(whitened, **self._at_mode)
         return bdr_probit_data(rows, at.lam, at.prior_factor, whitened, priors)
 
 
