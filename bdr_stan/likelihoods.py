@@ -84,10 +84,21 @@ def probit_likelihood(data, lam, *, eta):
         slope_of_h -= 0.5 * (h / total)[:, None] * slope_of_variance[row_group]
         log_density = -0.5 * (h**2 + _LOG_2PI)
         log_p, log_q = log_ndtr(sign * h), log_ndtr(-sign * h)
-        slope = slope_of_h.T @ (sign * np.exp(log_density - log_p))
+        pull = sign * np.exp(log_density - log_p)  # d log p / dh
         weight = np.exp(2 * log_density - log_p - log_q)
         information = (slope_of_h * weight[:, None]).T @ slope_of_h
-        return log_p.sum(), slope, information, information
+        curvature = (slope_of_h * (pull * (pull + h))[:, None]).T @ slope_of_h
+
+        def by_group(values):
+            return np.add.reduceat(values, data.start, axis=0)
+
+        # less pull times the second derivative of h
+        crossed = 0.5 * by_group(X * (pull * total**-1.5)[:, None]).T @ slope_of_variance
+        curvature += crossed + crossed.T
+        of_variance = by_group(0.75 * pull * h / total**2)
+        curvature -= (slope_of_variance.T * of_variance) @ slope_of_variance
+        curvature[np.diag_indices(len(theta))] += by_group(pull * h / total) @ lost
+        return log_p.sum(), slope_of_h.T @ pull, information, curvature
 
     return likelihood
 

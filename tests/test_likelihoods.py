@@ -38,7 +38,7 @@ def test_slope_is_that_of_the_value(name, rng):
         np.testing.assert_allclose(function(theta)[1], slope, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["normal", "logit"])
+@NAMES
 def test_curvature_is_that_of_the_slope(name, rng):
     function = likelihood(name, rng)
     for theta in rng.normal(size=(5, 4)):

@@ -143,10 +143,9 @@ class BayesianModel(DistributionModel):
             priors = self.priors_
             if self.method != "nuts":
                 priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
-            whitened = whitened_coordinates(mode, self.coordinates_.prior_factor, scales["rho"])
             draws_, stats, attrs = sampling.run(
                 self.stan_file or self._program,
-                self._stan_data(rows, whitened, priors),
+                self._stan_data(rows, self._whitening(rows, scales, mode), priors),
                 self._inits(scales, chains, seed),
                 method=self.method,
                 chains=chains,
@@ -309,6 +308,10 @@ class BayesianModel(DistributionModel):
             start,
             log_prior=None if exact else prior_numbers.log_prior_of_scales(priors),
         )
+
+    def _whitening(self, rows, scales, mode):
+        """Data of the program in whose coordinates the posterior is nearly standard normal."""
+        return whitened_coordinates(mode, self.coordinates_.prior_factor, scales["rho"])
 
     def _inits(self, scales, chains, seed):
         """Starting points spread wider than the posterior; the mode where that is looked for.

@@ -339,16 +339,14 @@ class BDRClassifier(UncertainEmbeddings, DistributionClassifier):
     def _likelihood(self, rows, **scales):
         return probit_likelihood(rows, self.coordinates_.lam, **scales)
 
-    def _scales_and_mode(self, rows):
-        scales, mode = super()._scales_and_mode(rows)
+    def _whitening(self, rows, scales, mode):
+        whitened = super()._whitening(rows, scales, mode)
         s = shrinkage_factors(rows.bag_size, self.coordinates_.lam, scales["eta"])
         nu = scales["eta"] * (1 - s) @ mode.theta[:-1] ** 2
-        self._at_mode = {"nu": np.repeat(nu, rows.n_bags), "rho": scales["rho"]}
-        return scales, mode
+        return follow_latent_scale(whitened, np.repeat(nu, rows.n_bags), scales["rho"])
 
     def _stan_data(self, rows, whitened, priors):
         at = self.coordinates_
-        whitened = follow_latent_scale(whitened, **self._at_mode)
         return bdr_probit_data(rows, at.lam, at.prior_factor, whitened, priors)
 
 
