@@ -7,6 +7,7 @@ for BLR.
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
@@ -18,6 +19,7 @@ _LOG_SCALE_REACH = 2.0  # in one go
 # Its slopes are differences over this step; the mode must follow each step closely, or the
 # curvature in the evidence is not that of the scales it is asked for.
 _LOG_SCALE_STEP = 1e-4
+_CURVATURE_STEP = 0.01
 _TIGHT = 1e-14
 
 
@@ -175,6 +177,9 @@ def maximise_evidence(
     -------
     scales : dict with the keys of `start`
     mode : Mode
+    log_sds : dict with the keys of `start`
+        Standard deviations of the logarithms of the scales, from the curvature of the evidence
+        at its maximum; at most 1.
     """
     theta = None
 
@@ -216,4 +221,18 @@ def maximise_evidence(
         on_edge = ((x == low) & (low > lowest)) | ((x == high) & (high < highest))
         arrived = not on_edge.any()
     scales = scales_at(x)
-    return scales, mode_at(scales, 1e-10)
+    spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
+    return scales, mode_at(scales, 1e-10), dict(zip(start, spread.tolist(), strict=True))
+
+
+def _inverse_curvature(function, x):
+    """Inverse Hessian of a function at its minimum, eigenvalues cut to [1e-8, 1]."""
+    steps = _CURVATURE_STEP * np.eye(len(x))
+    at = function(x)
+    beside = [(function(x + h), function(x - h)) for h in steps]
+    hessian = np.diag([up + down - 2 * at for up, down in beside])
+    for j, k in combinations(range(len(x)), 2):
+        both = function(x + steps[j] + steps[k]) + at - beside[j][0] - beside[k][0]
+        hessian[j, k] = hessian[k, j] = both
+    values, vectors = eigh(hessian / _CURVATURE_STEP**2)
+    return (vectors / np.clip(values, 1.0, 1e8)) @ vectors.T

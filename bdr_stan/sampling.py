@@ -13,7 +13,7 @@ METHODS = ("nuts", "optimize", "laplace", "pathfinder")
 
 
 def run(
-    program, data, inits, *, method, chains, warmup, draws, seed, progress, options, reader
+    program, data, inits, *, method, chains, warmup, draws, seed, progress, options, reader, unit=None
 ):
     """Run CmdStan on a program and read what it wrote.
 
@@ -37,6 +37,9 @@ def run(
     reader : callable
         Given the CmdStanPy fit while its files are there; returns draws and sample_stats, dicts
         of arrays of shape (chain, draw, ...), and attributes, a dict.
+    unit : dict, parameter -> float, optional
+        About how wide the posterior of a parameter is on the unconstrained scale, 1 where it
+        is missing: where NUTS begins to learn its metric.
 
     Returns
     -------
@@ -73,6 +76,7 @@ def run(
                         "iter_warmup": warmup,
                         "iter_sampling": draws,
                         "show_progress": bars,
+                        **_first_metric(model, inits[0], unit or {}),
                         **options,
                     }
                 )
@@ -100,6 +104,15 @@ def run(
             ) from error
         found = reader(fit)
     return resampled(*found, draws) if method == "pathfinder" else found
+
+
+def _first_metric(model, init, unit):
+    """The argument inv_metric, unless the program has other parameters than `init`."""
+    names = list(model.src_info()["parameters"])
+    if set(names) != set(init):
+        return {}
+    variances = [np.full(np.size(init[name]), unit.get(name, 1.0) ** 2) for name in names]
+    return {"inv_metric": np.concatenate(variances)}
 
 
 _OF_PATHFINDER = {

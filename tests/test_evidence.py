@@ -174,7 +174,7 @@ def test_no_nearby_scales_have_more_evidence(rng, model, with_prior):
         (blr_arguments(p), BLR_SCALES) if model == "blr" else (bdr_arguments(p)[0], SCALES)
     )
     log_prior = log_prior_of_scales(p.priors) if with_prior else None
-    scales, mode = maximise_evidence(*arguments, start, log_prior=log_prior)
+    scales, mode, _ = maximise_evidence(*arguments, start, log_prior=log_prior)
 
     def height(**changed):
         values = {**scales, **changed}
@@ -202,7 +202,7 @@ def test_log_prior_of_scales_counts_their_logarithms(rng):
 
 def test_scales_of_simulated_labels_are_found(rng):
     p = reference.random_problem(rng, n=4000, d=3, sizes=rng.choice([2.0, 20.0, 2000.0], 4000))
-    scales, _ = maximise_evidence(*bdr_arguments(p)[0], SCALES)
+    scales, *_ = maximise_evidence(*bdr_arguments(p)[0], SCALES)
     assert scales["sigma"] == pytest.approx(0.4, rel=0.1)
     assert scales["eta"] == pytest.approx(0.5, rel=0.25)
 

@@ -142,9 +142,10 @@ def test_where_an_approximation_is_far_off_nuts_is_not(method):
     assert 'Use method="nuts"' in advice(model.diagnostics(), "Pareto k-hat")
     nuts = BDR(20).fit(*data, warmup=500, draws=1000, adapt_delta=0.95, seed=1)
     assert nuts.diagnostics()["max_r_hat"] < 1.03
-    # The approximation is about the joint mode, where eta is far larger than its posterior.
-    eta = model.idata.posterior["eta"].values
-    assert np.quantile(eta, 0.05) > np.median(nuts.idata.posterior["eta"].values)
+    # Laplace is about the joint mode, where eta is far larger than its posterior; of Pathfinder few
+    # different draws remain.
+    eta, true = (np.log(fit.idata.posterior["eta"].values) for fit in (model, nuts))
+    assert np.quantile(eta, 0.05) > np.median(true) or eta.std() < 0.6 * true.std()
 
 
 @pytest.mark.slow

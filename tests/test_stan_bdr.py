@@ -50,7 +50,7 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         log_prior = log_prior_of_scales(p.priors)
         at = partial(normal_likelihood, rows, lam)
-        scales, mode = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
+        scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
         whitening = whitened_coordinates(mode, factor, scales["rho"])
     return bdr_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
 

@@ -45,7 +45,7 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         log_prior = log_prior_of_scales(p.priors)
         at = partial(probit_likelihood, rows, lam)
-        scales, mode = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
+        scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
         nu = scales["eta"] * (1 - shrinkage_factors(p.sizes, lam, scales["eta"]))
         whitening = follow_latent_scale(
             whitened_coordinates(mode, factor, scales["rho"]),

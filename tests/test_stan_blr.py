@@ -47,7 +47,7 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
     whitening = reference.plain_coordinates(d)
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-        scales, mode = maximise_evidence(
+        scales, mode, _ = maximise_evidence(
             partial(normal_likelihood, rows, np.zeros(d)), np.eye(d), intercept, START,
             log_prior=log_prior_of_scales(p.priors),
         )  # fmt: skip

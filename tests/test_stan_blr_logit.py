@@ -47,7 +47,7 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
     if whitened:
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         at, log_prior = partial(logit_likelihood, rows), log_prior_of_scales(p.priors)
-        scales, mode = maximise_evidence(at, np.eye(d), intercept, START, log_prior=log_prior)
+        scales, mode, _ = maximise_evidence(at, np.eye(d), intercept, START, log_prior=log_prior)
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     return blr_logit_data(rows, whitening, p.priors, use_likelihood=use_likelihood)
 

@@ -25,6 +25,8 @@ from bdr_stan.predictive import ClassPredictive, Predictive, class_codes
 # Prior sd of log(rho) where rho is held at its marginal mode: but for rho's own prior, its joint
 # density with the weights grows without bound as both go to zero, so a joint mode says nothing.
 _HELD = 1e-3
+# Chains start up to twice this far from the most probable scales, on the log scale.
+_WIDEST_START = 0.25
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class BayesianModel(DistributionModel):
         sizes = features.embedding.sizes
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"):
-            z, rows, scales, mode = self._prepare(features, y)
+            z, rows, scales, mode, log_sds = self._prepare(features, y)
         if self.method == "exact":
             draws_, stats, attrs = self._exact_draws(mode, scales, draws, seed)
         else:
@@ -146,7 +148,7 @@ class BayesianModel(DistributionModel):
             draws_, stats, attrs = sampling.run(
                 self.stan_file or self._program,
                 self._stan_data(rows, self._whitening(rows, scales, mode), priors),
-                self._inits(scales, chains, seed),
+                self._inits(scales, log_sds, chains, seed),
                 method=self.method,
                 chains=chains,
                 warmup=warmup,
@@ -154,6 +156,7 @@ class BayesianModel(DistributionModel):
                 seed=seed,
                 progress=progress,
                 options=cmdstan_options,
+                unit=log_sds,
                 reader=self._read_fit,
             )
         own = {
@@ -294,7 +297,7 @@ class BayesianModel(DistributionModel):
         return z, rows, *self._scales_and_mode(rows)
 
     def _scales_and_mode(self, rows):
-        """Scales to start from or to hold, and the mode and curvature of the weights there."""
+        """Scales to start from or to hold, the weights' mode there, the scales' log sds."""
         priors = self.priors_
         start = {
             name: priors["sigma_scale"] / 2 if name == "sigma" else priors[f"{name}_median"]
@@ -313,7 +316,7 @@ class BayesianModel(DistributionModel):
         """Data of the program in whose coordinates the posterior is nearly standard normal."""
         return whitened_coordinates(mode, self.coordinates_.prior_factor, scales["rho"])
 
-    def _inits(self, scales, chains, seed):
+    def _inits(self, scales, log_sds, chains, seed):
         """Starting points spread wider than the posterior; the mode where that is looked for.
 
         Pathfinder learns the curvature on its way to the mode, so it must not start there.
@@ -325,7 +328,10 @@ class BayesianModel(DistributionModel):
         return [
             {
                 "t": rng.uniform(-2, 2, d + 1),
-                **{name: value * rng.uniform(0.7, 1.4) for name, value in scales.items()},
+                **{
+                    name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START))
+                    for name, scale in scales.items()
+                },
             }
             for _ in range(chains)
         ]

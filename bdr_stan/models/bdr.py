@@ -118,7 +118,7 @@ class UncertainEmbeddings:
 
         def lack(log_ratio):
             self.measure_scale_ = spread * np.exp(log_ratio)
-            _, _, scales, mode = super(UncertainEmbeddings, self)._prepare(features, y)
+            _, _, scales, mode, _ = super(UncertainEmbeddings, self)._prepare(features, y)
             return -mode.log_evidence - log_prior_of_scales(self.priors_)(**scales)
 
         found = minimize_scalar(
