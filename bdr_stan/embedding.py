@@ -6,7 +6,7 @@ The pass holds one chunk of features per thread, never those of all points.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -37,6 +37,11 @@ class Embedding:
     sizes: np.ndarray
     mean: np.ndarray
     covariance: np.ndarray | None
+
+    def take(self, bags):
+        """Embedding of the bags with these indices; the covariance stays that of all."""
+        by_bag = (field.name for field in fields(self) if field.name != "covariance")
+        return replace(self, **{name: getattr(self, name)[bags] for name in by_bag})
 
 
 def embed(

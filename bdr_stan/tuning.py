@@ -1,7 +1,7 @@
 """Choose bandwidth, landmarks and model by how well held-out labels are predicted."""
 
 import warnings
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -226,18 +226,9 @@ class _Task:
             # How good an approximation is for a candidate, the held-out labels tell.
             warnings.simplefilter("ignore", UserWarning)
             for train, test in self.splits:
-                part = replace(
-                    features, embedding=_of_bags(features.embedding, train), ids=features.ids[train]
-                )
-                fitted = clone(model).fit_features(part, self.y[train], **options)
-                scores.append(_scores(fitted, _of_bags(held, test), self.held_y[test]))
+                fitted = clone(model).fit_features(features.take(train), self.y[train], **options)
+                scores.append(_scores(fitted, held.take(test), self.held_y[test]))
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
-
-
-def _of_bags(embedding, i):
-    """Embedding of the bags with indices i; the covariance stays that of all."""
-    by_bag = [f.name for f in fields(embedding) if f.name != "covariance"]
-    return replace(embedding, **{name: getattr(embedding, name)[i] for name in by_bag})
 
 
 def _scores(fitted, embedding, y):

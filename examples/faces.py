@@ -26,7 +26,7 @@ import pandas as pd
 
 from bdr_stan import BDR, BLR, Shrinkage, plots
 from bdr_stan.datasets import load_faces, nested_split
-from bdr_stan.embedding import Embedding, embed
+from bdr_stan.embedding import embed
 from bdr_stan.kernels import median_bandwidth
 from bdr_stan.metrics import calibration, table_by_size
 from bdr_stan.models.base import TrainingFeatures
@@ -114,10 +114,10 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
         features = TrainingFeatures(landmarks, scale * bandwidth, embedding, np.arange(len(bags)))
         with timed(seconds, f"Shrinkage, bandwidth x {scale:g}"):
             model = Shrinkage().fit_features(
-                part(features, split["train"]), y[split["train"]], seed=args.seed
+                features.take(split["train"]), y[split["train"]], seed=args.seed
             )
             held = split["validation"]
-            predictive = model.predictive_features(part(features, held).embedding)
+            predictive = model.predictive_features(embedding.take(held))
         rows.append(
             {
                 "bandwidth scale": scale,
@@ -129,14 +129,15 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
     return candidates[table["validation NLL"].argmin()], table
 
 
-def part(features, bags, n_landmarks=None):
-    """Features of some of the bags, at the first of the landmarks."""
-    whole = features.embedding
-    n = len(features.landmarks) if n_landmarks is None else n_landmarks
-    embedding = Embedding(whole.sizes[bags], whole.mean[bags, :n], whole.covariance[:n, :n])
-    return replace(
-        features, landmarks=features.landmarks[:n], embedding=embedding, ids=features.ids[bags]
+def part(features, bags, n):
+    """Features of some of the bags, at the first n landmarks."""
+    chosen = features.take(bags)
+    embedding = replace(
+        chosen.embedding,
+        mean=chosen.embedding.mean[:, :n],
+        covariance=chosen.embedding.covariance[:n, :n],
     )
+    return replace(chosen, landmarks=features.landmarks[:n], embedding=embedding)
 
 
 def compare_pass(path, points, d, seconds):

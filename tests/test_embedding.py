@@ -296,3 +296,12 @@ def test_bags_of_one_point_have_no_covariance(landmarks, rng, covariance):
 def test_bad_arguments(bags, landmarks, arguments, message):
     with pytest.raises(ValueError, match=message):
         embed(bags, **({"landmarks": landmarks, "bandwidth": 1.0} | arguments))
+
+
+def test_take_some_of_the_bags(rng):
+    bags = [rng.normal(size=(m, 2)) for m in (3, 1, 7, 2)]
+    whole = embed(bags, rng.normal(size=(4, 2)), 1.0, covariance="average")
+    some = whole.take([2, 0])
+    np.testing.assert_array_equal(some.mean, whole.mean[[2, 0]])
+    np.testing.assert_array_equal(some.sizes, [7, 3])
+    assert some.covariance is whole.covariance

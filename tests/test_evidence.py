@@ -187,6 +187,26 @@ def test_no_nearby_scales_have_more_evidence(rng, model, with_prior):
             assert height(**{name: scales[name] * factor}) < height(), (name, factor)
 
 
+def test_log_sds_of_scales_are_those_of_their_posterior(rng):
+    """Of BLR, whose evidence is exact: moments over a grid of both scales."""
+    p = reference.random_problem(rng, n=200, d=6)
+    arguments = blr_arguments(p)
+    log_prior = log_prior_of_scales(p.priors)
+    scales, _, log_sds = maximise_evidence(*arguments, BLR_SCALES, log_prior=log_prior)
+    steps = np.linspace(-4, 4, 25)
+    grid = {name: scales[name] * np.exp(steps * log_sds[name]) for name in scales}
+    height = np.array([
+        [mode_at(arguments, s := {"sigma": a, "rho": b}).log_evidence + log_prior(**s)
+         for b in grid["rho"]] for a in grid["sigma"]
+    ])  # fmt: skip
+    density = np.exp(height - height.max())
+    for axis in (0, 1):
+        weight = density.sum(axis=1 - axis)
+        mean = np.average(steps, weights=weight)
+        # in units of the sd found; log(rho) is a little skew
+        assert np.average((steps - mean) ** 2, weights=weight) ** 0.5 == pytest.approx(1, abs=0.1)
+
+
 def test_log_prior_of_scales_counts_their_logarithms(rng):
     """Against SciPy's densities of sigma, rho, eta times the Jacobian of the logarithm."""
     ours = log_prior_of_scales(reference.PRIORS)

@@ -1,6 +1,6 @@
 """What all estimators share: landmarks, embedding of bags, files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +23,10 @@ class TrainingFeatures:
     embedding: Embedding
     ids: np.ndarray
     names: list[str] | None = None  # of the points' columns
+
+    def take(self, bags):
+        """Features of the bags with these indices; the covariance stays that of all."""
+        return replace(self, embedding=self.embedding.take(bags), ids=self.ids[bags])
 
 
 class BagEstimator(BaseEstimator):
