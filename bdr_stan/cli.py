@@ -12,8 +12,15 @@ from bdr_stan.terminal import show_table
 
 # What the package raises on purpose, and what reading and writing files raises.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
-MODELS = {"bdr": "BDR", "blr": "BLR", "shrinkage": "Shrinkage"}
-STOCK = ("blr", "bdr")  # compiled by `setup`: what the models run
+MODELS = {
+    "bdr": "BDR",
+    "blr": "BLR",
+    "shrinkage": "Shrinkage",
+    "bdr-classifier": "BDRClassifier",
+    "blr-classifier": "BLRClassifier",
+    "shrinkage-classifier": "ShrinkageClassifier",
+}
+STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
 
 
 class OneSentence(click.Group):
@@ -112,9 +119,12 @@ def fit(
 
     Writes one file with all that `bdr-stan predict` needs.
     """
+    from sklearn.base import is_classifier
+
     _check_output(output, force, not_to_be=data)
-    if model == "blr" and covariance is not None:
-        raise ValueError("blr takes no --covariance: leave it out, or use --model bdr")
+    if model.startswith("blr") and covariance is not None:
+        instead = model.replace("blr", "bdr")
+        raise ValueError(f"{model} takes no --covariance: leave it out, or use --model {instead}")
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     given = {
@@ -133,8 +143,11 @@ def fit(
     _check_roles(bag=[bag], label=[label], weight=weights, features=features or [])
     bags = _read_bags(data, bag, features, weight, [label])
     y = bags.metadata[label]
-    if y.dtype.kind not in "fiub":
-        raise TypeError(f"label column {label!r} holds text, not numbers: encode or mend it")
+    if y.dtype.kind not in "fiub" and not is_classifier(estimator):
+        raise TypeError(
+            f"label column {label!r} holds text, not numbers: encode or mend it, or use "
+            f"--model {model}-classifier"
+        )
     estimator.fit(
         bags,
         y.to_numpy(),
@@ -169,16 +182,16 @@ def fit(
 def predict(fitted, new, output, bag, weight, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
-    Columns are found by name. Writes bag, n_points, mean, sd, lower, upper.
+    Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for classes bag,
+    n_points, predicted, and probability, lower, upper of the class in the last column.
     """
     import pandas as pd
-
-    from bdr_stan import load
+    from sklearn.base import is_classifier
 
     _check_output(output, force, not_to_be=new)
     if output.suffix != ".csv":
         raise ValueError(f"{output} must end in .csv")
-    model = load(fitted)
+    model = _load(fitted)
     bag, weight = bag or model.notes_.get("bag"), weight or model.notes_.get("weight")
     if bag is None:
         raise ValueError(f"{fitted} does not say which column names the bags: pass --bag")
@@ -190,16 +203,18 @@ def predict(fitted, new, output, bag, weight, level, force):
     bags = _read_bags(new, bag, list(model.feature_names_in_), weight)
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
-    table = pd.DataFrame(
-        {
-            "bag": bags.ids,
-            "n_points": bags.sizes,
-            "mean": predictive.mean,
-            "sd": predictive.sd,
+    if is_classifier(model):
+        second = model.classes_[1]
+        columns = {
+            "predicted": model.classes_[(predictive.mean > 0.5).astype(int)],
+            "probability": predictive.mean,
             "lower": lower,
             "upper": upper,
+            "class": [second] * len(bags),
         }
-    )
+    else:
+        columns = {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
+    table = pd.DataFrame({"bag": bags.ids, "n_points": bags.sizes, **columns})
     _write_whole(output, lambda path: table.to_csv(path, index=False))
     click.echo(f"Wrote {output}: {len(bags)} bags, intervals of {level:.4g} probability")
 
@@ -209,9 +224,7 @@ def predict(fitted, new, output, bag, weight, level, force):
 @click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
 def summary(fitted, every):
     """Show the parameters, sampling report and priors of a fit."""
-    from bdr_stan import load
-
-    model = load(fitted)
+    model = _load(fitted)
     _show_fit(model, every)
     show_table(model.priors())
 
@@ -305,6 +318,19 @@ def _estimator(name):
     return getattr(models, MODELS[name])
 
 
+def _load(path):
+    """A fit with a posterior."""
+    from bdr_stan import load
+
+    model = load(path)
+    if type(model).__name__ not in MODELS.values():
+        raise ValueError(
+            f"{path} holds a fit of {type(model).__name__}, which has no single posterior: use it "
+            f"in Python, with bdr_stan.load({str(path)!r})"
+        )
+    return model
+
+
 def _without_none(options):
     return {name: value for name, value in options.items() if value is not None}
 
@@ -379,9 +405,10 @@ def _show_fit(model, every=False):
     groups = groups_of(model.idata)
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
     d, p = model.landmarks_.shape
+    lengths = [model.bandwidth_] if isinstance(model.bandwidth_, float) else model.bandwidth_
     click.echo(
         f"{type(model).__name__} ({model.method}): {n_bags} bags, points of {p} features, "
-        f"{d} landmarks, bandwidth {model.bandwidth_:.4g}"
+        f"{d} landmarks, bandwidth {', '.join(f'{length:.4g}' for length in lengths)}"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
     show_table(model.summary(None if every else scalars).rename_axis("parameter"))

@@ -132,6 +132,38 @@ def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
     assert "w[0]" in every and "beta[4]" in every
 
 
+def test_classes_are_fitted_and_predicted(tmp_path):
+    table = points()
+    table["party"] = np.where(table.pop("y") > 0, "left", "right")
+    table.to_csv(tmp_path / "points.csv", index=False)
+    fit = ["--bag", "town", "--label", "party", "--landmarks", 5, "--seed", 1]
+    result = run("fit", tmp_path / "points.csv", *fit, "--model", "shrinkage-classifier",
+                 "--features", "income,age", "-o", tmp_path / "fit.nc")
+    assert result.exit_code == 0, result.output
+    assert "ShrinkageClassifier (optimize): 40 bags" in result.stdout
+    assert run("predict", tmp_path / "fit.nc", tmp_path / "points.csv",
+               "-o", tmp_path / "p.csv").exit_code == 0
+    predicted = pd.read_csv(tmp_path / "p.csv", dtype={"bag": str})
+    truth = table.groupby("town")["party"].first()[predicted["bag"]]
+    assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.85
+    assert list(predicted.columns) == [
+        "bag", "n_points", "predicted", "probability", "lower", "upper", "class"
+    ]  # fmt: skip
+    assert set(predicted["class"]) == {"right"}
+    right = predicted["probability"] > 0.5
+    assert (right == (predicted["predicted"] == "right")).all()
+    assert predicted["probability"].between(predicted["lower"], predicted["upper"]).all()
+
+
+def test_a_fit_without_a_posterior_is_for_python(tmp_path):
+    bags = [np.array([[0.0], [1.0]]), np.array([[2.0]]), np.array([[3.0], [5.0]])]
+    bdr_stan.RBFNetwork(2).fit(bags, [0.0, 1.0, 2.0]).save(tmp_path / "fit.nc")
+    points().to_csv(tmp_path / "points.csv", index=False)
+    text = "holds a fit of RBFNetwork, which has no single posterior"
+    fails(text, "summary", tmp_path / "fit.nc")
+    fails(text, "predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", tmp_path / "p.csv")
+
+
 def test_force_replaces_and_leaves_nothing_beside(folder, tmp_path):
     output = tmp_path / "p.csv"
     output.write_text("old")
