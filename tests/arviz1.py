@@ -21,6 +21,7 @@ DEFAULT = [
     "not slow",
     "tests/test_inference_data.py",
     "tests/test_sampling_advice.py",
+    "tests/test_contract.py",
     "tests/test_estimators.py",
     "tests/test_stacked.py",
 ]

@@ -1,6 +1,5 @@
 """The classifiers as a user meets them. Runs under either ArviZ major version."""
 
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -9,13 +8,11 @@ import pytest
 import reference
 import sklearn
 from scipy.special import expit, ndtr
-from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 
-import bdr_stan
 from bdr_stan import Bags, BDRClassifier, BLRClassifier, ShrinkageClassifier
 from bdr_stan.embedding import embed
 from bdr_stan.models.classifiers import rows_by_size
@@ -66,14 +63,6 @@ def fitted(request, problem):
 # ------------------------------------------------------------ the battery
 
 
-def test_parameters_and_clone(fitted):
-    again = clone(fitted)
-    assert again.get_params() == fitted.get_params()
-    assert is_classifier(fitted)
-    with pytest.raises(NotFittedError):
-        again.predict_proba([np.zeros((3, 2))])
-
-
 def test_predictions_agree(fitted, problem):
     bags, y = problem
     p, predictive = fitted.predict_proba(bags), fitted.predictive(bags)
@@ -85,30 +74,6 @@ def test_predictions_agree(fitted, problem):
     np.testing.assert_allclose(-predictive.log_prob(y).mean(), log_loss(y, p), rtol=1e-10)
     assert fitted.score(bags, y) > 0.75
     assert set(predictive.sample(4, seed=0).ravel()) == {"down", "up"}
-
-
-def test_subset_and_order_do_not_matter_to_prediction(fitted, problem):
-    bags, _ = problem
-    whole = fitted.predict_proba(bags)
-    np.testing.assert_allclose(fitted.predict_proba(bags[10:13]), whole[10:13], rtol=1e-10)
-    turned = [bag[::-1] for bag in bags[::-1]]
-    np.testing.assert_allclose(fitted.predict_proba(turned)[::-1], whole, rtol=1e-10)
-
-
-def test_files_and_pickles_keep_the_fit(fitted, problem, tmp_path):
-    bags, _ = problem
-    fitted.save(tmp_path / "fit.nc")
-    copies = [
-        type(fitted).load(tmp_path / "fit.nc"),
-        bdr_stan.load(tmp_path / "fit.nc"),
-        pickle.loads(pickle.dumps(fitted)),
-    ]
-    for again in copies:
-        assert type(again) is type(fitted)
-        np.testing.assert_array_equal(again.classes_, fitted.classes_)
-        np.testing.assert_array_equal(again.predict(bags), fitted.predict(bags))
-        np.testing.assert_array_equal(again.predict_proba(bags), fitted.predict_proba(bags))
-        assert again.priors().equals(fitted.priors())
 
 
 def test_idata_groups_and_names(fitted, problem):
@@ -127,11 +92,6 @@ def test_convergence_is_reported_for_nuts_alone(fitted):
     table = fitted.summary(["intercept", "rho"])
     assert list(table.index) == ["intercept", "rho"]
     assert ("r_hat" in table) == (fitted.method == "nuts")
-
-
-def test_same_seed_same_fit(fitted, problem):
-    again = short_fit(clone(fitted), *problem)
-    np.testing.assert_array_equal(again.predict(problem[0]), fitted.predict(problem[0]))
 
 
 # ------------------------------------------------------------ labels

@@ -3,14 +3,12 @@
 Runs under either ArviZ major version.
 """
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import bdr_stan
 from bdr_stan import BDR, BLR, Bags, FreqShrinkage, RBFNetwork, Shrinkage
@@ -65,29 +63,6 @@ def fitted(request, problem):
 # ------------------------------------------------------------ the battery
 
 
-def test_parameters_clone_and_repr(fitted):
-    again = clone(fitted)
-    params, copied = fitted.get_params(), again.get_params()
-    assert params.keys() == copied.keys()
-    assert all(params[name] == copied[name] for name in params)
-    assert again.set_params(n_landmarks=7).n_landmarks == 7
-    assert type(fitted).__name__ in repr(fitted)
-
-
-@pytest.mark.parametrize("model", [BLR(), Shrinkage(), BDR(), *RIDGE], ids=name_of)
-def test_not_fitted(model, problem):
-    uses = [
-        lambda: model.predict(problem[0]),
-        lambda: model.idata,
-        lambda: model.save("never.nc"),
-    ]
-    if hasattr(model, "priors"):
-        uses.append(lambda: model.priors())
-    for use in uses:
-        with pytest.raises(NotFittedError):
-            use()
-
-
 @bayesian
 def test_prediction_shapes_and_agreement(fitted, problem):
     bags, y = problem
@@ -102,49 +77,6 @@ def test_prediction_shapes_and_agreement(fitted, problem):
     assert predictive.log_prob(y).shape == mean.shape == (50,)
     assert predictive.sample(7, seed=0).shape == (7, 50)
     assert fitted.score(bags, y) > 0.5
-
-
-def test_subset_and_order_do_not_matter_to_prediction(fitted, problem):
-    bags, _ = problem
-    whole = fitted.predict(bags)
-    np.testing.assert_allclose(fitted.predict(bags[10:13]), whole[10:13], rtol=1e-10)
-    np.testing.assert_allclose(fitted.predict(bags[::-1]), whole[::-1], rtol=1e-10)
-    turned = [bag[::-1] for bag in bags]
-    np.testing.assert_allclose(fitted.predict(turned), whole, rtol=1e-10)
-
-
-def test_input_is_not_changed(fitted, problem):
-    bags, y = problem
-    before, labels = [bag.copy() for bag in bags], y.copy()
-    short_fit(clone(fitted), bags, y, draws=20, warmup=50)
-    fitted.predict(bags)
-    assert all(np.array_equal(a, b) for a, b in zip(bags, before, strict=True))
-    np.testing.assert_array_equal(y, labels)
-
-
-def test_same_seed_same_fit(fitted, problem):
-    again = short_fit(clone(fitted), *problem)
-    np.testing.assert_array_equal(again.predict(problem[0]), fitted.predict(problem[0]))
-
-
-def test_save_load_round_trip(fitted, problem, tmp_path):
-    path = tmp_path / "fit.nc"
-    fitted.save(path)
-    for again in (type(fitted).load(path), bdr_stan.load(path)):
-        assert type(again) is type(fitted)
-        assert again.get_params() == fitted.get_params()
-        np.testing.assert_array_equal(again.predict(problem[0]), fitted.predict(problem[0]))
-        if hasattr(fitted, "predictive"):
-            np.testing.assert_array_equal(
-                again.predictive(problem[0]).interval(), fitted.predictive(problem[0]).interval()
-            )
-            assert again.priors().equals(fitted.priors())
-
-
-def test_pickle_round_trip(fitted, problem):
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict(problem[0]), fitted.predict(problem[0]))
-    assert "posterior" in again.idata
 
 
 @bayesian
@@ -210,26 +142,6 @@ def test_report_tells_what_was_measured(fitted):
 # ------------------------------------------------------------ fitting
 
 
-def test_point_order_does_not_matter_to_a_fit(problem):
-    bags, y = problem
-    landmarks = np.concatenate(bags)[:6]
-    model = BLR(landmarks=landmarks, bandwidth=1.0, method="exact")
-    straight = clone(model).fit(bags, y).predict(bags)
-    turned = clone(model).fit([bag[::-1] for bag in bags], y).predict(bags)
-    np.testing.assert_allclose(turned, straight, rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    "model", [BLR(method="exact"), Shrinkage(), RBFNetwork(), FreqShrinkage()], ids=name_of
-)
-def test_bag_order_does_not_matter_to_a_fit(model, problem):
-    bags, y = problem
-    model = clone(model).set_params(landmarks=np.concatenate(bags)[:6], bandwidth=1.0)
-    straight = clone(model).fit(bags, y).predict(bags)
-    turned = clone(model).fit(bags[::-1], y[::-1]).predict(bags)
-    np.testing.assert_allclose(turned, straight, rtol=1e-3)  # as far as the optimiser goes
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -293,16 +205,6 @@ def test_weighted_points_count_by_weight(problem):
     ones = Bags.from_list(doubled, weights=[np.ones(len(b)) for b in doubled])
     model = BLR(landmarks=np.concatenate(bags)[:5], bandwidth=1.0, method="exact").fit(bags, y)
     np.testing.assert_allclose(model.predict(ones), model.predict(bags), rtol=1e-10)
-
-
-@pytest.mark.parametrize("model", [BLR(4, method="exact"), *RIDGE], ids=name_of)
-def test_scikit_learn_searches(model, problem):
-    bags, y = problem
-    assert cross_val_score(model, bags, y, cv=3).shape == (3,)
-    assert cross_val_predict(model, Bags.from_list(bags), y, cv=3).shape == (50,)
-    search = GridSearchCV(model, {"n_landmarks": [3, 5], "bandwidth_scale": [0.5, 1.0]}, cv=2)
-    search.fit(bags, y)
-    assert search.best_params_["n_landmarks"] in (3, 5)
 
 
 def test_priors_are_shown_and_replaced(problem):

@@ -1,16 +1,12 @@
 """Stacking: weights, the mixture, and the estimators' contract. Runs under either ArviZ version."""
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.base import clone
 
-import bdr_stan
 from bdr_stan import (
     BDR,
     BLR,
@@ -160,34 +156,6 @@ def test_embedded_bags_give_the_same_fit(fitted, problem):
         warnings.simplefilter("ignore", UserWarning)
         again = clone(fitted).fit_features(features, y, **SHORT)
     np.testing.assert_allclose(again.predict(bags), fitted.predict(bags), rtol=1e-10)
-
-
-@pytest.mark.parametrize("which", [0, 1], ids=["Stacked", "StackedClassifier"])
-def test_contract(which, fitted, fitted_classifier, problem, tmp_path):
-    bags, _ = problem
-    model = both(fitted, fitted_classifier)[which]
-    before = model.predict(bags)
-    assert is_regressor(model) == (which == 0)
-    assert is_classifier(model) == (which == 1)
-    with pytest.raises(NotFittedError):
-        clone(model).predict(bags)
-    np.testing.assert_array_equal(model.predict(bags[5:8]), before[5:8])
-    np.testing.assert_array_equal(model.predict(bags[::-1]), before[::-1])
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(bags), before)
-    model.save(tmp_path / "fit.nc", notes={"source": "here"})
-    for again in (type(model).load(tmp_path / "fit.nc"), bdr_stan.load(tmp_path / "fit.nc")):
-        assert type(again) is type(model)
-        np.testing.assert_array_equal(again.predict(bags), before)
-        assert again.notes_ == {"source": "here"}
-        np.testing.assert_allclose(again.comparison_, model.comparison_)
-        assert "posterior" in again.models_[1].idata
-
-
-def test_cross_validation(problem):
-    members = [BLR(4, method="exact"), BLR(4, bandwidth_scale=0.5, method="exact")]
-    scores = cross_val_score(Stacked(members), *problem, cv=2)
-    assert np.all(scores > 0.3)
 
 
 # ---------------------------------------------------------------- errors
