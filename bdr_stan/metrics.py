@@ -1,9 +1,9 @@
 """How good predictions are, in all and by bag size: error, density, coverage, calibration.
 
 A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(level)``, the lower
-and upper ends of the central intervals, and ``log_prob(y)``, the log predictive density of
-each label. A *class predictive* is that of a classifier, with ``classes``, the two labels, and
-``mean``, the probability of the second.
+and upper ends of the central intervals, ``cdf(y)``, the probability of a label below each of y,
+and ``log_prob(y)``, the log predictive density of each label. A *class predictive* is that of a
+classifier, with ``classes``, the two labels, and ``mean``, the probability of the second.
 """
 
 import numpy as np
@@ -152,13 +152,15 @@ def calibration(y, predictive, levels=LEVELS, *, sizes=None, edges=None):
 
     classes = {} if sizes is None else size_classes(*_same_length(sizes=sizes, y=y)[:1], edges)
     classes = classes | {"all": np.ones(len(y), dtype=bool)}
-    rows = []
     for level in levels:
         _check_level(level)
-        lower, upper = predictive.interval(level)
-        labels, lower, upper = _same_length(y=y, lower=lower, upper=upper)
+    # A label is in the central interval of any level above |2 cdf - 1|.
+    y, below = _same_length(y=y, cdf=predictive.cdf(y))
+    needed = np.abs(2 * below - 1)
+    rows = []
+    for level in levels:
         for name, of in classes.items():
-            share = coverage(labels[of], lower[of], upper[of])
+            share = float(np.mean(needed[of] <= level))
             rows.append((name, level, share, np.sqrt(level * (1 - level) / of.sum())))
     return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
 

@@ -43,7 +43,7 @@ class Predictive:
     def __repr__(self):
         return (
             f"Predictive({len(self)} bags, {self.n_draws} draws; "
-            "mean, sd, quantile(q), interval(level), log_prob(y), sample(size))"
+            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
         )
 
     def _chunks(self):
@@ -86,6 +86,25 @@ class Predictive:
         """
         lower, upper = self.quantile(_tails(level))
         return lower, upper
+
+    def cdf(self, y):
+        """Predictive probability of a label below each of `y`.
+
+        Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
+
+        Parameters
+        ----------
+        y : array, shape (n,), units of y
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        y = _one_a_bag(np.asarray(y, float), len(self))
+        below = np.empty(len(self))
+        for i, (mean, sd) in self._chunks():
+            below[i] = np.average(ndtr((y[i] - mean) / sd), axis=0, weights=self.weights)
+        return below
 
     def log_prob(self, y):
         """Log predictive density of labels: log of the posterior-averaged density.

@@ -134,6 +134,11 @@ class GridPredictive:
         lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
         return lower, upper
 
+    def cdf(self, y):
+        """Probability of a label below each of `y`, shape (n,)."""
+        cdf = cumulative_trapezoid(self.density, self.grid, axis=1, initial=0)
+        return np.array([np.interp(label, self.grid, row) for label, row in zip(y, cdf)])
+
     def log_prob(self, y):
         """Log density of labels y, shape (n,); minus infinity off the grid."""
         y = np.asarray(y, float)

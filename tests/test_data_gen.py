@@ -218,6 +218,7 @@ def test_optimal_predictive_has_the_face_of_a_predictive():
     assert len(optimal) == 7 and optimal.quantile([0.1, 0.5, 0.9]).shape == (3, 7)
     lower, upper = optimal.interval(0.8)
     np.testing.assert_allclose([lower, upper], optimal.quantile([0.1, 0.9]), rtol=1e-12)
+    np.testing.assert_allclose(optimal.cdf(lower), 0.1, rtol=1e-9)
     np.testing.assert_allclose(np.trapezoid(optimal.density, optimal.grid, axis=1), 1)
     assert np.isneginf(optimal.log_prob([3.9, 8.1, 5, 5, 5, 5, 5])).tolist() == [True] * 2 + [False] * 5
 

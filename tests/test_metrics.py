@@ -25,6 +25,9 @@ class Normal:
     def interval(self, level):
         return stats.norm(self.mean, self.sd).interval(level)
 
+    def cdf(self, y):
+        return stats.norm(self.mean, self.sd).cdf(y)
+
     def log_prob(self, y):
         return stats.norm(self.mean, self.sd).logpdf(y)
 

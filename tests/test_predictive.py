@@ -160,3 +160,12 @@ def test_interval_rejects(parts, level):
 def test_labels_that_do_not_match_the_bags(parts, y, method):
     with pytest.raises(ValueError, match=r"y has shape \(.*\), but there are 5 bags"):
         getattr(mixture(*parts), method)(y)
+
+
+def test_cdf_inverts_the_quantiles(rng):
+    mean, sd = rng.normal(size=(30, 7)), rng.uniform(0.2, 2, (30, 7))
+    predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 7, 30)
+    for q in (0.03, 0.5, 0.9):
+        np.testing.assert_allclose(predictive.cdf(predictive.quantile(q)), q, rtol=1e-8)
+    with pytest.raises(ValueError, match=r"y has shape \(3,\), but there are 7 bags"):
+        predictive.cdf(np.zeros(3))
