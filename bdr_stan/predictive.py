@@ -7,7 +7,73 @@ from scipy.special import logsumexp, ndtr, ndtri
 _COMPONENTS_AT_ONCE = 1_000_000
 
 
-class Predictive:
+class _Mixture:
+    """What predictive distributions share: for each bag a mixture over the posterior draws.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives a pair of arrays, each of shape (S, len(i)), that say what each
+        draw predicts of the bags with integer indices `i`.
+    n_bags, n_draws : int
+        n and S.
+    weights : array, shape (S,), or None
+    """
+
+    def __init__(self, components, n_bags, n_draws, weights):
+        self._components = components
+        self.n_draws, self.weights = n_draws, weights
+        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
+
+    def __len__(self):
+        return len(self.mean)
+
+    def _chunks(self):
+        """Indices of the bags, as many at a time as `_COMPONENTS_AT_ONCE` allows, and components."""
+        chunk = max(1, _COMPONENTS_AT_ONCE // self.n_draws)
+        for first in range(0, len(self), chunk):
+            i = np.arange(first, min(first + chunk, len(self)))
+            yield i, self._components(i)
+
+    def interval(self, level=0.95):
+        """Central (equal-tailed) intervals, between two values of `quantile`.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+
+        Returns
+        -------
+        lower, upper : arrays, shape (n,)
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
+        lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
+        return lower, upper
+
+    def log_prob(self, y):
+        """Log predictive density or probability of labels, averaged over the posterior.
+
+        Parameters
+        ----------
+        y : array, shape (n,)
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        weights = 1 / self.n_draws if self.weights is None else self.weights[:, None]
+        value = np.empty(len(self))
+        for i, each in self._log_components(y):
+            value[i] = logsumexp(each, b=weights, axis=0)
+        return value
+
+    def log_likelihood(self, y):
+        """Log density or probability of each label under each draw, shape (S, n)."""
+        return np.concatenate([each for _, each in self._log_components(y)], axis=1)
+
+
+class Predictive(_Mixture):
     """Predictive distribution of the labels of n bags.
 
     For each bag a mixture, over the posterior draws, of normals.
@@ -29,26 +95,17 @@ class Predictive:
     """
 
     def __init__(self, components, n_bags, n_draws, weights=None):
-        self._components = components
-        self.n_draws, self.weights = n_draws, weights
-        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
+        super().__init__(components, n_bags, n_draws, weights)
         for i, (mean, sd) in self._chunks():
             self.mean[i] = np.average(mean, axis=0, weights=weights)
             variance = sd**2 + (mean - self.mean[i]) ** 2
             self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
-
-    def __len__(self):
-        return len(self.mean)
 
     def __repr__(self):
         return (
             f"Predictive({len(self)} bags, {self.n_draws} draws; "
             "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
         )
-
-    def _chunks(self):
-        for i in _chunks(len(self), self.n_draws):
-            yield i, self._components(i)
 
     def quantile(self, q):
         """Quantiles of the label of each bag.
@@ -73,20 +130,6 @@ class Predictive:
                 row[i] = _mixture_quantile(mean, sd, level, self.weights)
         return values[0] if np.ndim(q) == 0 else values
 
-    def interval(self, level=0.95):
-        """Central (equal-tailed) predictive intervals.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-
-        Returns
-        -------
-        lower, upper : arrays, shape (n,), units of y
-        """
-        lower, upper = self.quantile(_tails(level))
-        return lower, upper
-
     def cdf(self, y):
         """Predictive probability of a label below each of `y`.
 
@@ -105,26 +148,6 @@ class Predictive:
         for i, (mean, sd) in self._chunks():
             below[i] = np.average(ndtr((y[i] - mean) / sd), axis=0, weights=self.weights)
         return below
-
-    def log_prob(self, y):
-        """Log predictive density of labels: log of the posterior-averaged density.
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-
-        Returns
-        -------
-        array, shape (n,)
-        """
-        log_density = np.empty(len(self))
-        for i, each in self._log_components(y):
-            log_density[i] = _log_average(each, self.weights)
-        return log_density
-
-    def log_likelihood(self, y):
-        """Log density of each label under each draw, shape (S, n)."""
-        return np.concatenate([each for _, each in self._log_components(y)], axis=1)
 
     def _log_components(self, y):
         y = _one_a_bag(np.asarray(y, float), len(self))
@@ -153,7 +176,7 @@ class Predictive:
         return labels
 
 
-class ClassPredictive:
+class ClassPredictive(_Mixture):
     """Predictive distribution of the classes of n bags.
 
     For each bag a mixture, over the posterior draws, of Bernoulli distributions.
@@ -179,26 +202,18 @@ class ClassPredictive:
     """
 
     def __init__(self, log_probabilities, n_bags, n_draws, classes, weights=None):
-        self._log_probabilities = log_probabilities
-        self.n_draws, self.classes, self.weights = n_draws, classes, weights
-        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
+        super().__init__(log_probabilities, n_bags, n_draws, weights)
+        self.classes = classes
         for i, (_, log_p) in self._chunks():
             p = np.exp(log_p)
             self.mean[i] = np.average(p, axis=0, weights=weights)
             self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
-
-    def __len__(self):
-        return len(self.mean)
 
     def __repr__(self):
         return (
             f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
             f"{self.classes[1]!r}: mean, sd, quantile(q), interval(level); log_prob(y), sample(size))"
         )
-
-    def _chunks(self):
-        for i in _chunks(len(self), self.n_draws):
-            yield i, self._log_probabilities(i)
 
     def quantile(self, q):
         """Posterior quantiles of each bag's probability of the second class.
@@ -222,40 +237,6 @@ class ClassPredictive:
         for i, (_, log_p) in self._chunks():
             values[:, i] = np.quantile(np.exp(log_p), levels, axis=0, **method)
         return values[0] if np.ndim(q) == 0 else values
-
-    def interval(self, level=0.95):
-        """Central (equal-tailed) posterior intervals of the probability of the second class.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-
-        Returns
-        -------
-        lower, upper : arrays, shape (n,)
-        """
-        lower, upper = self.quantile(_tails(level))
-        return lower, upper
-
-    def log_prob(self, y):
-        """Log predictive probability of labels: log of the posterior-averaged probability.
-
-        Parameters
-        ----------
-        y : array, shape (n,), labels out of `classes`
-
-        Returns
-        -------
-        array, shape (n,)
-        """
-        log_probability = np.empty(len(self))
-        for i, each in self._log_components(y):
-            log_probability[i] = _log_average(each, self.weights)
-        return log_probability
-
-    def log_likelihood(self, y):
-        """Log probability of each label under each draw, shape (S, n)."""
-        return np.concatenate([each for _, each in self._log_components(y)], axis=1)
 
     def _log_components(self, y):
         second = class_codes(self.classes, _one_a_bag(np.asarray(y), len(self))) == 1
@@ -304,17 +285,13 @@ def mix(predictives, weights):
     ]
     shares = np.concatenate(shares)
 
-    def of_all(part):
-        def joined(i):
-            pairs = [getattr(p, part)(i) for p in predictives]
-            return tuple(np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
-
-        return joined
+    def components(i):
+        pairs = [p._components(i) for p in predictives]
+        return tuple(np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
 
     if isinstance(first, ClassPredictive):
-        joined = of_all("_log_probabilities")
-        return ClassPredictive(joined, len(first), len(shares), first.classes, shares)
-    return Predictive(of_all("_components"), len(first), len(shares), shares)
+        return ClassPredictive(components, len(first), len(shares), first.classes, shares)
+    return Predictive(components, len(first), len(shares), shares)
 
 
 def class_codes(classes, y):
@@ -335,13 +312,6 @@ def class_codes(classes, y):
     return (y == classes[1]).astype(int)
 
 
-def _chunks(n_bags, n_draws):
-    """Indices of the bags, as many at a time as `_COMPONENTS_AT_ONCE` allows."""
-    chunk = max(1, _COMPONENTS_AT_ONCE // n_draws)
-    for first in range(0, n_bags, chunk):
-        yield np.arange(first, min(first + chunk, n_bags))
-
-
 def _levels(q):
     levels = np.atleast_1d(np.asarray(q, float))
     if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
@@ -349,22 +319,10 @@ def _levels(q):
     return levels
 
 
-def _tails(level):
-    if not 0 < level < 1:
-        raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
-    return [(1 - level) / 2, (1 + level) / 2]
-
-
 def _one_a_bag(y, n_bags):
     if y.shape != (n_bags,):
         raise ValueError(f"y has shape {y.shape}, but there are {n_bags} bags")
     return y
-
-
-def _log_average(log_values, weights):
-    """Log of the weighted average of exp(log_values) over the draws."""
-    weights = 1 / len(log_values) if weights is None else weights[:, None]
-    return logsumexp(log_values, b=weights, axis=0)
 
 
 def _chosen_draws(rng, size, n_draws, weights):
