@@ -72,10 +72,12 @@ def embed(
     landmarks : array, shape (d, p), in the units of the points
         For "fourier" frequencies instead, without unit, from `bdr_stan.kernels.draw_frequencies`.
     bandwidth : float or array, shape (p,), > 0, in the units of the points
-        One length for all features of the points, or one for each.
-    kernel : {"rbf", "fourier"}, default "rbf"
-        "rbf": the Gaussian kernel at the landmarks.
-        "fourier": the 2d random Fourier features whose inner products approximate it.
+        One length for all features of the points, or one for each. None where `kernel` is an
+        object, which has its own.
+    kernel : str or Kernel, default "rbf"
+        A name of `bdr_stan.kernels.KERNELS` ("rbf", "matern32", "cauchy", ...) or a Kernel: its
+        values at the landmarks. "fourier": the 2d random Fourier features whose inner products
+        approximate the Gaussian kernel.
     covariance : None (default), "average", "pooled" or "identity"
         "average": mean of S_i over the bags of more than one point, each weighing the same.
         "pooled": mean of S_i with weights N_i - 1, N_i the effective size.

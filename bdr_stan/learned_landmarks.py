@@ -73,10 +73,10 @@ def learn_landmarks(model, bags, y, *, validation, max_iter=100, seed=None, prog
     regression function, which does not change where landmarks move but the function stays.
     Source: Law et al. (2018), section 3.3, where the shrinkage model learns its landmarks.
     """
-    if not isinstance(model, BDR) or model.embedding_prior != "kernel":
+    if not isinstance(model, BDR) or (model.embedding_prior, model.kernel) != ("kernel", "rbf"):
         raise ValueError(
-            "landmarks are learned for Shrinkage and BDR with embedding_prior='kernel', found "
-            f"{model}: use one of these"
+            "landmarks are learned for Shrinkage and BDR with embedding_prior='kernel' and "
+            f"kernel='rbf', found {model}: use one of these"
         )
     if not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
         raise ValueError(f"max_iter must be an integer >= 1, found {max_iter!r}")

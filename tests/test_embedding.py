@@ -288,7 +288,7 @@ def test_bags_of_one_point_have_no_covariance(landmarks, rng, covariance):
         ({"bandwidth": "median"}, "bandwidth must be a positive number, found 'median'"),
         ({"bandwidth": [1, 2]}, "bandwidth has 2 entries, but the points have 3 features"),
         ({"bandwidth": [1, 2, -1]}, "bandwidth of feature 2 must be a positive number"),
-        ({"kernel": "cosine"}, "kernel must be one of 'rbf', 'fourier', found 'cosine'"),
+        ({"kernel": "cosine"}, "kernel must be a Kernel or one of 'rbf', 'fourier', .*found 'cosine'"),
         ({"covariance": "mean"}, "covariance must be None, 'average', .* found 'mean'"),
         ({"covariance": "identity", "tau": -1}, "tau must be a positive number, found -1"),
     ],

@@ -135,7 +135,7 @@ def test_learning_is_reproducible_and_starts_at_the_models_landmarks(problem, mo
 @pytest.mark.parametrize(
     ("model", "settings", "message"),
     [
-        (Shrinkage(4), {}, "with embedding_prior='kernel', found Shrinkage"),
+        (Shrinkage(4), {}, "with embedding_prior='kernel' and kernel='rbf', found Shrinkage"),
         (BLR(4), {}, "landmarks are learned for Shrinkage and BDR .* found BLR"),
         (BDR(4, embedding_prior="kernel"), {"max_iter": 0}, "max_iter must be an integer >= 1"),
         (BDR(4, embedding_prior="kernel", bandwidth=-1), {}, "bandwidth must be a positive"),

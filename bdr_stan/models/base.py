@@ -197,7 +197,7 @@ class DistributionModel(BagEstimator):
 
     def _embed(self, bags, landmarks, bandwidth, **options):
         """Embedding of bags, of training or new, as the model uses it; options as for `embed`."""
-        return embed(bags, landmarks, bandwidth, **options)
+        return embed(bags, landmarks, bandwidth, kernel=self.kernel, **options)
 
     def _covariance(self):
         """Within-bag covariance that the model needs of `embed`; None for none."""

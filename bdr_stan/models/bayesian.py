@@ -15,6 +15,7 @@ from bdr_stan import sampling
 from bdr_stan.bags import as_bags, check_classes, check_labels
 from bdr_stan.compression import compress
 from bdr_stan.evidence import maximise_evidence, whitened_coordinates
+from bdr_stan.kernels import check_kernel
 from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models import priors as prior_numbers
 from bdr_stan.models.base import DistributionModel
@@ -280,8 +281,7 @@ class BayesianModel(DistributionModel):
                 f"{type(self).__name__} has no method {self.method!r}; "
                 f"there are: {', '.join(self._methods)}"
             )
-        if self.kernel != "rbf":
-            raise ValueError(f"kernel must be 'rbf', found {self.kernel!r}")
+        check_kernel(self.kernel)
         super()._check_parameters()
         if self.stan_file is not None and self.method == "exact":
             raise ValueError("method='exact' runs no Stan program: leave stan_file out")

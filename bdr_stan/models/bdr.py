@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize_scalar
 
-from bdr_stan.kernels import check_bandwidth, rbf, rbf_convolution
+from bdr_stan.kernels import check_bandwidth, kernel_named, rbf_convolution
 from bdr_stan.models.bayesian import Coordinates, DistributionRegressor
 from bdr_stan.models.priors import eta_prior, log_prior_of_scales, weight_priors
 from bdr_stan.moments import between_bag_covariance, joint_basis
@@ -72,6 +72,11 @@ class UncertainEmbeddings:
                 f"found {self.embedding_prior!r}"
             )
         if self.embedding_prior == "convolution":
+            if self.kernel != "rbf":
+                raise ValueError(
+                    "embedding_prior='convolution' is known for kernel='rbf' only, found "
+                    f"{self.kernel!r}"
+                )
             if not isinstance(self.measure_scale, str):
                 check_bandwidth(self.measure_scale, "measure_scale")
             elif self.measure_scale != "evidence":
@@ -89,7 +94,7 @@ class UncertainEmbeddings:
         """Kernel matrix K, prior covariance R and within-bag covariance, with jitter."""
         u, embedding = features.landmarks, features.embedding
         ridge = self.jitter * np.eye(len(u))
-        K = rbf(u, u, features.bandwidth) + ridge
+        K = kernel_named(self.kernel, features.bandwidth)(u, u) + ridge
         covariance = embedding.covariance + ridge
         if self.embedding_prior == "kernel":
             R = K
@@ -165,7 +170,8 @@ class BDR(UncertainEmbeddings, DistributionRegressor):
     Parameters
     ----------
     n_landmarks : int, default 60
-    kernel : {"rbf"}
+    kernel : str, default "rbf"
+        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy".
     bandwidth : float, array, shape (p,), or "median", default "median"
         In the units of the points; "median" is sqrt(median squared distance / 2).
     covariance : {"average", "pooled", "identity"}, default "average"

@@ -55,7 +55,8 @@ class BLR(DistributionRegressor):
     Parameters
     ----------
     n_landmarks : int, default 60
-    kernel : {"rbf"}
+    kernel : str, default "rbf"
+        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy".
     bandwidth : float, array, shape (p,), or "median", default "median"
         In the units of the points; "median" is sqrt(median squared distance / 2).
     bandwidth_scale : float, default 1

@@ -276,9 +276,6 @@ class RBFNetwork(RegressorMixin, DistributionModel):
             raise ValueError(f"n_landmarks must be an integer >= 1, found {self.n_landmarks!r}")
         return draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
 
-    def _embed(self, bags, landmarks, bandwidth, **options):
-        return super()._embed(bags, landmarks, bandwidth, kernel=self.kernel, **options)
-
     @property
     def kernel(self):
         """What `embed` calls the features: "rbf" or "fourier"."""
@@ -319,7 +316,8 @@ def shrink_embedding(
     landmarks : array, shape (d, p)
         Frequencies where `kernel` is "fourier".
     bandwidth : float or array, shape (p,)
-    kernel : {"rbf", "fourier"}
+    kernel : str
+        As for `embed`.
         Features of the embedding. How much to shrink always comes from the Gaussian kernel.
     estimator : {"s-kmse", "f-kmse"}
         See `bdr_stan.kernel_means`. "s-kmse" takes time in proportion to N_i^2 and little memory;
