@@ -1,9 +1,12 @@
 """Bags for examples, tests and the experiments of the papers: nothing is downloaded.
 
-Digits are made from data that come with scikit-learn; faces are read from files of your own.
+Digits are made from data that come with scikit-learn; faces and elevators are read from files of
+your own.
 """
 
 from pathlib import Path
+from typing import NamedTuple
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -154,6 +157,139 @@ def nested_split(n_bags, *, seed, test=0.2, validation=0.1875, early_stop=0.2308
         rest, part = train_test_split(rest, test_size=share, random_state=random)
         parts[name] = np.sort(part)
     return {"train": np.sort(rest)} | dict(reversed(parts.items()))
+
+
+def load_elevators(path):
+    """Points and outcomes of the elevators data: control of an aircraft.
+
+    Parameters
+    ----------
+    path : path of an .npz file
+        Arrays X16, shape (N_points, 16), y, shape (N_points,), columns16, 16 names; others are
+        left alone.
+
+    Returns
+    -------
+    points : array, shape (N_points, 16)
+    y : array, shape (N_points,), the elevators' position on a scale from 0 to 1
+    features : list of 16 names
+
+    Raises
+    ------
+    FileNotFoundError : there is no such file.
+    TypeError, ValueError : the file is of another kind, lacks an array, or holds one of another
+        shape or of values that are not numbers.
+
+    Source: Law et al. (2018, aggregate outputs), Table 10; the columns of the public data set
+    that hardly vary (diffSaTime2, diffSaTime4) are left out.
+    """
+    path = _existing(Path(path))
+    if not is_zipfile(path):
+        raise ValueError(f"{path} is not an .npz file: it needs X16, y and columns16")
+    with np.load(path) as stored:
+        absent = [name for name in ("X16", "y", "columns16") if name not in stored]
+        if absent:
+            raise ValueError(f"{path} has no array {absent[0]!r}: it needs X16, y and columns16")
+        points, y, features = stored["X16"], stored["y"], stored["columns16"]
+    n, p = len(points), len(features)
+    for name, array, shape in [("X16", points, (n, p)), ("y", y, (n,))]:
+        if array.shape != shape:
+            raise ValueError(f"{name} of {path} has shape {array.shape}, expected {shape}")
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"{name} of {path} holds {array.dtype}, not numbers")
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            raise ValueError(
+                f"{name} of {path} is {array[tuple(bad[0])]} in row {bad[0, 0]} "
+                f"({len(bad)} such in all): leave these rows out"
+            )
+    return points, y, features.tolist()
+
+
+class Aggregates(NamedTuple):
+    """Bags whose labels are sums, and the summands, which a model is not shown."""
+
+    bags: Bags
+    y: np.ndarray  # (n,), sum of each bag's outcomes
+    outcomes: np.ndarray  # (N_points,)
+
+
+def aggregate_splits(points, y, features, *, by, seed, mean_size=30, size_sd=15):
+    """Train, early-stop, validation and test bags, 70, 10, 10 and 10% of rows of a table.
+
+    Rows are shuffled and divided; each part is sorted by a column, descending, and cut into bags
+    of random sizes, the last of which is what is left.
+
+    Parameters
+    ----------
+    points : array, shape (N, p)
+    y : array, shape (N,), outcome of each point
+    features : p names
+    by : name of the column by which points are brought together in bags
+    seed : int, >= 0
+    mean_size, size_sd : float, of the numbers of points in a bag, which are 1 more than
+        negative binomial ones
+
+    Returns
+    -------
+    dict, "train", "early_stop", "validation", "test" -> Aggregates
+        Points have mean 0 and sd 1 in each column over the training points.
+
+    Raises
+    ------
+    ValueError : there is no column `by`; no negative binomial has this mean and sd; fewer than
+        ten rows.
+
+    Source: Law et al. (2018, aggregate outputs), Table 10, has elevators by diffRollRate.
+    """
+    features = list(features)
+    if by not in features:
+        raise ValueError(f"there is no column {by!r}: choose from {', '.join(features)}")
+    n = len(points)
+    if n < 10:
+        raise ValueError(f"four splits need at least 10 rows, found {n}")
+    rng = np.random.default_rng(seed)
+    names = ["train", "early_stop", "validation", "test"]
+    parts = np.split(rng.permutation(n), [n * 7 // 10, n * 8 // 10, n * 9 // 10])
+    mean, sd = points[parts[0]].mean(axis=0), points[parts[0]].std(axis=0)
+    sd = np.where(sd > 0, sd, 1)
+    splits = {}
+    for name, rows in zip(names, parts):
+        rows = rows[np.argsort(-points[rows, features.index(by)], kind="stable")]
+        # As many sizes as points are enough, for each is at least 1.
+        sizes = negative_binomial_sizes(rng, len(rows), mean_size, size_sd)
+        ends = np.unique(np.minimum(np.cumsum(sizes), len(rows)))
+        sizes = np.diff(ends, prepend=0)
+        bags = Bags.from_points((points[rows] - mean) / sd, sizes=sizes, features=features)
+        splits[name] = Aggregates(bags, np.add.reduceat(y[rows], bags.offsets[:-1]), y[rows])
+    return splits
+
+
+def negative_binomial_sizes(random, n, mean, sd):
+    """Numbers of points of n bags: 1 + a negative binomial number.
+
+    Parameters
+    ----------
+    random : numpy RandomState or Generator
+    n : int, number of bags
+    mean : float, > 1, of a size
+    sd : float, with sd^2 > mean - 1, of a size
+
+    Returns
+    -------
+    integers, shape (n,), >= 1
+
+    Raises
+    ------
+    ValueError : no negative binomial distribution has this mean and sd.
+    """
+    if not (mean > 1 and sd**2 > mean - 1):
+        raise ValueError(
+            f"sizes of mean {mean} and sd {sd} are not 1 + negative binomial: "
+            "choose mean > 1 and sd^2 > mean - 1"
+        )
+    p = (mean - 1) / sd**2
+    return 1 + random.negative_binomial((mean - 1) * p / (1 - p), p, n)
 
 
 def _existing(path):
