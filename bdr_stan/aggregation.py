@@ -1,0 +1,190 @@
+"""What bags say about rates at their points, compressed bag by bag in one pass over the points.
+
+The function at a point is f(x) = f0 + psi(x)' w, with Nystrom features psi of a kernel. Where the
+rate is f^2, a bag's total rate needs of its points only a triangular factor; where it is linear in
+f, only a weighted sum. Other rates need the points' features.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.linalg import cholesky, solve_triangular
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags import values_are_usable
+from bdr_stan.embedding import point_chunks
+from bdr_stan.kernels import Kernel
+
+# Of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
+JITTER = 1e-6
+# Singular values of a bag's rows below this share of its largest are left out: their squares, which
+# enter rates, are below rounding.
+RANK_TOLERANCE = 1e-7
+_CHUNK_BYTES = 1 << 22
+
+
+class Nystrom(NamedTuple):
+    """Features psi(x) = L^-1 k(u, x) of points, K_uu = L L', so that psi(x)'psi(y) is nearly k.
+
+    Made by `nystrom`. Calling it gives the rows [psi(x)', 1] of points, shape (n, d + 1).
+    """
+
+    kernel: Kernel
+    landmarks: np.ndarray
+    basis: tuple  # landmarks, prepared for the kernel
+    projection: np.ndarray  # inverse of L', (d, d)
+
+    def __call__(self, points):
+        n, d = len(points), len(self.landmarks)
+        values = self.kernel.evaluate(points, self.basis, np.empty((n, d)))
+        rows = np.empty((n, d + 1))
+        np.matmul(values, self.projection, out=rows[:, :d])
+        rows[:, d] = 1
+        return rows
+
+
+def nystrom(kernel, landmarks):
+    """Nystrom features of a kernel with numbers as parameters, at landmarks, shape (d, p).
+
+    Raises
+    ------
+    ValueError : the landmarks' kernel matrix is not positive definite.
+    """
+    gram = kernel(landmarks, landmarks)
+    gram = (gram + gram.T) / 2
+    gram += JITTER * gram.diagonal().mean() * np.eye(len(gram))
+    try:
+        L = cholesky(gram, lower=True)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"the kernel matrix of the {len(landmarks)} landmarks is not positive definite: use "
+            "fewer landmarks or a smaller bandwidth"
+        ) from None
+    projection = solve_triangular(L, np.eye(len(L)), lower=True).T
+    return Nystrom(kernel, landmarks, kernel.prepare(landmarks), np.ascontiguousarray(projection))
+
+
+@dataclass(frozen=True)
+class AggregateRows:
+    """Rows of all bags, stacked bag by bag, with one column for each weight and one for f0.
+
+    Attributes
+    ----------
+    rows : array, shape (T, d + 1)
+        Bag a has ``rows[start[a] : start[a] + length[a]]``: a factor Q_a of sum_j p_j phi_j phi_j'
+        (`square_factors`), or the points' own rows phi_j = [psi_j, 1] (`point_rows`).
+    start, length : int arrays, shape (n,)
+    weights : array, shape (T,), or None
+        p_j of the points' own rows.
+    total : array, shape (n,)
+        sum_j p_j of each bag.
+    """
+
+    rows: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    weights: np.ndarray | None
+    total: np.ndarray
+
+
+def square_factors(bags, features, *, n_jobs=None, tolerance=RANK_TOLERANCE):
+    """Factors Q_a of the bags, for rates that are squares: one pass over the points.
+
+    sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2 for every theta = [w; f0], with phi_j = [psi_j, 1]
+    the row of point j and p_j its weight.
+
+    Parameters
+    ----------
+    bags : Bags
+    features : callable
+        Rows [psi, 1] of points, such as `nystrom`.
+    n_jobs : int, optional
+        Threads; default all cores.
+    tolerance : float
+        Singular values of Q_a below this share of the largest are left out.
+
+    Returns
+    -------
+    AggregateRows
+        Q_a has at most d + 1 rows; fewer where the features vary little within the bag.
+
+    Notes
+    -----
+    QR, not the product itself, which would square the condition number.
+    """
+
+    def factor(rows, weights):
+        return _triangular_factor(rows * np.sqrt(weights)[:, None], tolerance)
+
+    parts = _of_each_bag(bags, features, factor, n_jobs)
+    blocks = [
+        part[0] if len(part) == 1 else _triangular_factor(np.vstack(part), tolerance)
+        for part in parts
+    ]
+    length = np.array([len(block) for block in blocks])
+    return AggregateRows(
+        np.vstack(blocks), np.cumsum(length) - length, length, None, totals(bags)
+    )
+
+
+def _triangular_factor(rows, tolerance):
+    """Fewer rows with nearly the same Gram matrix, ordered by their lengths."""
+    R = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
+    s, V = np.linalg.svd(R, full_matrices=False)[1:]
+    kept = s > tolerance * s[0]
+    return s[kept, None] * V[kept]
+
+
+def weighted_sums(bags, features, *, n_jobs=None):
+    """sum_j p_j phi_j of each bag, shape (n, d + 1); the last column is the bag's total weight."""
+    parts = _of_each_bag(bags, features, lambda rows, weights: weights @ rows, n_jobs)
+    return np.array([np.sum(part, axis=0) for part in parts])
+
+
+def point_rows(bags, features, *, n_jobs=None):
+    """The rows [psi_j, 1] of all points, as they are; memory grows with their number."""
+    parts = _of_each_bag(bags, features, lambda rows, weights: rows, n_jobs)
+    rows = np.vstack([rows for part in parts for rows in part])
+    return AggregateRows(rows, bags.offsets[:-1], bags.sizes, weights_of(bags), totals(bags))
+
+
+def weights_of(bags):
+    """Weight p_j of every point, shape (N_points,)."""
+    return np.ones(len(bags.points)) if bags.weights is None else bags.weights
+
+
+def totals(bags):
+    """Total weight of each bag, shape (n,)."""
+    return np.add.reduceat(weights_of(bags), bags.offsets[:-1])
+
+
+def _of_each_bag(bags, features, reduce, n_jobs):
+    """For each bag the list of reduce(rows, weights), one for each chunk that has points of it."""
+    width = len(features.landmarks) + bags.n_features
+    chunks = point_chunks(bags.offsets, max(16, _CHUNK_BYTES // (8 * width)))
+
+    def run(chunk):
+        start, stop, first, last = chunk
+        points = bags.read(start, stop)
+        if bags.is_memory_map and not values_are_usable(points):
+            bags.check_values()
+        rows = features(points)
+        bags.release()
+        cuts = np.clip(bags.offsets[first : last + 1], start, stop)
+        weights = np.ones(stop - start) if bags.weights is None else bags.weights[start:stop]
+        return [
+            reduce(rows[a:b], weights[a:b])
+            for a, b in zip(cuts[:-1] - start, cuts[1:] - start, strict=True)
+        ]
+
+    found = [[] for _ in range(len(bags))]
+    n_threads = min(effective_n_jobs(-1 if n_jobs is None else n_jobs), len(chunks))
+    # One BLAS thread in each of ours: small products gain nothing from more.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as threads:
+        for (_, _, first, last), parts in zip(chunks, threads.map(run, chunks), strict=True):
+            for i, part in zip(range(first, last), parts, strict=True):
+                found[i].append(part)
+    return found
