@@ -1,0 +1,128 @@
+"""Log likelihoods of weights given the totals of bags: value, slope, Fisher information, curvature.
+
+A bag's label has the mean lambda_a = sum_j p_j rate(phi_j' theta), theta = [w; f0]. `aggregate_likelihood`
+gives what `bdr_stan.evidence` needs to find the mode and the evidence.
+"""
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+# Link -> rate at f and its first two derivatives.
+RATES = {
+    "square": lambda f: (f**2, 2 * f, np.full_like(f, 2.0)),
+    "exp": lambda f: (np.exp(f),) * 3,
+    "logit": lambda f: _logistic(expit(f)),
+    "identity": lambda f: (f, np.ones_like(f), np.zeros_like(f)),
+}
+# Links of each likelihood that a Stan program is there for, the default first.
+LINKS = {
+    "poisson": ("square", "exp"),
+    "negative binomial": ("square", "exp"),
+    "exponential": ("square", "exp"),
+    "binomial": ("logit",),
+    "normal": ("identity",),
+}
+
+
+def rate(f, link):
+    """Rate at the function's value f under a link, "square", "exp", "logit" or "identity"."""
+    return RATES[link](f)[0]
+
+
+def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, trials=None):
+    """The likelihood of ``stan/aggregate_*.stan`` at given scales.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        Of the points; for the square link their factors do as well.
+    y : array, shape (n,)
+        Label of each bag.
+    likelihood : {"poisson", "negative binomial", "exponential", "binomial"}
+    link : {"square", "exp", "logit"}
+    dispersion : float, >= 0
+        Of the negative binomial: its variance is lambda + dispersion^2 lambda^2.
+    trials : array, shape (n,)
+        Of the binomial, whose probability is lambda_a / sum_j p_j.
+
+    Returns
+    -------
+    callable
+        Given theta, shape (d + 1,), the log density of the labels, its gradient, the Fisher
+        information and the negative Hessian.
+    """
+    X, start = rows.rows, rows.start
+    bag = np.repeat(np.arange(len(start)), rows.length)
+    weights = np.ones(len(X)) if rows.weights is None else rows.weights
+    if likelihood == "binomial":
+        weights = weights / rows.total[bag]
+
+    def of_labels(mean):
+        if likelihood == "binomial":
+            return _binomial(y, mean, trials)
+        if likelihood == "exponential":
+            return _exponential(y, mean)
+        return _negative_binomial(y, mean, dispersion) if dispersion else _poisson(y, mean)
+
+    def log_likelihood(theta):
+        rates, slopes, bends = RATES[link](X @ theta)
+        mean = np.add.reduceat(weights * rates, start)
+        value, pull, information, curvature = of_labels(mean)
+        by_theta = np.add.reduceat(X * (weights * slopes)[:, None], start)  # of each bag's mean
+        bent = (X * (pull[bag] * weights * bends)[:, None]).T @ X
+        return (
+            value,
+            by_theta.T @ pull,
+            (by_theta.T * information) @ by_theta,
+            (by_theta.T * curvature) @ by_theta - bent,
+        )
+
+    return log_likelihood
+
+
+# Each gives the log density of all labels and, label by label, its slope in the mean, the Fisher
+# information and minus the second derivative.
+
+
+def _poisson(y, mean):
+    value = np.sum(y * np.log(mean) - mean - gammaln(y + 1))
+    return value, y / mean - 1, 1 / mean, y / mean**2
+
+
+def _negative_binomial(y, mean, dispersion):
+    shape = dispersion**-2.0
+    total = shape + mean
+    value = gammaln(y + shape) - gammaln(shape) - gammaln(y + 1)
+    value += shape * np.log(shape / total) + y * np.log(mean / total)
+    return (
+        value.sum(),
+        y / mean - (y + shape) / total,
+        shape / (mean * total),
+        y / mean**2 - (y + shape) / total**2,
+    )
+
+
+def _exponential(y, mean):
+    return (
+        -np.sum(np.log(mean) + y / mean),
+        (y / mean - 1) / mean,
+        mean**-2.0,
+        (2 * y / mean - 1) / mean**2,
+    )
+
+
+def _binomial(y, mean, trials):
+    rest = trials - y
+    value = gammaln(trials + 1) - gammaln(y + 1) - gammaln(rest + 1)
+    value += y * np.log(mean) + rest * np.log1p(-mean)
+    return (
+        value.sum(),
+        y / mean - rest / (1 - mean),
+        trials / (mean * (1 - mean)),
+        y / mean**2 + rest / (1 - mean) ** 2,
+    )
+
+
+def _logistic(p):
+    slope = p * (1 - p)
+    return p, slope, slope * (1 - 2 * p)

@@ -1,0 +1,96 @@
+// aggregate_square: rates at points, learned from totals of bags; rate f^2.
+//
+// Point j of bag a has the weight p_j (its population), the features psi_j of
+// a kernel and the rate f_j^2. The bag's label y_a has the mean
+//
+//   lambda_a = exp(effect_a) sum_j p_j f_j^2,   f_j = intercept + psi_j' w
+//
+//   y_a ~ poisson(lambda_a)                                 likelihood = 1
+//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)        likelihood = 2
+//   y_a ~ exponential(1 / lambda_a)                         likelihood = 3
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//   dispersion ~ half-normal(0, dispersion_scale)           likelihood = 2
+//   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
+//
+// Rates say nothing of the sign of f: the prior of the intercept, well above
+// zero, tells f from -f.
+// The points' rows sqrt(p_j) [psi_j', 1] of a bag are replaced by a triangular
+// factor Q_a: lambda_a = |Q_a [w; intercept]|^2, the same likelihood whatever
+// the number of points.
+// The sampler moves in t: whitened_weights() turns it into w. Whatever the
+// whitening's data, the posterior is the same.
+// Units: y and p as given, f^2, intercept^2 and rho^2 in units of y per p.
+// Data: bdr_stan/models/aggregate.py, aggregate_data().
+// Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
+// section 3, with the posterior in place of its variational approximation.
+functions {
+  #include functions/whitening.stanfunctions
+  #include functions/aggregate.stanfunctions
+}
+data {
+  int<lower=1> A;                        // bags
+  int<lower=1> D;                        // weights (landmarks)
+  int<lower=1> T;                        // rows of all bags
+  matrix[T, D + 1] rows;                 // factors Q_a, [psi, 1]
+  array[A] int<lower=1, upper=T> start;  // first row of the bag
+  array[A] int<lower=1> length;          // rows of the bag
+  vector<lower=0>[A] y;                  // labels
+  int<lower=1, upper=3> likelihood;      // see above
+  int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
+  vector<lower=0>[D] information;        // whitening: precision by the labels
+  vector[D] pull;                        // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D] intercept_slope;             // its change with w
+  real<lower=0> intercept_unit;          // its change with t
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  real<lower=0> dispersion_scale;        // prior scale of dispersion
+  real<lower=0> tau_scale;               // prior scale of tau
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  array[A] int count = zeros_int_array(A);
+  if (likelihood < 3) {
+    count = to_int(to_array_1d(y));
+  }
+}
+parameters {
+  vector[D + 1] t;                       // whitened [w; intercept]
+  real<lower=0> rho;
+  array[likelihood == 2] real<lower=0> dispersion;
+  array[has_effects] real<lower=0> tau;
+  vector[has_effects * A] effect_raw;    // effects in units of tau
+}
+transformed parameters {
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  real intercept = intercept_centre + dot_product(intercept_slope, w)
+                   + intercept_unit * t[D + 1];
+}
+model {
+  intercept ~ normal(intercept_location, intercept_scale);
+  w ~ normal(0, rho);
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  dispersion ~ normal(0, dispersion_scale);
+  tau ~ normal(0, tau_scale);
+  effect_raw ~ std_normal();
+  if (use_likelihood) {
+    vector[T] q = rows * append_row(w, intercept);
+    vector[A] log_lambda;
+    for (a in 1 : A) {
+      log_lambda[a] = log(dot_self(q[start[a] : start[a] + length[a] - 1]));
+    }
+    if (has_effects) {
+      log_lambda += tau[1] * effect_raw;
+    }
+    target += aggregate_log_density(y, count, log_lambda, likelihood,
+                                    dispersion);
+  }
+}
