@@ -200,7 +200,9 @@ def test_density_and_sample_of_a_mixture(mixture):
     x = mixture.sample(100_000, seed=3)
     np.testing.assert_allclose(x.mean(axis=0), mixture.weights @ mixture.means, atol=0.05)
     moved = mixture.means - mixture.weights @ mixture.means
-    spread = np.tensordot(mixture.weights, mixture.covariances, 1) + moved.T * mixture.weights @ moved
+    spread = (
+        np.tensordot(mixture.weights, mixture.covariances, 1) + moved.T * mixture.weights @ moved
+    )
     np.testing.assert_allclose(np.cov(x.T), spread, atol=0.03 * np.trace(spread))
     parts = zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
     density = sum(w * multivariate_normal(m, S).pdf(x[:5]) for w, m, S in parts)
@@ -246,7 +248,9 @@ def test_mixtures_of_the_paper():
     covariances = np.array([m.covariances for m in several]).mean(axis=(0, 1))
     np.testing.assert_allclose(covariances, 14.2 * np.eye(4), atol=0.6)  # 7 x 2 I + 0.2 I
     np.testing.assert_array_equal(several[0].weights, [0.05, 0.3, 0.4, 0.25])
-    assert np.linalg.matrix_rank(random_mixture(12, seed=1).covariances - 0.2 * np.eye(12)).max() == 7
+    assert (
+        np.linalg.matrix_rank(random_mixture(12, seed=1).covariances - 0.2 * np.eye(12)).max() == 7
+    )
 
 
 def test_shrunk_means_are_nearer_than_plain_ones():
