@@ -13,6 +13,8 @@ no such score: its estimate stays unshrunk, lambda = 0.
 estimates of many bags; `s_kmse` and `f_kmse` are the estimators on kernel matrices.
 """
 
+from functools import cached_property
+
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.sparse import csr_array
@@ -37,7 +39,7 @@ class HilbertMean:
     A subclass has `kernel`, `inner(other)`, and can be called at points.
     """
 
-    @property
+    @cached_property
     def norm(self):
         """RKHS norm."""
         return float(np.sqrt(max(self.inner(self), 0.0)))
@@ -48,7 +50,7 @@ class HilbertMean:
         With the Gaussian kernel the maximum mean discrepancy. Relative to the norms it is good
         to about 1e-8: the difference of two nearly equal squares.
         """
-        squared = self.inner(self) - 2 * self.inner(other) + other.inner(other)
+        squared = self.norm**2 - 2 * self.inner(other) + other.norm**2
         return float(np.sqrt(max(squared, 0.0)))
 
     def _check_same_kernel(self, other):
