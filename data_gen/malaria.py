@@ -1,0 +1,557 @@
+"""A synthetic country of the size of the malaria data of Law et al. (2018, aggregate outputs).
+
+    1,044,683 pixels in 957 districts of 13 to 6,667 pixels; 18 environmental covariates
+    log rate(x) = effects of covariates, some bent, + the river's + a Matérn field in space
+    cases of district a ~ Poisson(sum over its pixels of population x rate)
+
+The real data are confidential; here the rate of each pixel is known. Highlands lie in the east,
+rivers run from there to the western coast, towns lie along them, and the rate is high by
+rivers, in warm and wet lowlands and far from towns. The country is as large, about 1,000 km across,
+and as populous at any number of pixels, which only sets how fine the grid is. Districts are contiguous but for
+a pixel here and there that a bay cuts off.
+
+``python -m data_gen.malaria --help`` writes the two files that `load_country` reads: points.npy,
+84 MB at full size and never in memory, and country.npz with the rest.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+import numpy as np
+from scipy import fft, ndimage, sparse
+from scipy.optimize import brentq
+from scipy.sparse import csgraph
+from scipy.special import expit, ndtr, ndtri
+
+from bdr_stan.bags import Bags
+
+N_PIXELS, N_DISTRICTS, SMALLEST, LARGEST = 1_044_683, 957, 13, 6_667
+FEATURES = (
+    "elevation",  # m
+    "slope",  # degrees
+    "river_distance",  # km
+    "wetness",  # topographic index
+    "temperature_day",  # degrees Celsius
+    "temperature_night",
+    "temperature_sd",
+    "temperature_suitability",  # for transmission, 0 to 1
+    "rainfall",  # mm a year
+    "rainfall_sd",  # mm a month
+    "aridity",  # evaporation over rainfall
+    "vegetation",  # index, 0 to 1
+    "vegetation_sd",
+    "brightness",  # tasselled cap
+    "moisture",  # tasselled cap
+    "forest",  # share of cover
+    "night_lights",
+    "travel_time",  # hours to the next town
+    "x",  # km
+    "y",  # km
+)
+FILES = {"points": "points.npy", "country": "country.npz"}
+SPLITS = {"train": 0.6, "validation": 0.2, "test": 0.2}
+
+# Effects on the log rate; a river's is sevenfold on its banks.
+EFFECTS = {
+    "elevation": lambda z: -1.2 * expit((z - 1300) / 150),
+    "river_distance": lambda km: 2.0 * np.exp(-km / 10),
+    "wetness": lambda index: 0.5 * np.tanh((index - 8) / 3),
+    "temperature_suitability": lambda share: 2.5 * share,
+    "rainfall": lambda mm: -1.2 * np.minimum(np.log(mm / 1300) ** 2 / 0.4, 2),
+    "vegetation": lambda index: 1.2 * index,
+    "travel_time": lambda hours: 0.5 * np.log1p(hours),
+    "night_lights": lambda light: -0.25 * light,
+}
+
+_AREA = 1_044_683  # km^2
+_PEOPLE = 25e6
+_LOG_SIZE_SD = 0.9  # of districts
+_COARSE = 50_000  # cells of the grid on which rivers and roads are found
+_N_MOUTHS, _N_SPRINGS, _N_TOWNS = 2, 16, 80
+_RURAL = 0.7  # share of the people outside towns
+_EMPTY = 0.08  # share of the pixels where nobody lives
+_RESIDUAL_SD, _RESIDUAL_KM = 0.4, 60.0  # of the spatial part of the log rate
+
+
+@dataclass(frozen=True)
+class Country:
+    """A country's districts as bags, with the truth and the place of each pixel.
+
+    Attributes
+    ----------
+    bags : Bags, n districts of pixels, in random order
+        A memory map of float32, columns `FEATURES`; weights are populations in thousands, a few 0.
+    y : integers, shape (n,), cases of a year in each district
+    rate : array, shape (N,), expected cases per 1,000 people and year at each pixel
+    row, col : integers, shape (N,), place of each pixel on the grid, row 0 in the north
+    shape : (rows, columns) of the grid
+    pixel_km : float, side of a pixel
+    """
+
+    bags: Bags
+    y: np.ndarray
+    rate: np.ndarray
+    row: np.ndarray
+    col: np.ndarray
+    shape: tuple
+    pixel_km: float
+
+    def part(self, name):
+        """The "train", "validation" or "test" districts: 60, 20 and 20% of them.
+
+        Their bags still are a memory map of the file.
+        """
+        if name not in SPLITS:
+            raise ValueError(f"unknown split {name!r}: choose from {', '.join(SPLITS)}")
+        ends = np.round(np.cumsum([0, *SPLITS.values()]) * len(self.bags)).astype(int)
+        k = list(SPLITS).index(name)
+        chosen = slice(ends[k], ends[k + 1])
+        pixels = slice(self.bags.offsets[ends[k]], self.bags.offsets[ends[k + 1]])
+        return replace(
+            self,
+            bags=self.bags[chosen],
+            y=self.y[chosen],
+            rate=self.rate[pixels],
+            row=self.row[pixels],
+            col=self.col[pixels],
+        )
+
+    def image(self, values):
+        """Map of `values`, one a pixel or one a district, shape `shape`; NaN elsewhere.
+
+        >>> plt.imshow(country.image(country.rate))  # doctest: +SKIP
+        """
+        values = np.asarray(values)
+        if values.shape == (len(self.bags),):
+            values = np.repeat(values, self.bags.sizes)
+        image = np.full(self.shape, np.nan)
+        image[self.row, self.col] = values
+        return image
+
+
+def load_country(folder):
+    """The country that `write_country` wrote.
+
+    Parameters
+    ----------
+    folder : str or Path
+
+    Returns
+    -------
+    Country
+
+    Raises
+    ------
+    FileNotFoundError : a file is missing.
+    """
+    paths = {name: Path(folder) / file for name, file in FILES.items()}
+    for path in paths.values():
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}: write it by data_gen.malaria")
+    points = np.load(paths["points"], mmap_mode="r")
+    with np.load(paths["country"]) as stored:
+        stored = dict(stored)
+    bags = Bags.from_points(
+        points, sizes=stored["sizes"], weights=stored["population"], features=FEATURES
+    )
+    return Country(
+        bags,
+        stored["cases"],
+        stored["rate"],
+        stored["row"],
+        stored["col"],
+        tuple(stored["shape"].tolist()),
+        float(stored["pixel_km"]),
+    )
+
+
+def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1):
+    """Write points.npy, column by column, and country.npz.
+
+    Parameters
+    ----------
+    folder : str or Path, which exists; files of these names are replaced
+    n_pixels : int, >= 10 a district
+    n_districts : int, >= 10
+    seed : int, >= 0
+
+    Returns
+    -------
+    dict, "points", "country" -> Path
+
+    Raises
+    ------
+    ValueError : an argument outside its range.
+    """
+    sizes = district_sizes(n_pixels, n_districts)
+    rng = np.random.default_rng(seed)
+    land = _Land(rng, n_pixels)
+    nature = _nature(land)
+    towns, population = _people(land, nature)
+    district = _districts(land, rng.permutation(sizes), population)
+    # A district has people, if as few as a hundredth of the mean.
+    empty = np.flatnonzero(np.bincount(district, population) == 0)
+    population[np.isin(district, empty)] = population.mean() / 100
+    order = np.argsort(district, kind="stable")
+
+    folder = Path(folder)
+    # The files appear under their names when both are complete.
+    partial = {name: folder / f".partial-{file}" for name, file in FILES.items()}
+    try:
+        points = np.lib.format.open_memmap(
+            partial["points"], "w+", np.float32, (n_pixels, len(FEATURES))
+        )
+        log_rate = _RESIDUAL_SD * land.field(_RESIDUAL_KM)
+        for name, values in _covariates(land, nature, towns, population):
+            points[:, FEATURES.index(name)] = values[order]
+            if name in EFFECTS:
+                log_rate += EFFECTS[name](values)
+        points.flush()
+        rate = np.exp(log_rate)
+        expected = np.bincount(district, population * rate)
+        with open(partial["country"], "wb") as file:
+            np.savez(
+                file,
+                sizes=np.bincount(district),
+                cases=rng.poisson(expected),
+                population=population[order],
+                rate=rate[order],
+                row=land.row[order].astype(np.int32),
+                col=land.col[order].astype(np.int32),
+                shape=land.mask.shape,
+                pixel_km=land.km,
+            )
+        for name, path in partial.items():
+            path.replace(folder / FILES[name])
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+    return {name: folder / file for name, file in FILES.items()}
+
+
+def district_sizes(n_pixels=N_PIXELS, n_districts=N_DISTRICTS):
+    """Pixels of each district, log-normal and cut: 13 to 6,667 at full size.
+
+    Parameters
+    ----------
+    n_pixels, n_districts : int
+        With other means the smallest and the largest are in proportion, the smallest at least 1.
+
+    Returns
+    -------
+    int64 array, shape (n_districts,), which sums to n_pixels
+
+    Raises
+    ------
+    ValueError : fewer than 10 districts or than 10 pixels a district.
+    """
+    if not (n_districts >= 10 and n_districts == int(n_districts)):
+        raise ValueError(f"n_districts must be a whole number, >= 10, found {n_districts}")
+    if not (n_pixels >= 10 * n_districts and n_pixels == int(n_pixels)):
+        raise ValueError(
+            f"n_pixels must be a whole number, >= 10 a district, found {n_pixels} "
+            f"for {n_districts} districts"
+        )
+    scale = n_pixels / n_districts / (N_PIXELS / N_DISTRICTS)
+    ends = np.maximum(np.round(scale * np.array([SMALLEST, LARGEST])), 1)
+    share = np.linspace(0, 1, n_districts)
+
+    def quantiles(centre):
+        low, high = ndtr((np.log(ends) - centre) / _LOG_SIZE_SD)
+        return np.exp(centre + _LOG_SIZE_SD * ndtri(low + share * (high - low)))
+
+    centre = brentq(lambda c: quantiles(c).sum() - n_pixels, *np.log(ends))
+    sizes = quantiles(centre).round().astype(np.int64)
+    short = n_pixels - sizes.sum()  # a few, from rounding: given to districts of middling size
+    middle = (n_districts - abs(short)) // 2
+    sizes[middle : middle + abs(short)] += np.sign(short)
+    return sizes
+
+
+class _Land:
+    """The land on its grid; what is known of its N pixels is an array of shape (N,)."""
+
+    def __init__(self, rng, n_pixels):
+        self.rng = rng
+        self.km = np.sqrt(_AREA / n_pixels)
+        self.mask = _outline(rng, n_pixels)
+        self.row, self.col = np.nonzero(self.mask)
+        self.x = (self.col + 0.5) * self.km
+        self.y = (self.mask.shape[0] - self.row - 0.5) * self.km
+
+    def field(self, length, smoothness=1.5):
+        """Matérn field, shape (N,), of this length in km, mean 0 and sd 1 over the land."""
+        # A spectral field is periodic: on a larger grid, opposite coasts do not know each other.
+        shape = [fft.next_fast_len(int(1.2 * n), real=True) for n in self.mask.shape]
+        down, across = fft.fftfreq(shape[0], self.km), fft.rfftfreq(shape[1], self.km)
+        wave = (2 * np.pi) ** 2 * (down[:, None] ** 2 + across**2)
+        amplitude = (2 * smoothness / length**2 + wave) ** (-(smoothness + 1) / 2)
+        noise = fft.rfft2(self.rng.standard_normal(shape, np.float32))
+        values = fft.irfft2(noise * amplitude.astype(np.float32), s=shape)
+        return _standardised(values[self.row, self.col].astype(float))
+
+    def grid(self, values, outside):
+        """`values` of the pixels, shape (N,), on the grid, with `outside` off the land."""
+        grid = np.full(self.mask.shape, float(outside))
+        grid[self.row, self.col] = values
+        return grid
+
+
+def _standardised(values):
+    """`values` with mean 0 and sd 1."""
+    return (values - values.mean()) / values.std()
+
+
+def _outline(rng, n_pixels):
+    """Land on a grid that just holds it, n_pixels cells within a wavy circle."""
+    degree = np.arange(2, 100)
+    cosine, sine = rng.normal(0, 0.22 * degree**-1.4, (2, len(degree)))
+
+    def radius(angle):
+        waves = np.multiply.outer(angle, degree)
+        return np.maximum(1 + np.cos(waves) @ cosine + np.sin(waves) @ sine, 0.4)
+
+    angle = np.linspace(-np.pi, np.pi, 2001)
+    coast = radius(angle)
+    coast *= np.sqrt(n_pixels / np.trapezoid(coast**2 / 2, angle))
+    north, east = coast * np.sin(angle), coast * np.cos(angle)
+    down = np.arange(np.floor(-north.max()) - 2, -north.min() + 3)
+    across = np.arange(np.floor(east.min()) - 2, east.max() + 3)
+    distance = np.hypot(down[:, None], across)
+    bearing = np.arctan2(-down[:, None], across)
+    inside = distance / np.interp(bearing, angle, coast)
+    land = np.zeros(inside.size, bool)
+    land[np.argpartition(inside, n_pixels, axis=None)[:n_pixels]] = True
+    return land.reshape(inside.shape)
+
+
+def _nature(land):
+    """Elevation, distance to a river, temperature and rainfall, each of shape (N,)."""
+    east = _standardised(land.x + 0.25 * land.y)
+    north = _standardised(land.y)
+    height = east + 0.7 * land.field(140) + 0.25 * land.field(35, 1.0)
+    elevation = 450 * np.logaddexp(0, 1.2 * height)
+    river = _river_distance(land, elevation)
+    elevation *= 1 - 0.45 * np.exp(-river / 12)  # valleys
+    elevation *= np.exp(0.06 * land.field(6, 1.0))
+    temperature = 26.5 - 0.006 * elevation + 0.8 * north + 0.5 * land.field(120)
+    rain = -0.35 * north - 0.15 * east + 0.2 * land.field(200) + 0.08 * land.field(30, 1.0)
+    rainfall = 1150 * np.exp(rain + 0.0001 * elevation)
+    return {
+        "elevation": elevation,
+        "river_distance": river,
+        "temperature_night": temperature,
+        "rainfall": rainfall,
+    }
+
+
+class _Coarse:
+    """Cells of a grid of some 50,000 for the whole country, and ways between neighbours."""
+
+    def __init__(self, land):
+        self.step = max(1, round(np.sqrt(land.mask.size / _COARSE)))
+        self.mask = land.mask[:: self.step, :: self.step]
+        self.row, self.col = np.nonzero(self.mask)
+        self.km = self.step * land.km
+        self.land = land
+
+    def at(self, values):
+        """`values` of the pixels, shape (N,), at the cells."""
+        return self.land.grid(values, 0)[:: self.step, :: self.step][self.row, self.col]
+
+    def ways(self, cost):
+        """Sparse graph: length in km x mean cost of each pair of the 8-neighbours."""
+        number = np.full(np.add(self.mask.shape, 2), -1)
+        number[1:-1, 1:-1][self.mask] = np.arange(len(self.row))
+        starts, ends, lengths = [], [], []
+        for down, across in [(0, 1), (1, 0), (1, 1), (1, -1)]:
+            neighbour = number[self.row + 1 + down, self.col + 1 + across]
+            start = np.flatnonzero(neighbour >= 0)
+            end = neighbour[start]
+            starts.append(start)
+            ends.append(end)
+            lengths.append(self.km * np.hypot(down, across) * (cost[start] + cost[end]) / 2)
+        pairs = np.concatenate(starts), np.concatenate(ends)
+        return sparse.csr_array((np.concatenate(lengths), pairs), shape=(len(cost),) * 2)
+
+    def spread(self, values):
+        """`values` of the cells at the pixels, interpolated; what is unknown is the nearest's."""
+        grid = np.full(self.mask.shape, np.inf)
+        grid[self.mask] = values
+        places = np.stack([self.land.row, self.land.col]) / self.step
+        return ndimage.map_coordinates(_filled(grid), places, order=1, mode="nearest")
+
+
+def _filled(grid):
+    """`grid` with the nearest finite value where it is not finite."""
+    nearest = ndimage.distance_transform_edt(
+        ~np.isfinite(grid), return_distances=False, return_indices=True
+    )
+    return grid[tuple(nearest)]
+
+
+def _river_distance(land, elevation):
+    """Distance of each pixel to the nearest river, km.
+
+    Rivers are the cheapest ways from springs inland to mouths in the west, low ground being cheap.
+    """
+    coarse = _Coarse(land)
+    height = _standardised(coarse.at(elevation))
+    sea = ndimage.distance_transform_edt(np.pad(coarse.mask, 1))[1:-1, 1:-1][coarse.mask]
+    sea *= coarse.km
+    cost = np.exp(1.2 * height + 0.9 * coarse.at(land.field(25, 1.0)) + 2.5 * np.exp(-sea / 40))
+    place = np.column_stack([coarse.row, coarse.col])
+    coast = sea <= coarse.km
+    west = coast & (coarse.col < np.quantile(coarse.col[coast], 0.3))
+    inland = (sea > np.quantile(sea, 0.3)) & (height > np.quantile(height, 0.4))
+    springs = _far_apart(np.flatnonzero(inland), place, _N_SPRINGS)
+    before = csgraph.dijkstra(
+        coarse.ways(cost),
+        directed=False,
+        indices=_far_apart(np.flatnonzero(west), place, _N_MOUTHS),
+        min_only=True,
+        return_predecessors=True,
+    )[1]
+    water = np.zeros(land.mask.shape, bool)
+    for spring in springs:
+        way = [spring]
+        while before[way[-1]] >= 0:
+            way.append(before[way[-1]])
+        # Rivers do not turn by 45 degrees.
+        bends = ndimage.gaussian_filter1d(1.0 * place[way], 1.5, axis=0, mode="nearest")
+        at = np.linspace(0, len(way) - 1, 2 * coarse.step * len(way))
+        row, col = (np.interp(at, np.arange(len(way)), axis) * coarse.step for axis in bends.T)
+        water[row.round().astype(int), col.round().astype(int)] = True
+    return ndimage.distance_transform_edt(~water)[land.row, land.col] * land.km
+
+
+def _far_apart(candidates, place, n):
+    """n of the candidates, each the farthest from those before it."""
+    chosen = [candidates[0]]
+    nearest = np.full(len(candidates), np.inf)
+    for _ in range(n - 1):
+        gap = np.linalg.norm(place[candidates] - place[chosen[-1]], axis=1)
+        nearest = np.minimum(nearest, gap)
+        chosen.append(candidates[nearest.argmax()])
+    return np.array(chosen)
+
+
+def _people(land, nature):
+    """Pixels of the towns and population in thousands of each pixel, shape (N,)."""
+    rng, river = land.rng, nature["river_distance"]
+    rural = 0.8 * land.field(60) + 0.5 * land.field(8, 1.0) + 0.9 * np.exp(-river / 12)
+    rural += 0.6 * np.tanh(2 * np.log(nature["rainfall"] / 900)) - 0.0003 * nature["elevation"]
+    density = np.exp(rural)
+    density[rural < np.quantile(rural, _EMPTY)] = 0
+    density /= density.sum()
+    towns = rng.choice(len(density), _N_TOWNS, replace=False, p=density)
+    density *= _RURAL
+    share = 1 / np.arange(1, _N_TOWNS + 1)
+    for town, part in zip(towns, share):
+        radius = 3 + 9 * np.sqrt(part)  # km
+        town_density = np.exp(-np.hypot(land.x - land.x[town], land.y - land.y[town]) / radius)
+        density += (1 - _RURAL) * part / share.sum() * town_density / town_density.sum()
+    density[density < 1e-9] = 0
+    return towns, density * _PEOPLE / 1000
+
+
+def _districts(land, sizes, population):
+    """District of each pixel, shape (N,): the land is cut in two until each part is a district.
+
+    A cut goes across a part's longest axis, along coordinates that wave, and the half of the
+    districts that is smaller, by and large, lies where more people live.
+    """
+    place = np.stack([land.x + 8 * land.field(40, 2.5), land.y + 8 * land.field(40, 2.5)])
+    log_sizes = np.log(sizes)
+    district = np.empty(len(land.x), np.int64)
+    parts = [(np.arange(len(land.x)), np.arange(len(sizes)))]
+    while parts:
+        pixels, members = parts.pop()
+        if len(members) == 1:
+            district[pixels] = members[0]
+            continue
+        rank = log_sizes[members] + land.rng.normal(0, 1.5, len(members))
+        small, large = np.array_split(members[np.argsort(rank)], 2)
+        longest = np.linalg.eigh(np.cov(place[:, pixels]))[1][:, -1]
+        side = longest @ place[:, pixels]
+        n_small = sizes[small].sum()
+        people = population[pixels]
+        if people[side < np.median(side)].sum() < people.sum() / 2:
+            side = -side
+        ranked = pixels[np.argpartition(side, n_small)]
+        parts += [(ranked[:n_small], small), (ranked[n_small:], large)]
+    return district
+
+
+def _covariates(land, nature, towns, population):
+    """Names and values, shape (N,), of the columns of the points, one after the other."""
+    field = land.field
+    yield from nature.items()
+    elevation, river, night, rainfall = nature.values()
+    gradient = np.gradient(_filled(land.grid(elevation, np.nan)), 1000 * land.km)
+    slope = np.degrees(np.arctan(np.hypot(*gradient)))[land.row, land.col]
+    slope = slope * np.exp(0.3 * field(5, 1.0))
+    yield "slope", slope
+    yield "wetness", 5 + 7 * np.exp(-river / 8) - 1.5 * np.log(slope + 0.3) + 0.8 * field(6, 1.0)
+    yield "temperature_suitability", expit((night - 21.5) / 1.2) * expit((33 - night) / 1.5)
+    dryness = np.log(1150 / rainfall)
+    forest = expit(-2.5 * dryness + 1.2 * field(50) - 1 + 0.5 * np.exp(-river / 6))
+    yield "forest", forest
+    green = -1.3 * dryness + 0.8 * np.exp(-river / 6) + 0.3 * field(20, 1.0) + 0.8 * forest
+    vegetation = 0.1 + 0.6 * expit(green - 0.5)
+    yield "vegetation", vegetation
+    day = night + 9 + 2 * dryness - 8 * (vegetation - 0.4) + 0.4 * field(40)
+    yield "temperature_day", day
+    yield "temperature_sd", np.exp(0.9 + 0.5 * dryness + 0.15 * field(100))
+    yield "rainfall_sd", 0.07 * rainfall * np.exp(0.4 * dryness + 0.15 * field(150))
+    yield "aridity", np.exp(dryness + 0.05 * (day - 34) + 0.08 * field(60))
+    yield (
+        "vegetation_sd",
+        0.25 * vegetation * (0.75 - vegetation) * np.exp(0.6 * dryness + 0.2 * field(30)),
+    )
+    yield "brightness", 0.35 - 0.3 * vegetation + 0.03 * dryness + 0.02 * field(15, 1.0)
+    yield "moisture", -0.15 + 0.25 * vegetation + 0.1 * np.exp(-river / 5) + 0.02 * field(10, 1.0)
+    yield "night_lights", np.log1p(population / land.km**2 / 0.15)
+    yield "travel_time", _travel_time(land, towns, slope)
+    yield "x", land.x
+    yield "y", land.y
+
+
+def _travel_time(land, towns, slope):
+    """Hours from each pixel to the nearest town, slower up and down hills."""
+    coarse = _Coarse(land)
+    hours_a_km = np.exp(0.25 * coarse.at(slope) + 0.3 * coarse.at(land.field(40))) / 25
+    row, col = coarse.row * coarse.step, coarse.col * coarse.step
+    gates = [np.hypot(row - land.row[town], col - land.col[town]).argmin() for town in towns]
+    hours = csgraph.dijkstra(coarse.ways(hours_a_km), directed=False, indices=gates, min_only=True)
+    return np.maximum(coarse.spread(hours), 0)
+
+
+@click.command()
+@click.option("--pixels", "n_pixels", default=N_PIXELS, show_default=True)
+@click.option("--districts", "n_districts", default=N_DISTRICTS, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("-o", "--output", required=True, help="Folder for points.npy and country.npz.")
+@click.option("--force", is_flag=True, help="Replace existing files of these names.")
+def main(n_pixels, n_districts, seed, output, force):
+    """Write a synthetic country: pixels of districts with covariates, cases and true rates."""
+    folder = Path(output)
+    if not folder.is_dir():
+        raise click.ClickException(f"there is no folder {folder}: create it first")
+    for file in FILES.values():
+        if (folder / file).exists() and not force:
+            raise click.ClickException(f"{folder / file} exists: pass --force to replace it")
+    try:
+        write_country(folder, n_pixels=n_pixels, n_districts=n_districts, seed=seed)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    country = load_country(folder)
+    click.echo(
+        f"{folder}: {len(country.bags)} districts, {len(country.rate)} pixels, "
+        f"{country.y.sum()} cases"
+    )
+
+
+if __name__ == "__main__":
+    main()
