@@ -452,7 +452,7 @@ def _people(land, nature):
         radius = 3 + 9 * np.sqrt(part)  # km
         town_density = np.exp(-np.hypot(land.x - land.x[town], land.y - land.y[town]) / radius)
         density += (1 - _RURAL) * part / share.sum() * town_density / town_density.sum()
-    density[density < 1e-9] = 0
+    density[density < 1e-9] = 0  # far from the last town, less than one person in 40 pixels
     return towns, density * _PEOPLE / 1000
 
 
