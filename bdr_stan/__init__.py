@@ -18,6 +18,8 @@ _HOME_OF = {
     "BDRClassifier": "models",
     "RBFNetwork": "models",
     "FreqShrinkage": "models",
+    "AggregateNN": "models",
+    "ConstantRate": "models",
     "Stacked": "models",
     "StackedClassifier": "models",
     "load": "models",

@@ -26,7 +26,9 @@ def test_good_labels_become_floats(bags, likelihood):
 
 def test_each_likelihood_has_its_labels(bags):
     np.testing.assert_array_equal(check_aggregate_labels(bags, [0, 1, 0], "poisson"), [0, 1, 0])
-    np.testing.assert_array_equal(check_aggregate_labels(bags, [-1.5, 0, 0], "normal"), [-1.5, 0, 0])
+    np.testing.assert_array_equal(
+        check_aggregate_labels(bags, [-1.5, 0, 0], "normal"), [-1.5, 0, 0]
+    )
     y = check_aggregate_labels(bags, [0, 4, 2], "binomial", trials=[1, 4, 3])
     np.testing.assert_array_equal(y, [0, 4, 2])
 
@@ -66,7 +68,9 @@ def test_trials(bags):
     def check(trials, y=(0, 1, 2)):
         check_aggregate_labels(bags, y, "binomial", trials=trials)
 
-    with pytest.raises(ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 such in all\)"):
+    with pytest.raises(
+        ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 such in all\)"
+    ):
         check([5, 5, 1])
     with pytest.raises(ValueError, match=r"trials has shape \(2,\), expected \(3,\)"):
         check([5, 5])
@@ -82,7 +86,9 @@ def test_trials(bags):
 def test_unknown_likelihood_and_strange_trials(bags):
     with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'gamma'"):
         check_aggregate_labels(bags, [1, 2, 3], "gamma")
-    with pytest.raises(ValueError, match="trials belong to the binomial likelihood, not to 'poisson'"):
+    with pytest.raises(
+        ValueError, match="trials belong to the binomial likelihood, not to 'poisson'"
+    ):
         check_aggregate_labels(bags, [1, 2, 3], "poisson", trials=[4, 4, 4])
 
 

@@ -1,5 +1,6 @@
 """Estimators: one file per family of models."""
 
+from bdr_stan.models.aggregate_baselines import AggregateNN, ConstantRate
 from bdr_stan.models.base import load
 from bdr_stan.models.bdr import BDR, Shrinkage
 from bdr_stan.models.blr import BLR
@@ -10,8 +11,10 @@ from bdr_stan.models.stacked import Stacked, StackedClassifier
 __all__ = [
     "BDR",
     "BLR",
+    "AggregateNN",
     "BDRClassifier",
     "BLRClassifier",
+    "ConstantRate",
     "FreqShrinkage",
     "RBFNetwork",
     "Shrinkage",
