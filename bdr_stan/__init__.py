@@ -20,9 +20,12 @@ _HOME_OF = {
     "FreqShrinkage": "models",
     "AggregateNN": "models",
     "ConstantRate": "models",
+    "SupportMeasureMachine": "models",
+    "OneClassSMM": "models",
     "Stacked": "models",
     "StackedClassifier": "models",
     "load": "models",
+    "KernelMean": "kernel_means",
     "tune": "tuning",
     "learn_landmarks": "learned_landmarks",
 }

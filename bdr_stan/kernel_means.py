@@ -113,17 +113,22 @@ class KernelMean(HilbertMean):
                 f"points have shape {x.shape}, expected (m, {self.points.shape[1]}) like those of "
                 "the mean"
             )
-        rows = max(1, _CHUNK_BYTES // (8 * len(self.points)))
-        values = np.empty(len(x))
-        for start in range(0, len(x), rows):
-            block = x[start : start + rows]
-            values[start : start + rows] = self.kernel(block, self.points) @ self.weights
-        return values
+        return _weighted_kernel(self.kernel, x, self.points, self.weights)
 
     def inner(self, other):
         """Inner product in the RKHS with the mean of a sample or of a distribution."""
         self._check_same_kernel(other)
         return float(self.weights @ other(self.points))
+
+
+def _weighted_kernel(kernel, x, points, weights):
+    """sum_j weights_j k(x_i, points_j), shape (len(x),), by blocks."""
+    rows = max(1, _CHUNK_BYTES // (8 * len(points)))
+    values = np.empty(len(x))
+    for start in range(0, len(x), rows):
+        block = x[start : start + rows]
+        values[start : start + rows] = kernel(block, points) @ weights
+    return values
 
 
 def resolve_kernel(kernel, bandwidth, bags, *, seed=None):
@@ -266,6 +271,20 @@ def bag_inner_products(
     bags.release()
     others.release()
     return out + out.T if itself else out
+
+
+def bag_squared_norms(bags, weights, kernel, *, n_jobs=None):
+    """Squared RKHS norms of the kernel means of bags, shape (n,); as `bag_inner_products`."""
+
+    def squared(i):
+        points, w = bags[i], weights[bags.offsets[i] : bags.offsets[i + 1]]
+        return w @ _weighted_kernel(kernel, points, points, w)
+
+    with threadpool_limits(1, user_api="blas"):
+        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
+        squares = threads(delayed(squared)(i) for i in range(len(bags)))
+    bags.release()
+    return np.array(squares)
 
 
 def _weighted_sums(bags, weights, chunk):

@@ -7,6 +7,7 @@ from bdr_stan.models.blr import BLR
 from bdr_stan.models.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
 from bdr_stan.models.ridge import FreqShrinkage, RBFNetwork
 from bdr_stan.models.stacked import Stacked, StackedClassifier
+from bdr_stan.models.support_measures import OneClassSMM, SupportMeasureMachine
 
 __all__ = [
     "BDR",
@@ -16,10 +17,12 @@ __all__ = [
     "BLRClassifier",
     "ConstantRate",
     "FreqShrinkage",
+    "OneClassSMM",
     "RBFNetwork",
     "Shrinkage",
     "ShrinkageClassifier",
     "Stacked",
     "StackedClassifier",
+    "SupportMeasureMachine",
     "load",
 ]
