@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
+from bdr_stan.aggregate_likelihoods import rate
 from bdr_stan.bags import values_are_usable
 from bdr_stan.embedding import point_chunks
 from bdr_stan.kernels import Kernel
@@ -24,6 +25,7 @@ JITTER = 1e-6
 # enter rates, are below rounding.
 RANK_TOLERANCE = 1e-7
 _CHUNK_BYTES = 1 << 22
+_THETAS_AT_ONCE = 250
 
 
 class Nystrom(NamedTuple):
@@ -81,6 +83,8 @@ class AggregateRows:
         p_j of the points' own rows.
     total : array, shape (n,)
         sum_j p_j of each bag.
+    noise_factor : array, shape (n,)
+        sqrt(sum_j p_j^2) of each bag: the noise of its total in units of that of one point.
     """
 
     rows: np.ndarray
@@ -88,6 +92,16 @@ class AggregateRows:
     length: np.ndarray
     weights: np.ndarray | None
     total: np.ndarray
+    noise_factor: np.ndarray
+
+    def means(self, theta, link):
+        """sum_j p_j rate(phi_j' theta) of each bag for each theta: (S, d + 1) to (S, n)."""
+        out = np.empty((len(theta), len(self.start)))
+        for a, (start, length) in enumerate(zip(self.start, self.length, strict=True)):
+            block = slice(start, start + length)
+            weights = np.ones(length) if self.weights is None else self.weights[block]
+            out[:, a] = _weighted_rates(self.rows[block], weights, theta, link)
+        return out
 
 
 def square_factors(bags, features, *, n_jobs=None, tolerance=RANK_TOLERANCE):
@@ -119,15 +133,13 @@ def square_factors(bags, features, *, n_jobs=None, tolerance=RANK_TOLERANCE):
     def factor(rows, weights):
         return _triangular_factor(rows * np.sqrt(weights)[:, None], tolerance)
 
-    parts = _of_each_bag(bags, features, factor, n_jobs)
+    parts = of_each_bag(bags, features, factor, n_jobs)
     blocks = [
         part[0] if len(part) == 1 else _triangular_factor(np.vstack(part), tolerance)
         for part in parts
     ]
     length = np.array([len(block) for block in blocks])
-    return AggregateRows(
-        np.vstack(blocks), np.cumsum(length) - length, length, None, totals(bags)
-    )
+    return _aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
 
 
 def _triangular_factor(rows, tolerance):
@@ -139,16 +151,51 @@ def _triangular_factor(rows, tolerance):
 
 
 def weighted_sums(bags, features, *, n_jobs=None):
-    """sum_j p_j phi_j of each bag, shape (n, d + 1); the last column is the bag's total weight."""
-    parts = _of_each_bag(bags, features, lambda rows, weights: weights @ rows, n_jobs)
-    return np.array([np.sum(part, axis=0) for part in parts])
+    """One row sum_j p_j phi_j of each bag, for rates that are f itself; one pass over the points."""
+    parts = of_each_bag(bags, features, lambda rows, weights: weights @ rows, n_jobs)
+    rows = np.array([np.sum(part, axis=0) for part in parts])
+    n = len(bags)
+    return _aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
 
 
 def point_rows(bags, features, *, n_jobs=None):
     """The rows [psi_j, 1] of all points, as they are; memory grows with their number."""
-    parts = _of_each_bag(bags, features, lambda rows, weights: rows, n_jobs)
+    parts = of_each_bag(bags, features, lambda rows, weights: rows, n_jobs)
     rows = np.vstack([rows for part in parts for rows in part])
-    return AggregateRows(rows, bags.offsets[:-1], bags.sizes, weights_of(bags), totals(bags))
+    return _aggregate_rows(bags, rows, bags.offsets[:-1], bags.sizes, weights_of(bags))
+
+
+def bag_means(bags, features, theta, link, *, n_jobs=None):
+    """sum_j p_j rate(phi_j' theta) of bags whose rows are not kept: one pass over the points.
+
+    Parameters
+    ----------
+    bags : Bags
+    features : callable
+    theta : array, shape (S, d + 1)
+    link : {"square", "exp", "logit", "identity"}
+    n_jobs : int, optional
+
+    Returns
+    -------
+    array, shape (S, n)
+    """
+
+    def mean(rows, weights):
+        return _weighted_rates(rows, weights, theta, link)
+
+    parts = of_each_bag(bags, features, mean, n_jobs)
+    return np.array([np.sum(part, axis=0) for part in parts]).T
+
+
+def _weighted_rates(rows, weights, theta, link):
+    blocks = (theta[s : s + _THETAS_AT_ONCE] for s in range(0, len(theta), _THETAS_AT_ONCE))
+    return np.concatenate([weights @ rate(rows @ block.T, link) for block in blocks])
+
+
+def _aggregate_rows(bags, rows, start, length, weights=None):
+    squares = np.add.reduceat(weights_of(bags) ** 2, bags.offsets[:-1])
+    return AggregateRows(rows, start, length, weights, totals(bags), np.sqrt(squares))
 
 
 def weights_of(bags):
@@ -161,7 +208,7 @@ def totals(bags):
     return np.add.reduceat(weights_of(bags), bags.offsets[:-1])
 
 
-def _of_each_bag(bags, features, reduce, n_jobs):
+def of_each_bag(bags, features, reduce, n_jobs):
     """For each bag the list of reduce(rows, weights), one for each chunk that has points of it."""
     width = len(features.landmarks) + bags.n_features
     chunks = point_chunks(bags.offsets, max(16, _CHUNK_BYTES // (8 * width)))

@@ -38,7 +38,7 @@ class CompressedRows:
             yield self.rows[start : start + length]
 
 
-def compress(z, y, sizes, *, lossless=True):
+def compress(z, y, sizes, *, lossless=True, ones=1.0):
     """Compress the rows [z_i, 1, y_i] of all bags, one QR factorisation per distinct size.
 
     For every (w, a) and every group g of bags of equal size,
@@ -59,6 +59,8 @@ def compress(z, y, sizes, *, lossless=True):
     lossless : bool, default True
         False keeps each bag as a group of its own, with its own row, in the given order: for
         programs whose likelihood is not normal.
+    ones : float or array, shape (n,), default 1
+        What stands for 1 in the rows: the intercept's factor in each label.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def compress(z, y, sizes, *, lossless=True):
     QR, not normal equations: it does not square the condition number.
     """
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
-    rows = np.column_stack([z, np.ones(len(y)), y])
+    rows = np.column_stack([z, np.broadcast_to(ones, len(y)), y])
     if not lossless:
         n = len(y)
         ones = np.ones(n, int)

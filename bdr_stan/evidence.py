@@ -157,7 +157,7 @@ def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol
 
 
 def maximise_evidence(
-    likelihood_at, prior_factor, intercept_prior, start, *, log_prior=None
+    likelihood_at, prior_factor, intercept_prior, start, *, log_prior=None, with_sds=True
 ):
     """Scales with the highest evidence, and the mode of the weights there.
 
@@ -172,6 +172,9 @@ def maximise_evidence(
     log_prior : callable, optional
         Log prior density of the scales, given as keywords, with respect to their logarithms.
         None maximises the evidence alone.
+    with_sds : bool, default True
+        False leaves out the last of what is returned, which costs modes by the square of the
+        number of scales.
 
     Returns
     -------
@@ -221,6 +224,8 @@ def maximise_evidence(
         on_edge = ((x == low) & (low > lowest)) | ((x == high) & (high < highest))
         arrived = not on_edge.any()
     scales = scales_at(x)
+    if not with_sds:
+        return scales, mode_at(scales, 1e-10)
     spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
     return scales, mode_at(scales, 1e-10), dict(zip(start, spread.tolist(), strict=True))
 

@@ -7,19 +7,22 @@ from bdr_stan.bags import as_bags
 KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
 
 
-def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", seed=None):
+def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", scale=None, seed=None):
     """Landmarks for `bags`.
 
     Parameters
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
-    n_landmarks : int, >= 1; not needed where `method` is an array
-    method : "kmeans" (default), "random", or array, shape (d, p)
+    n_landmarks : int, >= 1; not needed where `method` is an array or "one per bag"
+    method : "kmeans" (default), "random", "one per bag", or array, shape (d, p)
         "kmeans": centres of k-means from a k-means++ start, on at most 20,000 points drawn
         without replacement from all points of all bags.
         "random": points drawn without replacement from all points of all bags; an integer seed
         gives ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``.
+        "one per bag": one point of each bag, drawn in proportion to the weights.
         An array is checked and returned.
+    scale : array, shape (p,), optional
+        What k-means divides the columns by, so that those of other units count alike.
     seed : int or numpy Generator, optional
 
     Returns
@@ -34,8 +37,15 @@ def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", seed=None):
     bags = as_bags(bags)
     if not isinstance(method, str):
         return _given_landmarks(method, n_landmarks, bags.n_features)
-    if method not in ("kmeans", "random"):
-        raise ValueError(f"method must be 'kmeans', 'random' or an array, found {method!r}")
+    if method not in ("kmeans", "random", "one per bag"):
+        raise ValueError(
+            f"method must be 'kmeans', 'random', 'one per bag' or an array, found {method!r}"
+        )
+    if method == "one per bag":
+        rows = sample_rows(bags, 1, np.random.default_rng(seed))
+        landmarks = bags.read_rows(rows).astype(np.float64)
+        _check_distinct(landmarks, "use method='kmeans'")
+        return landmarks
     if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
         raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
     total = len(bags.points)
@@ -44,7 +54,7 @@ def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", seed=None):
             f"{n_landmarks} landmarks asked for, but the bags have {total} points: ask for fewer"
         )
     if method == "kmeans":
-        return _kmeans_centres(bags, n_landmarks, seed)
+        return _kmeans_centres(bags, n_landmarks, 1.0 if scale is None else scale, seed)
     if not isinstance(seed, np.random.Generator):
         seed = np.random.RandomState(seed)
     rows = seed.choice(total, n_landmarks, replace=False)
@@ -53,12 +63,30 @@ def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", seed=None):
     return landmarks
 
 
-def _kmeans_centres(bags, n_landmarks, seed):
+def sample_rows(bags, n_points, rng):
+    """Rows of the stack: from each bag `n_points`, drawn in proportion to the weights.
+
+    Systematic sampling: a point of weight p appears n_points p / sum p times, rounded up or
+    down, so that sums over the sample estimate weighted sums over the bag.
+
+    Returns
+    -------
+    int array, shape (n_bags * n_points,), bag by bag
+    """
+    weights = np.ones(len(bags.points)) if bags.weights is None else bags.weights
+    before = np.concatenate([[0.0], np.cumsum(weights)])
+    first, last = before[bags.offsets[:-1], None], before[bags.offsets[1:], None]
+    steps = (np.arange(n_points) + rng.random((len(bags), 1))) / n_points
+    rows = np.searchsorted(before, first + steps * (last - first), side="right") - 1
+    return np.clip(rows, bags.offsets[:-1, None], bags.offsets[1:, None] - 1).ravel()
+
+
+def _kmeans_centres(bags, n_landmarks, scale, seed):
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(seed)
-    points = bags.sample_points(KMEANS_SAMPLE, rng)
+    points = bags.sample_points(KMEANS_SAMPLE, rng) / scale
     distinct = len(np.unique(points, axis=0))
     if n_landmarks > distinct:
         raise ValueError(
@@ -68,7 +96,7 @@ def _kmeans_centres(bags, n_landmarks, seed):
     kmeans = KMeans(n_landmarks, n_init=1, random_state=int(rng.integers(2**31)))
     # Several threads add up in any order: a seed would not fix the centres.
     with threadpool_limits(1):
-        centres = kmeans.fit(points).cluster_centers_
+        centres = kmeans.fit(points).cluster_centers_ * scale
     _check_distinct(centres, "ask for fewer")
     return centres
 

@@ -106,7 +106,7 @@ def learn_landmarks(model, bags, y, *, validation, max_iter=100, seed=None, prog
     while True:
         here = at(x)
         with threadpool_limits(1, user_api="blas"):
-            _, _, scales, mode, _ = here._prepare(here.training_features(bags), y)
+            _, scales, mode, _ = here._prepare(here.training_features(bags), y)
         score = _held_out_nll(here, mode, scales, held, held_y)
         worse = 0 if score < best else worse + 1
         if score < best:

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -303,7 +304,8 @@ def test_rows_of_a_program_come_back_in_the_order_of_the_bags(rng):
     sizes, y = rng.choice([1.0, 5.0, 20.0], 30), np.arange(30.0)
     written = rows_by_size(np.zeros((30, 2)), y, sizes).rows[:, -1]
     assert not np.array_equal(written, y)
-    back = BDRClassifier()._in_order_of_bags(np.tile(written, (2, 3, 1)), sizes)
+    features = SimpleNamespace(embedding=SimpleNamespace(sizes=sizes))
+    back = BDRClassifier()._in_order_of_bags(np.tile(written, (2, 3, 1)), features)
     np.testing.assert_array_equal(back, np.broadcast_to(y, (2, 3, 30)))
 
 

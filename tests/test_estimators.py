@@ -171,7 +171,7 @@ def test_measure_scale_is_that_of_highest_evidence(problem, tmp_path):
     def height(length):
         at = clone(model).set_params(measure_scale=length)
         at._adopt(features)
-        _, _, scales, mode, _ = at._prepare(features, y)
+        _, scales, mode, _ = at._prepare(features, y)
         return mode.log_evidence + log_prior_of_scales(at.priors_)(**scales)
 
     model.fit(bags, y, seed=1)

@@ -30,7 +30,7 @@ class TrainingFeatures:
 
 
 class BagEstimator(BaseEstimator):
-    """Base of what scikit-learn sees: an estimator on bags, to be read from its file."""
+    """Base of what scikit-learn sees: an estimator on bags, kept in and read from one file."""
 
     @classmethod
     def load(cls, path):
@@ -55,6 +55,84 @@ class BagEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+    # ------------------------------------------------------------ inspection and files
+
+    @property
+    def idata(self):
+        """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
+
+        Groups: posterior, sample_stats, observed_data, constant_data and, while draws x bags
+        stay below 20 million, log_likelihood and posterior_predictive.
+        """
+        check_is_fitted(self, "_groups")
+        if getattr(self, "_idata", None) is None:
+            self._idata = ida.build(self._groups)
+        return self._idata
+
+    def save(self, path, *, notes=None):
+        """Write the fit to one NetCDF file with all that is needed to predict.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced once the new one is complete.
+        notes : dict, optional
+            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
+        """
+        check_is_fitted(self, "_groups")
+        ida.save(self.idata, path, {**self._config(), "notes": notes or {}})
+
+    def _config(self):
+        """What a file keeps of the estimator besides its groups; JSON can hold it."""
+        return {
+            "bdr_stan": __version__,
+            "estimator": type(self).__name__,
+            "params": self.get_params(deep=False),
+            "feature_names": getattr(self, "feature_names_in_", None),
+        }
+
+    @classmethod
+    def _from_file(cls, groups, config):
+        return cls(**config["params"])._restore(groups, config)
+
+    def _restore(self, groups, config):
+        """Take the state of a fit from what `save` kept."""
+        self._groups = groups
+        self._set_feature_names(config.get("feature_names"))
+        self.notes_ = config.get("notes", {})
+        return self
+
+    def _like_training(self, bags):
+        """New bags, once they are known to have the columns of those of the fit."""
+        check_is_fitted(self, "_groups")
+        bags = as_bags(bags)
+        if bags.n_features != self.n_features_in_:
+            raise ValueError(
+                f"the bags have {bags.n_features} features a point, but the model was fitted to "
+                f"{self.n_features_in_}: pass the same columns in the same order"
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if bags.features is not None and known is not None and list(known) != bags.features:
+            k = next(k for k, name in enumerate(known) if name != bags.features[k])
+            raise ValueError(
+                f"column {k} of the bags is {bags.features[k]!r}, but the model was fitted to "
+                f"{known[k]!r} there: pass the same columns in the same order"
+            )
+        return bags
+
+    def _set_feature_names(self, names):
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+            del self.feature_names_in_
+
+    def __getstate__(self):
+        # The ArviZ object is rebuilt from the groups: it does not pickle in every version.
+        state = dict(super().__getstate__())
+        if state.pop("_idata", None) is not None:
+            state["_groups"] = ida.groups_of(self._idata)
+        return state
 
 
 class DistributionModel(BagEstimator):
@@ -93,74 +171,21 @@ class DistributionModel(BagEstimator):
 
     def _embedding(self, bags):
         """Embedding of new bags, once they are known to be like those of the fit."""
-        check_is_fitted(self, "_groups")
-        bags = as_bags(bags)
-        if bags.n_features != self.n_features_in_:
-            raise ValueError(
-                f"the bags have {bags.n_features} features a point, but the model was fitted to "
-                f"{self.n_features_in_}: pass the same columns in the same order"
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if bags.features is not None and known is not None and list(known) != bags.features:
-            k = next(k for k, name in enumerate(known) if name != bags.features[k])
-            raise ValueError(
-                f"column {k} of the bags is {bags.features[k]!r}, but the model was fitted to "
-                f"{known[k]!r} there: pass the same columns in the same order"
-            )
-        return self._embed(bags, self.landmarks_, self.bandwidth_)
+        return self._embed(self._like_training(bags), self.landmarks_, self.bandwidth_)
 
-    # ------------------------------------------------------------ inspection and files
-
-    @property
-    def idata(self):
-        """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
-
-        Groups: posterior, sample_stats, observed_data, constant_data and, while draws x bags
-        stay below 20 million, log_likelihood and posterior_predictive.
-        """
-        check_is_fitted(self, "_groups")
-        if getattr(self, "_idata", None) is None:
-            self._idata = ida.build(self._groups)
-        return self._idata
-
-    def save(self, path, *, notes=None):
-        """Write the fit to one NetCDF file with all that is needed to predict.
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced once the new one is complete.
-        notes : dict, optional
-            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
-        """
-        check_is_fitted(self, "_groups")
-        ida.save(self.idata, path, {**self._config(), "notes": notes or {}})
+    # ------------------------------------------------------------ files
 
     def _config(self):
-        """What a file keeps of the estimator besides its groups; JSON can hold it."""
-        params = self.get_params(deep=False)
+        config = {**super()._config(), "bandwidth": self.bandwidth_}
         if not isinstance(self.landmarks, str):
-            params["landmarks"] = "given"  # the array itself is in constant_data
-        return {
-            "bdr_stan": __version__,
-            "estimator": type(self).__name__,
-            "params": params,
-            "bandwidth": self.bandwidth_,
-            "feature_names": getattr(self, "feature_names_in_", None),
-        }
-
-    @classmethod
-    def _from_file(cls, groups, config):
-        return cls(**config["params"])._restore(groups, config)
+            config["params"]["landmarks"] = "given"  # the array itself is in constant_data
+        return config
 
     def _restore(self, groups, config):
-        """Take the state of a fit from what `save` kept."""
-        self._groups = groups
+        super()._restore(groups, config)
         self.landmarks_ = self._groups["constant_data"]["landmarks"].values
         self.n_features_in_ = self.landmarks_.shape[1]
         self.bandwidth_ = _number_or_array(config["bandwidth"])
-        self._set_feature_names(config.get("feature_names"))
-        self.notes_ = config.get("notes", {})
         if not isinstance(self.landmarks, str) or self.landmarks == "given":
             self.landmarks = self.landmarks_
         self.bandwidth = _number_or_array(self.bandwidth)
@@ -173,19 +198,6 @@ class DistributionModel(BagEstimator):
         self.landmarks_, self.bandwidth_ = features.landmarks, features.bandwidth
         self.n_features_in_ = features.landmarks.shape[1]
         self._set_feature_names(features.names)
-
-    def _set_feature_names(self, names):
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
-            del self.feature_names_in_
-
-    def __getstate__(self):
-        # The ArviZ object is rebuilt from the groups: it does not pickle in every version.
-        state = dict(super().__getstate__())
-        if state.pop("_idata", None) is not None:
-            state["_groups"] = ida.groups_of(self._idata)
-        return state
 
     # ------------------------------------------------------------ parts of a fit
 

@@ -123,7 +123,7 @@ class UncertainEmbeddings:
 
         def lack(log_ratio):
             self.measure_scale_ = spread * np.exp(log_ratio)
-            _, _, scales, mode, _ = super(UncertainEmbeddings, self)._prepare(features, y)
+            _, scales, mode, _ = super(UncertainEmbeddings, self)._prepare(features, y)
             return -mode.log_evidence - log_prior_of_scales(self.priors_)(**scales)
 
         found = minimize_scalar(
@@ -148,8 +148,8 @@ class UncertainEmbeddings:
         mean, sizes = features.embedding.mean, features.embedding.sizes
         return eta_prior(mean - self.coordinates_.m0, sizes, covariance, R)
 
-    def _constants(self, mode):
-        constants = super()._constants(mode)
+    def _constants(self, features, mode):
+        constants = super()._constants(features, mode)
         if self.embedding_prior == "convolution":
             constants["measure_scale"] = (self.measure_scale_, [])
         return constants

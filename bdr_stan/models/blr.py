@@ -90,6 +90,7 @@ class BLR(DistributionRegressor):
 
     _program = "blr"
     _methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
+    _own_methods = ("exact",)
     _scales = ("sigma", "rho")
 
     def __init__(
@@ -129,7 +130,7 @@ class BLR(DistributionRegressor):
     def _stan_data(self, rows, whitened, priors):
         return blr_data(rows, whitened, priors)
 
-    def _exact_draws(self, mode, scales, draws, seed):
+    def _own_draws(self, rows, mode, scales, draws, seed):
         """Independent draws from the closed-form posterior at the scales of highest evidence."""
         rng = np.random.default_rng(seed)
         d = len(mode.theta) - 1
@@ -138,14 +139,15 @@ class BLR(DistributionRegressor):
         drawn = {"w": theta[..., :d], "intercept": theta[..., d], **held}
         return drawn, {}, {"inference_method": "exact"}
 
-    def _constants(self, mode):
-        constants = super()._constants(mode)
+    def _constants(self, features, mode):
+        constants = super()._constants(features, mode)
         if self.method == "exact":
             constants["theta"] = (mode.theta, ["theta_row"])
             constants["theta_covariance"] = (mode.covariance, ["theta_row", "theta_column"])
         return constants
 
-    def _training(self, z, sizes):
+    def _training(self, features):
+        z, sizes = self._coordinates_of(features.embedding), features.embedding.sizes
         return super()._mixture(z, sizes)  # of the draws, also where the mixture is exact
 
     def _mixture(self, z, sizes):

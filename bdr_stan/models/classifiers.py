@@ -335,8 +335,8 @@ class BDRClassifier(UncertainEmbeddings, DistributionClassifier):
     def _compressed(self, z, y, sizes):
         return rows_by_size(z, y, sizes)
 
-    def _in_order_of_bags(self, values, sizes):
-        return values[..., np.argsort(_order_of_rows(sizes))]
+    def _in_order_of_bags(self, values, features):
+        return values[..., np.argsort(_order_of_rows(features.embedding.sizes))]
 
     def _likelihood(self, rows, **scales):
         return probit_likelihood(rows, self.coordinates_.lam, **scales)

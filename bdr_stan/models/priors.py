@@ -1,9 +1,10 @@
 """Default priors on the scale of the data, and their table."""
 
 import numpy as np
+from scipy.special import logit
 
 # Number -> (parameter, distribution, what the parameter is, unit). {y} stands for the unit of y.
-_TABLE = {
+REGRESSION = {
     "intercept": (
         "normal({intercept_location:.4g}, {intercept_scale:.4g})",
         "label at the average embedding",
@@ -22,11 +23,96 @@ _TABLE = {
     ),
 }
 # Models of two classes have no noise, and no unit.
-_TABLE_OF_CLASSES = {
-    "intercept": (_TABLE["intercept"][0], "latent function at the average embedding", "none"),
-    "rho": (_TABLE["rho"][0], "scale of the latent function", "none"),
-    "eta": _TABLE["eta"],
+CLASSES = {
+    "intercept": (REGRESSION["intercept"][0], "latent function at the average embedding", "none"),
+    "rho": (REGRESSION["rho"][0], "scale of the latent function", "none"),
+    "eta": REGRESSION["eta"],
 }
+# Models of rates inside the bags: f is the function whose link is the rate.
+RATES = {
+    "intercept": (REGRESSION["intercept"][0], "level of f", "f"),
+    "sigma": (REGRESSION["sigma"][0], "noise standard deviation of one point", "y / weight"),
+    "rho": (REGRESSION["rho"][0], "standard deviation of f, where k(x, x) = 1", "f"),
+    "dispersion": (
+        "half-normal(0, {dispersion_scale:.4g})",
+        "of the labels: variance lambda + dispersion^2 lambda^2",
+        "none",
+    ),
+    "tau": (
+        "half-normal(0, {tau_scale:.4g})",
+        "standard deviation of the bags' own effects",
+        "log rate or log odds",
+    ),
+}
+
+
+def rate_priors(rows, y, link, trials=None):
+    """Default priors of level and weights of a model of rates.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+    y : array, shape (n,)
+        Training labels.
+    link : {"square", "exp", "logit"}
+    trials : array, shape (n,)
+        For "logit".
+
+    Returns
+    -------
+    dict
+        With r the overall rate (for "logit" the share) of all bags, "square": f has the level
+        sqrt(r), known to a third, which also tells f from -f, and a standard deviation around
+        half of it; "exp" and "logit": the level log r or logit r, give or take 1.5, and a
+        standard deviation around 1. All points together count, by their weights.
+    """
+    overall = float(np.sum(y) / np.sum(rows.total if trials is None else trials))
+    if link == "square":
+        level = np.sqrt(overall)
+        spread, unit = level / 3, level / 2
+    elif link == "exp":
+        level, spread, unit = np.log(overall), 1.5, 1.0
+    else:
+        level, spread, unit = logit(min(overall, 1 - 1e-6)), 1.5, 1.0
+    weights = 1.0 if rows.weights is None else rows.weights[:, None]
+    squared_norm = np.sum(weights * rows.rows[:, :-1] ** 2) / np.sum(rows.total)
+    return {
+        "intercept_location": float(level),
+        "intercept_scale": float(spread),
+        "rho_median": float(unit / np.sqrt(squared_norm)),
+        "rho_log_sd": 1.0,
+    }
+
+
+def total_priors(rows, y):
+    """Default priors of a model whose labels are totals of normal outcomes.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        One row a bag, from `weighted_sums`.
+    y : array, shape (n,)
+        Training labels.
+
+    Returns
+    -------
+    dict
+        intercept_location = sum y / sum p, intercept_scale = 2.5 s, s the standard deviation of
+        the bags' averages y / sum p; rho_median such that these averages have the prior standard
+        deviation s, rho_log_sd = 1.5; sigma_scale such that noise alone would explain s.
+    """
+    averages = y / rows.total
+    level = float(np.sum(y) / np.sum(rows.total))
+    spread = float(np.std(averages))
+    norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
+    noise = (y - level * rows.total) / rows.noise_factor
+    return {
+        "intercept_location": level,
+        "intercept_scale": 2.5 * spread,
+        "sigma_scale": float(np.sqrt(np.mean(noise**2))),
+        "rho_median": spread / float(np.sqrt(np.mean(norms))),
+        "rho_log_sd": 1.5,
+    }
 
 
 def weight_priors(y, prior_variance):
@@ -125,14 +211,22 @@ def with_user_values(defaults, given):
     return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
 
 
+def middle_of_scales(priors, names):
+    """A value in the middle of each scale's prior: half a half-normal's scale, or the median."""
+    return {
+        name: priors[f"{name}_scale"] / 2 if f"{name}_scale" in priors else priors[f"{name}_median"]
+        for name in names
+    }
+
+
 def log_prior_of_scales(priors):
-    """Log prior density of a model's scales (sigma, rho, eta) with respect to their logarithms."""
+    """Log prior density of a model's scales (sigma, rho, ...) with respect to their logarithms."""
 
     def log_prior(**scales):
         value = 0.0
         for name, scale in scales.items():
-            if name == "sigma":
-                value += np.log(scale) - 0.5 * (scale / priors["sigma_scale"]) ** 2
+            if f"{name}_scale" in priors:
+                value += np.log(scale) - 0.5 * (scale / priors[f"{name}_scale"]) ** 2
             else:
                 distance = np.log(scale / priors[f"{name}_median"])
                 value -= 0.5 * (distance / priors[f"{name}_log_sd"]) ** 2
@@ -141,15 +235,14 @@ def log_prior_of_scales(priors):
     return log_prior
 
 
-def table(priors):
-    """Priors as a table: parameter, distribution, meaning, unit."""
+def table(priors, texts):
+    """Priors as a table: parameter, distribution, meaning, unit; those that `priors` has."""
     import pandas as pd
 
-    texts = _TABLE if "sigma_scale" in priors else _TABLE_OF_CLASSES
     shown = [
         (name, text.format(**priors), meaning, unit)
         for name, (text, meaning, unit) in texts.items()
-        if name != "eta" or "eta_median" in priors
+        if f"{name}_scale" in priors or f"{name}_median" in priors
     ]
     table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
     return table.set_index("parameter")
