@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from bdr_stan import __version__
 from bdr_stan import inference_data as ida
@@ -428,14 +429,15 @@ class AggregateNN(_RateModel):
             elif len(seen) - np.argmin(seen) > _PATIENCE:
                 raise StopIteration
 
-        found = minimize(
-            loss,
-            theta,
-            jac=True,
-            method="L-BFGS-B",
-            callback=None if check is None else watch,
-            options={"maxiter": self.max_iter},
-        )
+        with threadpool_limits(1, user_api="blas"):  # products so small gain nothing from more
+            found = minimize(
+                loss,
+                theta,
+                jac=True,
+                method="L-BFGS-B",
+                callback=None if check is None else watch,
+                options={"maxiter": self.max_iter},
+            )
         if check is None:
             return found.fun, np.nan, found.x
         return loss(kept)[0], check.deviance(kept), kept
@@ -481,7 +483,8 @@ class Network(NamedTuple):
         """Add sum_i slopes_i df_i/dtheta to the network `gradient`."""
         gradient.weights[:] += activations.T @ slopes
         gradient.bias[:] += slopes.sum()
-        back = (activations > 0) * np.multiply.outer(slopes, self.weights)
+        back = np.multiply.outer(slopes, self.weights)
+        back *= activations > 0
         gradient.hidden[:] += inputs.T @ back
         gradient.hidden_bias[:] += back.sum(axis=0)
 
@@ -525,7 +528,10 @@ class Rates(NamedTuple):
     link: str
 
     def inputs(self, points):
-        return (points - self.centre) / self.spread
+        inputs = points.astype(np.float64)
+        inputs -= self.centre
+        inputs /= self.spread
+        return inputs
 
     def of(self, f):
         return self.origin + self.unit * LINKS[self.link].rate(f)
