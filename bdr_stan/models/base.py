@@ -121,6 +121,9 @@ class BagEstimator(BaseEstimator):
             )
         return bags
 
+    def _check_parameters(self):
+        """Raise where a parameter is of no use."""
+
     def _set_feature_names(self, names):
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)

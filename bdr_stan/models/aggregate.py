@@ -1,0 +1,643 @@
+"""Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.aggregate_labels import check_aggregate_labels
+from bdr_stan.aggregate_likelihoods import LINKS, aggregate_likelihood
+from bdr_stan.aggregation import (
+    AggregateRows,
+    Nystrom,
+    bag_means,
+    nystrom,
+    point_rows,
+    square_factors,
+    totals,
+    weighted_sums,
+)
+from bdr_stan.bags import Bags, as_bags
+from bdr_stan.compression import compress
+from bdr_stan.evidence import maximise_evidence
+from bdr_stan.kernels import Kernel, kernel_config, kernel_named, kernel_of_config
+from bdr_stan.landmarks import choose_landmarks, sample_rows
+from bdr_stan.likelihoods import normal_likelihood
+from bdr_stan.models import priors as prior_numbers
+from bdr_stan.models.blr import blr_data
+from bdr_stan.models.stan_estimator import StanEstimator, check_counts
+from bdr_stan.predictive import AggregatePredictive, Predictive
+from bdr_stan.sampling import METHODS
+
+# Parameters of the kernel are learned from a sample of about so many points, at least so many a bag.
+_LEARNING_POINTS = 20_000
+_LEARNING_POINTS_A_BAG = 10
+# Prior sd of their logarithms, around the median rule.
+_KERNEL_LOG_SD = 1.5
+_CODES = {"poisson": 1, "negative binomial": 2, "exponential": 3}
+
+
+@dataclass(frozen=True)
+class AggregateFeatures:
+    """What a fit needs of the bags: features of a kernel, and the bags' rows in them.
+
+    rows : AggregateRows
+        Factors for the square link, points for "exp" and "logit", weighted sums for "identity".
+    trials : array, shape (n,), or None
+    """
+
+    features: Nystrom
+    rows: AggregateRows
+    trials: np.ndarray | None
+    ids: np.ndarray
+    names: list[str] | None
+
+
+def aggregate_data(rows, y, whitened, priors, likelihood, *, has_effects=False, use_likelihood=True):
+    """Data of ``stan/aggregate_square.stan``.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        Factors, from `square_factors`.
+    y : array, shape (n,)
+    whitened : dict
+        From `whitened_coordinates`.
+    priors : dict
+        Numbers of the priors by their names in the program.
+    likelihood : {"poisson", "negative binomial", "exponential"}
+    has_effects : bool, default False
+        Whether each bag has an effect of its own.
+    use_likelihood : bool, default True
+        False samples the prior.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "A": len(y),
+        "D": rows.rows.shape[1] - 1,
+        "T": len(rows.rows),
+        "rows": rows.rows,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+        "y": y,
+        "likelihood": _CODES[likelihood],
+        "has_effects": int(has_effects),
+        **whitened,
+        "dispersion_scale": 1.0,  # where there is none
+        "tau_scale": 1.0,
+        **priors,
+        "use_likelihood": int(use_likelihood),
+    }
+
+
+class AggregateRegressor(RegressorMixin, StanEstimator):
+    """Rates at points from totals of bags: malaria at a pixel from counts of districts.
+
+    The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
+    a point through the link. A bag's label y_a has the mean lambda_a = sum_j p_j rate(x_aj), p_j the
+    weights of the bag's points (populations; 1 if the bags have none).
+
+    Parameters
+    ----------
+    likelihood : {"poisson", "normal", "exponential", "negative binomial", "binomial"}
+        "poisson": counts of mean lambda. "negative binomial": counts of mean lambda and variance
+        lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda. "binomial":
+        counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of individual
+        outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a make them
+        means.
+    link : {"square", "exp", "logit", "identity"}, optional
+        The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for poisson,
+        negative binomial and exponential; "logit" for binomial, "identity" for normal. With
+        "square" and "identity" the points are compressed without loss; "exp" and "logit" cost
+        Stan all points (see `thin`).
+    n_landmarks : int, default 60
+    kernel : str or Kernel, default "rbf"
+        A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
+        ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``.
+    learn_kernel : bool, default True
+        Bandwidths and the variances of summands are those of highest evidence (by Laplace's
+        method) on a sample of the points; False takes them as given or by the median rule.
+    landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
+        k-means on columns divided by their standard deviations.
+    bag_effects : bool, default False
+        Whether each bag has an i.i.d. normal effect on the log rate or the log odds. Rates at
+        points leave it out.
+    thin : int, optional
+        "exp" and "logit" only: at most so many weighted points a bag stand for all; the error
+        that makes is in `thinning_error_`.
+    method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
+        "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg.
+        All but NUTS hold rho at its marginal mode ("vb": at that of the bound).
+    prior : dict, optional
+        Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
+    stan_file : path, optional
+        Your variant of ``aggregate_square.stan``, ``aggregate_exp.stan``,
+        ``aggregate_binomial.stan`` or ``blr.stan``, whichever the link is fitted by.
+    random_state : int, optional
+        Seed where `fit` gets none.
+
+    Attributes
+    ----------
+    idata : InferenceData or DataTree
+        posterior: intercept (f0), w (component), beta (landmark), rho in units of f; sigma,
+        dispersion, tau and effect (bag) where the model has them.
+    kernel_ : Kernel
+        With the parameters that were learned.
+    landmarks_ : array, shape (d, p)
+    bound_ : float
+        With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
+    thinning_error_ : array, shape (n,)
+        With `thin`: relative error of each training bag's mean at the most probable f.
+
+    Notes
+    -----
+    The models stand at the heads of the programs in ``stan/``. A point may lie in several bags.
+    With the square link -f is as good as f: the prior of the intercept decides, and NUTS starts
+    at the mode above zero. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
+    (2018), "Variational learning on aggregate outputs with Gaussian processes".
+    """
+
+    _methods = (*METHODS, "vb")
+    _own_methods = ("vb",)
+    _prior_texts = prior_numbers.RATES
+
+    def __init__(
+        self,
+        likelihood="poisson",
+        link=None,
+        n_landmarks=60,
+        kernel="rbf",
+        *,
+        learn_kernel=True,
+        landmarks="kmeans",
+        bag_effects=False,
+        thin=None,
+        method="nuts",
+        prior=None,
+        stan_file=None,
+        random_state=None,
+    ):
+        self.likelihood = likelihood
+        self.link = link
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.learn_kernel = learn_kernel
+        self.landmarks = landmarks
+        self.bag_effects = bag_effects
+        self.thin = thin
+        self.method = method
+        self.prior = prior
+        self.stan_file = stan_file
+        self.random_state = random_state
+
+    def fit(
+        self,
+        bags,
+        y,
+        *,
+        trials=None,
+        chains=4,
+        warmup=1000,
+        draws=1000,
+        seed=None,
+        progress=None,
+        **cmdstan_options,
+    ):
+        """Fit to bags and their totals.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,)
+            Label of each bag.
+        trials : array, shape (n,), optional
+            Of the binomial likelihood: people asked in each bag.
+        chains, warmup, draws : int, default 4, 1000, 1000
+            Chains, and iterations of each before and after warmup. Laplace, Pathfinder and "vb"
+            give one chain of `draws`; optimisation one draw.
+        seed : int, optional
+            Seed of landmarks, kernel and Stan; default `random_state`.
+        progress : bool, optional
+            As for `BDR.fit`.
+        **cmdstan_options
+            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
+            ``threads_per_chain=2`` for the links "exp" and "logit".
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters; raised before any work starts.
+        RuntimeError
+            Stan's message if it fails.
+
+        Warns
+        -----
+        UserWarning
+            Trouble of the sampler, with the measured value and what to do.
+        """
+        bags = as_bags(bags)
+        self._check_parameters()
+        y = check_aggregate_labels(bags, y, self.likelihood, trials=trials)
+        check_counts(chains=chains, warmup=warmup, draws=draws)
+        seed = self.random_state if seed is None else seed
+        features = self.training_features(bags, y, trials=trials, seed=seed)
+        return self.fit_features(
+            features,
+            y,
+            chains=chains,
+            warmup=warmup,
+            draws=draws,
+            seed=seed,
+            progress=progress,
+            **cmdstan_options,
+        )
+
+    def training_features(self, bags, y, *, trials=None, seed=None):
+        """Landmarks, the kernel and its parameters, and the bags' rows: all that a fit needs.
+
+        Parameters
+        ----------
+        bags : Bags, or list of arrays
+        y : array, shape (n,)
+        trials : array, shape (n,), optional
+        seed : int, optional
+
+        Returns
+        -------
+        AggregateFeatures
+            For `fit_features`.
+        """
+        bags = as_bags(bags)
+        if self.likelihood == "binomial" and trials is None:
+            raise ValueError("the binomial likelihood needs trials, the people asked in each bag")
+        trials = None if trials is None else np.asarray(trials, float)
+        kernel = self.kernel
+        if isinstance(kernel, str):
+            kernel = kernel_named(kernel, "median")
+        kernel = kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed)
+        spread = bags.sample_points(2000, np.random.default_rng(seed)).std(axis=0)
+        given = not isinstance(self.landmarks, str)
+        landmarks = choose_landmarks(
+            bags,
+            None if given else self.n_landmarks,
+            method=self.landmarks,
+            scale=np.where(spread > 0, spread, 1.0),
+            seed=seed,
+        )
+        if self.learn_kernel and len(kernel.log_parameters):
+            kernel = self._learned_kernel(kernel, landmarks, bags, y, trials, seed)
+        features = nystrom(kernel, landmarks)
+        rows = self._rows(bags, features)
+        ids = np.arange(len(bags)) if bags.ids is None else np.asarray(bags.ids)
+        return AggregateFeatures(features, rows, trials, ids, bags.features)
+
+    # ------------------------------------------------------------ prediction
+
+    def predict(self, bags, *, trials=None, return_std=False):
+        """Posterior predictive mean of each bag's label.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        trials : array, shape (n,)
+            Of the binomial likelihood, which needs it.
+        return_std : bool, default False
+            Also return the predictive standard deviation.
+
+        Returns
+        -------
+        mean : array, shape (n,), units of y
+        sd : array, shape (n,), if `return_std`
+        """
+        predictive = self.predictive(bags, trials=trials)
+        return (predictive.mean, predictive.sd) if return_std else predictive.mean
+
+    def predictive(self, bags, *, trials=None):
+        """Posterior predictive distribution of the labels of new bags.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        trials : array, shape (n,)
+            Of the binomial likelihood, which needs it.
+
+        Returns
+        -------
+        AggregatePredictive, or Predictive for the normal likelihood
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
+            Holds draws x bags numbers in memory.
+        """
+        bags = self._like_training(bags)
+        if self.likelihood == "binomial":
+            if trials is None:
+                raise ValueError("the binomial likelihood needs trials to predict a bag's label")
+            trials = np.broadcast_to(np.asarray(trials, float), len(bags))
+        link = self._link
+        if link in ("square", "identity"):
+            rows = self._rows(bags, self.features_)
+            return self._mixture(rows.means(self._theta(), link), rows.noise_factor, trials)
+        means = bag_means(bags, self.features_, self._theta(), link)
+        if trials is not None:
+            means /= totals(bags)
+        return self._mixture(means, None, trials)
+
+    def predict_points(self, points, *, n_draws=1000):
+        """Posterior of the rate at points, of training bags or new.
+
+        Parameters
+        ----------
+        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
+            A memory map is read chunk by chunk.
+        n_draws : int, default 1000
+            Draws of the posterior that are used, evenly spaced.
+
+        Returns
+        -------
+        PointPredictive
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `exceedance(threshold)`, each of
+            shape (n,), in units of y per weight; computed in chunks when asked for.
+        """
+        known = getattr(self, "feature_names_in_", None)
+        if hasattr(points, "columns") and known is not None:
+            points = points[list(known)]
+        if not isinstance(points, Bags):
+            points = np.asanyarray(points)
+            points = Bags(points, [0, len(points)])
+        bags = self._like_training(points)
+        theta = self._theta()
+        theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]
+        from bdr_stan.point_predictive import PointPredictive
+
+        return PointPredictive(bags.read, len(bags.points), self.features_, theta, self._link)
+
+    def _theta(self):
+        return np.column_stack([self._flat("w"), self._flat("intercept")])
+
+    def _mixture(self, means, noise_factor, trials, effects=None):
+        """Predictive distribution given the bags' means under each draw, shape (S, n)."""
+        n_draws, n = means.shape
+        if self.likelihood == "normal":
+            sigma = self._flat("sigma")[:, None]
+            return Predictive(lambda i: (means[:, i], sigma * noise_factor[i]), n, n_draws)
+        if self.bag_effects:
+            if effects is None:  # of bags that were not in the fit
+                noise = np.random.default_rng(0).standard_normal((n_draws, n))
+                effects = self._flat("tau")[:, None] * noise
+            means = means * np.exp(effects)
+        return AggregatePredictive(
+            lambda i: means[:, i],
+            n,
+            n_draws,
+            self.likelihood,
+            dispersion=self._flat("dispersion") if "dispersion" in self._scales else None,
+            trials=trials,
+        )
+
+    def _training(self, features):
+        rows = features.rows
+        means = rows.means(self._theta(), self._link)
+        if features.trials is not None:
+            means /= rows.total
+        effects = self._flat("effect") if self.bag_effects else None
+        return self._mixture(means, rows.noise_factor, features.trials, effects)
+
+    # ------------------------------------------------------------ parts of a fit
+
+    @property
+    def _link(self):
+        return LINKS[self.likelihood][0] if self.link is None else self.link
+
+    @property
+    def _program(self):
+        return {"identity": "blr", "logit": "aggregate_binomial"}.get(
+            self._link, f"aggregate_{self._link}"
+        )
+
+    @property
+    def _scales(self):
+        if self.likelihood == "normal":
+            return ("sigma", "rho")
+        return ("rho", "dispersion") if self.likelihood == "negative binomial" else ("rho",)
+
+    def _check_parameters(self):
+        if self.likelihood not in LINKS:
+            raise ValueError(
+                f"likelihood must be one of {', '.join(map(repr, LINKS))}, found {self.likelihood!r}"
+            )
+        links = LINKS[self.likelihood]
+        if self._link not in links:
+            raise ValueError(
+                f"the {self.likelihood} likelihood takes the link {' or '.join(map(repr, links))}, "
+                f"found {self.link!r}"
+            )
+        if isinstance(self.kernel, str):
+            kernel_named(self.kernel, "median")
+        elif not isinstance(self.kernel, Kernel):
+            raise TypeError(f"kernel must be a name or a Kernel, found {self.kernel!r}")
+        super()._check_parameters()
+        if self.bag_effects and self.likelihood == "normal":
+            raise ValueError("bag_effects go with counts and exponential totals, not with normal ones")
+        if self.bag_effects and self.method == "vb":
+            raise ValueError("method='vb' has no bag_effects: use another method, or leave them out")
+        if self.thin is not None:
+            if self._link not in ("exp", "logit"):
+                raise ValueError(
+                    f"link {self._link!r} needs no thinning: it is compressed without loss"
+                )
+            if not isinstance(self.thin, (int, np.integer)) or self.thin < 1:
+                raise ValueError(f"thin must be an integer >= 1, found {self.thin!r}")
+
+    def _rows(self, bags, features):
+        if self._link == "square":
+            return square_factors(bags, features)
+        if self._link == "identity":
+            return weighted_sums(bags, features)
+        if self.thin is not None:
+            from bdr_stan.thinning import thinned_point_rows
+
+            return thinned_point_rows(bags, features, self.thin)
+        return point_rows(bags, features)
+
+    def _learned_kernel(self, kernel, landmarks, bags, y, trials, seed):
+        """The kernel with the parameters of highest evidence on a sample of the points."""
+        rows_of = point_rows
+        if self._link == "identity":
+            rows_of = weighted_sums
+        elif len(bags.points) > _LEARNING_POINTS:
+            bags = _sampled(bags, max(_LEARNING_POINTS // len(bags), _LEARNING_POINTS_A_BAG), seed)
+        start = kernel.log_parameters
+        names = [f"kernel {name}" for name in kernel.parameter_names]
+
+        @lru_cache(maxsize=1)  # slopes in the other scales are taken at one kernel
+        def rows_at(*ratios):
+            at = kernel.with_log_parameters(start + np.log(ratios))
+            rows = rows_of(bags, nystrom(at, landmarks))
+            return self._model_rows(rows, y, trials)
+
+        rows = rows_of(bags, nystrom(kernel, landmarks))
+        priors = prior_numbers.with_user_values(self._default_priors(rows, y, trials), self.prior)
+        log_prior = prior_numbers.log_prior_of_scales(priors)
+
+        def likelihood_at(**scales):
+            return self._likelihood(rows_at(*(scales.pop(name) for name in names)), **scales)
+
+        def log_prior_at(**scales):
+            ratios = np.log([scales.pop(name) for name in names])
+            return log_prior(**scales) - 0.5 * np.sum((ratios / _KERNEL_LOG_SD) ** 2)
+
+        with threadpool_limits(1, user_api="blas"):
+            scales, _ = maximise_evidence(
+                likelihood_at,
+                np.eye(len(landmarks)),
+                (priors["intercept_location"], priors["intercept_scale"]),
+                {**prior_numbers.middle_of_scales(priors, self._scales), **dict.fromkeys(names, 1.0)},
+                log_prior=log_prior_at,
+                with_sds=False,
+            )
+        return kernel.with_log_parameters(start + np.log([scales[name] for name in names]))
+
+    def _default_priors(self, rows, y, trials):
+        if self.likelihood == "normal":
+            return prior_numbers.total_priors(rows, y)
+        priors = prior_numbers.rate_priors(rows, y, self._link, trials)
+        if self.likelihood == "negative binomial":
+            priors["dispersion_scale"] = 1.0
+        if self.bag_effects:
+            priors["tau_scale"] = 1.0
+        return priors
+
+    def _model_rows(self, rows, y, trials):
+        """Rows and labels as the likelihood takes them; normal labels compress with the rows."""
+        if self.likelihood != "normal":
+            return rows, y, trials
+        # In units of a bag's own noise all labels have the same.
+        z = rows.rows / rows.noise_factor[:, None]
+        return compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])
+
+    def _likelihood(self, rows, **scales):
+        if self.likelihood == "normal":
+            return normal_likelihood(rows, np.zeros(rows.rows.shape[1] - 2), **scales)
+        rows, y, trials = rows
+        return aggregate_likelihood(
+            rows, y, self.likelihood, self._link, trials=trials, **scales
+        )
+
+    def _adopt(self, features):
+        vars(self).pop("_groups", None)  # an attempt that fails leaves no fit behind
+        self._idata = None
+        self.features_, self.kernel_ = features.features, features.features.kernel
+        self.landmarks_ = features.features.landmarks
+        self.n_features_in_ = self.landmarks_.shape[1]
+        self._set_feature_names(features.names)
+
+    @property
+    def _basis(self):
+        return self.features_.projection
+
+    @property
+    def _prior_factor(self):
+        return np.eye(len(self.landmarks_))
+
+    def _prepare(self, features, y):
+        self.priors_ = prior_numbers.with_user_values(
+            self._default_priors(features.rows, y, features.trials), self.prior
+        )
+        rows = self._model_rows(features.rows, y, features.trials)
+        return rows, *self._scales_and_mode(rows)
+
+    def _stan_data(self, rows, whitened, priors):
+        if self.likelihood == "normal":
+            return blr_data(rows, whitened, priors)
+        rows, y, trials = rows
+        effects = {"has_effects": self.bag_effects}
+        if self._link == "square":
+            return aggregate_data(rows, y, whitened, priors, self.likelihood, **effects)
+        raise NotImplementedError
+
+    def _inits(self, rows, scales, log_sds, chains, seed):
+        inits = super()._inits(rows, scales, log_sds, chains, seed)
+        if self.likelihood == "normal":
+            return inits
+        n = len(rows[1])
+        for init in inits:
+            init["dispersion"] = [init["dispersion"]] if "dispersion" in init else []
+            init["tau"] = [0.1] if self.bag_effects else []
+            init["effect_raw"] = np.zeros(n if self.bag_effects else 0)
+        return inits
+
+    def _read_fit(self, fit):
+        draws, stats, attrs = super()._read_fit(fit)
+        for name in ("dispersion", "tau"):
+            if name in draws:
+                draws[name] = draws[name][..., 0]
+        raw = draws.pop("effect_raw", None)
+        if self.bag_effects and raw is not None:
+            draws["effect"] = draws["tau"][..., None] * raw
+        return draws, stats, attrs
+
+    def _own_draws(self, rows, mode, scales, draws, seed):
+        """Independent draws from the variational posterior."""
+        from bdr_stan.vbagg import variational_posterior
+
+        rows, y, _ = rows
+        found = variational_posterior(
+            rows, y, self.likelihood, self._link, priors=self.priors_, rho=scales["rho"], mode=mode
+        )
+        self.bound_ = found.bound
+        rng = np.random.default_rng(seed)
+        theta = found.mean + rng.standard_normal((1, draws, len(found.mean))) @ found.factor.T
+        drawn = {
+            "w": theta[..., :-1],
+            "intercept": theta[..., -1],
+            "rho": np.full((1, draws), found.rho),
+        }
+        return drawn, {}, {"inference_method": "vb"}
+
+    def _constants(self, features, mode):
+        return {
+            "landmarks": (self.landmarks_, ["landmark", "feature"]),
+            "total_weight": (features.rows.total, ["bag"]),
+        }
+
+    # ------------------------------------------------------------ files
+
+    def _config(self):
+        config = {**super()._config(), "kernel": kernel_config(self.kernel_)}
+        params = config["params"]
+        if isinstance(self.kernel, Kernel):
+            params["kernel"] = kernel_config(self.kernel)
+        if not isinstance(self.landmarks, str):
+            params["landmarks"] = "given"  # the array itself is in constant_data
+        return config
+
+    def _restore(self, groups, config):
+        super()._restore(groups, config)
+        self.landmarks_ = self._groups["constant_data"]["landmarks"].values
+        self.n_features_in_ = self.landmarks_.shape[1]
+        if isinstance(self.kernel, dict):
+            self.kernel = kernel_of_config(self.kernel)
+        if self.landmarks == "given":
+            self.landmarks = self.landmarks_
+        self.kernel_ = kernel_of_config(config["kernel"])
+        self.features_ = nystrom(self.kernel_, self.landmarks_)
+        return self
+
+
+def _sampled(bags, n_points, seed):
+    """Bags of so many points each, drawn in proportion to their weights, for learning a kernel."""
+    rows = sample_rows(bags, n_points, np.random.default_rng(seed))
+    sizes = np.full(len(bags), n_points)
+    return Bags(
+        bags.read_rows(rows),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        weights=np.repeat(totals(bags) / n_points, n_points),
+    )
