@@ -10,10 +10,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from bdr_stan import __version__
 from bdr_stan import inference_data as ida
 from bdr_stan.aggregate_labels import check_aggregate_labels
 from bdr_stan.bags import Bags, as_bags, values_are_usable
@@ -65,6 +63,11 @@ def _sample_points(bags, rng):
     return bags.read_rows(rows).astype(float)
 
 
+def _noise(bags, y, totals):
+    """Mean squared residual of a point of weight 1; 1 where nothing is left over."""
+    return np.mean((y - totals) ** 2 / _weight_sums(bags, 2)) or 1.0
+
+
 # ---------------------------------------------------------------- estimators
 
 
@@ -82,7 +85,7 @@ class _RateModel(RegressorMixin, BagEstimator):
         -------
         array, shape (n,), units of y
         """
-        bags = self._seen(bags)
+        bags = self._like_training(bags)
         totals = np.zeros(len(bags))
         for _, points, weights, which in _chunks(bags):
             totals += np.bincount(which, weights * self._rates(points), minlength=len(bags))
@@ -99,65 +102,29 @@ class _RateModel(RegressorMixin, BagEstimator):
         -------
         array, shape (m,), units of y for a weight of 1
         """
-        together = self._seen(Bags.from_points(points, sizes=[len(points)]))
+        together = self._like_training(Bags.from_points(points, sizes=[len(points)]))
         return np.concatenate([self._rates(chunk) for _, chunk, *_ in _chunks(together)])
 
-    def save(self, path, *, notes=None):
-        """Write the fit to one NetCDF file with all that is needed to predict.
+    # ------------------------------------------------------------ state and files
 
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced once the new one is complete.
-        notes : dict, optional
-            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
-        """
-        check_is_fitted(self, "n_features_in_")
-        state = {name: np.asarray(getattr(self, name)) for name in self._state}
-        dims = {name: [f"{name}{k}" for k in range(value.ndim)] for name, value in state.items()}
-        config = {
-            "bdr_stan": __version__,
-            "estimator": type(self).__name__,
-            "params": self.get_params(deep=False),
-            "n_features": self.n_features_in_,
-            "feature_names": getattr(self, "feature_names_in_", None),
-            "notes": notes or {},
-        }
-        ida.save({"fit": ida.dataset(state, dims, sample=False)}, path, config)
-
-    @classmethod
-    def _from_file(cls, groups, config):
-        model = cls(**config["params"])
-        for name in cls._state:
-            setattr(model, name, groups["fit"][name].values[()])
-        model._adopt(config["n_features"], config["feature_names"])
-        model.notes_ = config["notes"]
-        return model
-
-    def _adopt(self, n_features, names):
+    def _adopt(self, n_features, names, state):
+        """Take the state of a fit: an attribute of each of these numbers and arrays."""
+        dims = {name: [f"{name}_dim_{k}" for k in range(np.ndim(v))] for name, v in state.items()}
+        self._groups = {"constant_data": ida.dataset(state, dims, sample=False)}
+        self._idata = None
         self.n_features_in_ = n_features
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
-            del self.feature_names_in_
+        self._set_feature_names(names)
+        for name, value in state.items():
+            setattr(self, f"{name}_", value)
+        return self
 
-    def _seen(self, bags):
-        """New bags, once they are known to be like those of the fit."""
-        check_is_fitted(self, "n_features_in_")
-        bags = as_bags(bags)
-        if bags.n_features != self.n_features_in_:
-            raise ValueError(
-                f"the bags have {bags.n_features} features a point, but the model was fitted to "
-                f"{self.n_features_in_}: pass the same columns in the same order"
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if bags.features is not None and known is not None and list(known) != bags.features:
-            k = next(k for k, name in enumerate(known) if name != bags.features[k])
-            raise ValueError(
-                f"column {k} of the bags is {bags.features[k]!r}, but the model was fitted to "
-                f"{known[k]!r} there: pass the same columns in the same order"
-            )
-        return bags
+    def _config(self):
+        return {**super()._config(), "n_features": self.n_features_in_}
+
+    def _restore(self, groups, config):
+        super()._restore(groups, config)
+        state = {name: array.values[()] for name, array in groups["constant_data"].items()}
+        return self._adopt(config["n_features"], config["feature_names"], state)
 
 
 class ConstantRate(_RateModel):
@@ -178,8 +145,6 @@ class ConstantRate(_RateModel):
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "constant".
     """
-
-    _state = ("rate_", "training_rates_")
 
     def __init__(self, likelihood="poisson"):
         self.likelihood = likelihood
@@ -204,10 +169,8 @@ class ConstantRate(_RateModel):
         bags = as_bags(bags)
         y = check_aggregate_labels(bags, y, self.likelihood)
         totals = _weight_sums(bags)
-        self.training_rates_ = y / totals
-        self.rate_ = y.sum() / totals.sum()
-        self._adopt(bags.n_features, bags.features)
-        return self
+        state = {"rate": y.sum() / totals.sum(), "training_rates": y / totals}
+        return self._adopt(bags.n_features, bags.features, state)
 
     def _rates(self, points):
         return np.full(len(points), float(self.rate_))
@@ -265,17 +228,6 @@ class AggregateNN(_RateModel):
     processes", section 4, the baseline "NN" with manifold regularisation.
     """
 
-    _state = (
-        "theta_",
-        "centre_",
-        "spread_",
-        "origin_",
-        "unit_",
-        "loss_",
-        "validation_loss_",
-        "sigma_",
-    )
-
     def __init__(
         self,
         n_hidden=50,
@@ -329,29 +281,33 @@ class AggregateNN(_RateModel):
         self._check_parameters()
         y = check_aggregate_labels(bags, y, self.likelihood)
         origin, unit = self._scale_of_rates(bags, y)
-        self._adopt(bags.n_features, bags.features)
         if validation is not None:
-            held = self._seen(validation[0])
+            held = as_bags(validation[0])
             held_y = check_aggregate_labels(held, validation[1], self.likelihood)
+            if held.n_features != bags.n_features:
+                raise ValueError(
+                    f"the validation bags have {held.n_features} features a point, but the "
+                    f"training bags {bags.n_features}: pass the same columns in the same order"
+                )
         rng = np.random.default_rng(self.random_state if seed is None else seed)
         sample = _sample_points(bags, rng)
         spread = sample.std(axis=0)
         spread[spread == 0] = 1
         rates = Rates(sample.mean(axis=0), spread, origin, unit, self.link)
-        noise = self._noise(bags, y, y.sum() * _weight_sums(bags) / _weight_sums(bags).sum())
+        noise = _noise(bags, y, y.sum() * _weight_sums(bags) / _weight_sums(bags).sum())
         penalties = self._penalties(bags, rates.inputs(sample), spread, rng)
         loss = Loss(bags, y, rates, self.likelihood, noise, penalties)
         check = None
         if validation is not None:
             check = Loss(held, held_y, rates, self.likelihood, noise)
         fits = [self._descend(loss, check, rng) for _ in range(self.n_restarts)]
-        best = min(fits, key=lambda found: found[0 if check is None else 1])
-        self.loss_, self.validation_loss_, self.theta_ = best
-        self.centre_, self.spread_, self.origin_, self.unit_, _ = rates
-        self.sigma_ = np.nan
+        loss_value, deviance, theta = min(fits, key=lambda f: f[0 if check is None else 1])
+        sigma = np.nan
         if self.likelihood == "normal":
-            self.sigma_ = np.sqrt(self._noise(bags, y, self.predict(bags)))
-        return self
+            sigma = np.sqrt(_noise(bags, y, loss.mean_totals(theta)))
+        state = {"loss": loss_value, "validation_loss": deviance, "sigma": sigma, "theta": theta}
+        state |= {name: value for name, value in rates._asdict().items() if name != "link"}
+        return self._adopt(bags.n_features, bags.features, state)
 
     # ------------------------------------------------------------ parts of a fit
 
@@ -395,10 +351,6 @@ class AggregateNN(_RateModel):
             )
         return 0.0, common
 
-    def _noise(self, bags, y, totals):
-        """Mean squared residual of a point of weight 1; 1 where there is none."""
-        return np.mean((y - totals) ** 2 / _weight_sums(bags, 2)) or 1.0
-
     def _penalties(self, bags, sample, spread, rng):
         if not self.manifold and not self.bag_manifold:
             return Penalties(self.l2)
@@ -418,7 +370,7 @@ class AggregateNN(_RateModel):
 
     def _descend(self, loss, check, rng):
         """Fit from random weights: loss, validation loss and parameters."""
-        theta = first_parameters(self.n_features_in_, self.n_hidden, LINKS[self.link].start, rng)
+        theta = first_parameters(loss.bags.n_features, self.n_hidden, LINKS[self.link].start, rng)
         seen, kept = [], theta
 
         def watch(theta):
@@ -606,9 +558,13 @@ class Loss:
         self.totals = _weight_sums(bags)
         self.variance = noise * _weight_sums(bags, 2)
 
+    def mean_totals(self, theta):
+        """lambda_a of each bag, shape (n,)."""
+        return self._outputs(Network.of(theta, self.bags.n_features))[1]
+
     def deviance(self, theta):
         """Half the mean deviance alone."""
-        _, totals, _ = self._outputs(Network.of(theta, self.bags.n_features))
+        totals = self.mean_totals(theta)
         return np.mean(DEVIANCES[self.likelihood](self.y, totals, self.variance)[0])
 
     def __call__(self, theta):
