@@ -18,6 +18,8 @@ _HOME_OF = {
     "BDRClassifier": "models",
     "RBFNetwork": "models",
     "FreqShrinkage": "models",
+    "MERR": "models",
+    "MERRCV": "models",
     "AggregateNN": "models",
     "ConstantRate": "models",
     "SupportMeasureMachine": "models",

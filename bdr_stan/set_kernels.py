@@ -96,28 +96,20 @@ def set_kernels(bags, kernels, others=None, *, n_jobs=None):
     return out
 
 
-def squared_norms(bags, kernel):
-    """K(A, A) of each bag: the squared length of its kernel mean.
-
-    Parameters
-    ----------
-    bags : Bags, or list of n arrays, shapes (n_points, p)
-    kernel : Kernel, its bandwidth a number or an array of shape (p,)
-
-    Returns
-    -------
-    array, shape (n,)
-    """
-    bags = as_bags(bags)
-    return np.array([set_kernels(bags[[i]], [kernel], n_jobs=1)[0, 0, 0] for i in range(len(bags))])
-
-
 def point_weights(bags):
     """Weight of each point within its bag, shape (N_points,), of sum 1 in every bag."""
     if bags.weights is None:
         return np.repeat(1 / bags.sizes, bags.sizes)
     totals = np.add.reduceat(bags.weights, bags.offsets[:-1])
     return bags.weights / np.repeat(totals, bags.sizes)
+
+
+def of_squares(kernel, squares):
+    """Values of a kernel of the distance, of one bandwidth, at squared distances >= 0."""
+    values = squares / (-2 * kernel.bandwidth**2)
+    kernel._profile(values)
+    values *= kernel.variance
+    return values
 
 
 def _sharing(kernel):
@@ -244,9 +236,7 @@ class _Bins:
         to_coefficients = np.linalg.inv(np.vander(place, increasing=True)).T
         self.quartics = np.empty((_TERMS, len(bins), len(kernels)))
         for k, kernel in enumerate(kernels):
-            values = squares / (-2 * kernel.bandwidth**2)
-            kernel._profile(values)
-            self.quartics[:, :, k] = (kernel.variance * values @ to_coefficients).T
+            self.quartics[:, :, k] = (of_squares(kernel, squares) @ to_coefficients).T
 
     def sums(self, rows, columns):
         """Sums of every kernel over the pairs of points, by pairs of bags.

@@ -5,6 +5,7 @@ from bdr_stan.models.base import load
 from bdr_stan.models.bdr import BDR, Shrinkage
 from bdr_stan.models.blr import BLR
 from bdr_stan.models.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
+from bdr_stan.models.merr import MERR, MERRCV
 from bdr_stan.models.ridge import FreqShrinkage, RBFNetwork
 from bdr_stan.models.stacked import Stacked, StackedClassifier
 from bdr_stan.models.support_measures import OneClassSMM, SupportMeasureMachine
@@ -12,6 +13,8 @@ from bdr_stan.models.support_measures import OneClassSMM, SupportMeasureMachine
 __all__ = [
     "BDR",
     "BLR",
+    "MERR",
+    "MERRCV",
     "AggregateNN",
     "BDRClassifier",
     "BLRClassifier",

@@ -7,7 +7,7 @@ from bdr_stan.inference_data import dataset
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
 
-_DIMS = {"w": ["component"], "beta": ["landmark"], "y": ["bag"]}
+_DIMS = {"w": ["component"], "beta": ["landmark"], "dual": ["bag"], "y": ["bag"]}
 
 
 def named_groups(draws, stats, attrs, constants, ids, y):
