@@ -21,6 +21,7 @@ _HOME_OF = {
     "MERR": "models",
     "MERRCV": "models",
     "AggregateNN": "models",
+    "BagPixel": "models",
     "ConstantRate": "models",
     "SupportMeasureMachine": "models",
     "OneClassSMM": "models",

@@ -11,9 +11,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 
 import bdr_stan
-from bdr_stan import AggregateNN, Bags, ConstantRate
+from bdr_stan import AggregateNN, BagPixel, Bags, ConstantRate
 from bdr_stan.kernels import draw_frequencies, fourier_basis, fourier_features
 from bdr_stan.models import aggregate_baselines
+from bdr_stan.models.aggregate import AggregateRegressor
 from bdr_stan.models.aggregate_baselines import (
     DEVIANCES,
     LINKS,
@@ -23,6 +24,7 @@ from bdr_stan.models.aggregate_baselines import (
     Rates,
     first_parameters,
     laplacian_penalty,
+    mean_points,
 )
 
 NNS = [
@@ -82,6 +84,42 @@ def test_constant_rates(problem):
     plain = ConstantRate("normal").fit([np.ones((2, 1)), np.ones((3, 1))], [-1, 11])
     np.testing.assert_allclose(plain.training_rates_, [-1 / 2, 11 / 3])
     assert plain.predict([np.zeros((4, 1))]) == pytest.approx(4 * 2)
+
+
+# ------------------------------------------------------------ bags as pixels
+
+
+def test_mean_points(problem):
+    bags, without, _ = problem
+    pixels = mean_points(bags)
+    assert pixels.sizes.tolist() == [1] * 12
+    for i in range(12):
+        w = bags.weights[bags.offsets[i] : bags.offsets[i + 1]]
+        np.testing.assert_allclose(pixels[i][0], np.average(bags[i], axis=0, weights=w))
+        assert pixels.weights[i] == pytest.approx(w.sum())
+    np.testing.assert_allclose(mean_points(without).points, pixels.points)
+    assert pixels.features == ["height", "depth"]
+    twice = mean_points(pixels)
+    np.testing.assert_allclose(twice.points, pixels.points)
+    plain = mean_points([np.array([[1.0], [2], [6]]), np.array([[4.0]])])
+    np.testing.assert_allclose(plain.points, [[3], [4]])
+    np.testing.assert_allclose(plain.weights, [3, 1])
+
+
+def test_bag_pixel_is_the_regressor_on_mean_points(problem, tmp_path):
+    bags, _, y = problem
+    options = {"n_landmarks": 4, "method": "optimize", "learn_kernel": False}
+    model = BagPixel(**options).fit(bags, y, seed=1)
+    pixels = mean_points(bags)
+    regressor = AggregateRegressor(**options).fit(pixels, y, seed=1)
+    np.testing.assert_allclose(model.predict(bags), regressor.predict(pixels))
+    totals = regressor.predict(bags)  # which sums over the points
+    differs = np.abs(model.predict(bags) / totals - 1) > 1e-3
+    np.testing.assert_array_equal(differs, bags.effective_sizes > 1.001)
+    model.save(tmp_path / "fit.nc")
+    again = BagPixel.load(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+    assert clone(model).get_params() == BagPixel(**options).get_params()
 
 
 # ------------------------------------------------------------ loss of the network
@@ -257,7 +295,7 @@ def test_network_beats_constant_rates_inside_the_bags():
     within = np.mean((np.repeat(constant.training_rates_, bags.sizes) - rate) ** 2)
     for link in ("exp", "square"):
         model = AggregateNN(
-            30, link=link, manifold=10.0, bandwidth=0.5, n_restarts=1, n_frequencies=50
+            20, link=link, manifold=10.0, bandwidth=0.5, n_restarts=1, max_iter=100
         ).fit(bags, y, seed=1)
         assert np.mean((model.predict_points(bags.points) - rate) ** 2) < within / 2
         assert np.mean((model.predict_points(new.points) - new_rate) ** 2) < within / 2

@@ -1,6 +1,6 @@
 """Estimators: one file per family of models."""
 
-from bdr_stan.models.aggregate_baselines import AggregateNN, ConstantRate
+from bdr_stan.models.aggregate_baselines import AggregateNN, BagPixel, ConstantRate
 from bdr_stan.models.base import load
 from bdr_stan.models.bdr import BDR, Shrinkage
 from bdr_stan.models.blr import BLR
@@ -18,6 +18,7 @@ __all__ = [
     "AggregateNN",
     "BDRClassifier",
     "BLRClassifier",
+    "BagPixel",
     "ConstantRate",
     "FreqShrinkage",
     "OneClassSMM",

@@ -17,12 +17,14 @@ from bdr_stan.aggregate_labels import check_aggregate_labels
 from bdr_stan.bags import Bags, as_bags, values_are_usable
 from bdr_stan.embedding import embed, point_chunks
 from bdr_stan.kernels import (
+    Linear,
     check_bandwidth,
     draw_frequencies,
     fourier_basis,
     fourier_features,
     median_bandwidth,
 )
+from bdr_stan.models.aggregate import AggregateRegressor
 from bdr_stan.models.base import BagEstimator
 
 _CHUNK_POINTS = 1 << 14
@@ -174,6 +176,48 @@ class ConstantRate(_RateModel):
 
     def _rates(self, points):
         return np.full(len(points), float(self.rate_))
+
+
+def mean_points(bags):
+    """One point for each bag: its weighted mean, which has all the weight of the bag.
+
+    Parameters
+    ----------
+    bags : Bags, or list of n arrays, shapes (n_points, p)
+
+    Returns
+    -------
+    Bags, n of them with one point each
+    """
+    bags = as_bags(bags)
+    columns = np.eye(bags.n_features)  # the linear kernel at these is the point itself
+    return Bags(
+        embed(bags, columns, None, kernel=Linear()).mean,
+        np.arange(len(bags) + 1),
+        weights=_weight_sums(bags),
+        ids=bags.ids,
+        metadata=bags.metadata,
+        features=bags.features,
+    )
+
+
+class BagPixel(AggregateRegressor):
+    """`AggregateRegressor` that takes each bag for one point: its mean, with the bag's weight.
+
+    Parameters, attributes and methods are those of `AggregateRegressor`; new bags, too, are
+    predicted from their mean points. Rates that are not linear in the covariates make it biased.
+
+    Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
+    processes", section 4, the baseline "bag-pixel".
+    """
+
+    def training_features(self, bags, y, *, trials=None, seed=None):
+        """As for `AggregateRegressor`, of the bags' mean points."""
+        return super().training_features(mean_points(bags), y, trials=trials, seed=seed)
+
+    def predictive(self, bags, *, trials=None):
+        """As for `AggregateRegressor`, of the bags' mean points."""
+        return super().predictive(mean_points(bags), trials=trials)
 
 
 class AggregateNN(_RateModel):
