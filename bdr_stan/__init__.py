@@ -20,6 +20,7 @@ _HOME_OF = {
     "FreqShrinkage": "models",
     "MERR": "models",
     "MERRCV": "models",
+    "DFDR": "models",
     "AggregateNN": "models",
     "BagPixel": "models",
     "ConstantRate": "models",

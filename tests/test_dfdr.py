@@ -1,0 +1,144 @@
+"""Smoothing in the distance of densities, against densities integrated on a grid."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import bdr_stan
+from bdr_stan import DFDR, Bags
+
+GRID = np.linspace(-12, 12, 4001)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Bags of one feature, whose label is their location; sizes from 1 to 20."""
+    rng = np.random.default_rng(4)
+    sizes = rng.permutation(np.r_[1, rng.integers(2, 21, 24)])
+    centres = rng.normal(size=25)
+    return [c + rng.normal(size=(m, 1)) for c, m in zip(centres, sizes, strict=True)], 3 + centres
+
+
+def densities(bags, h):
+    return np.array([norm.pdf(GRID[:, None], bag.ravel(), h).mean(axis=1) for bag in bags])
+
+
+def distances(bags, others, h, kind):
+    """L1 or L2 between the densities of the bags, by the trapezoid rule."""
+    gaps = np.abs(densities(bags, h)[:, None] - densities(others, h))
+    if kind == "l1":
+        return np.trapezoid(gaps, GRID)
+    return np.sqrt(np.trapezoid(gaps**2, GRID))
+
+
+def smoothed(apart, y, b):
+    weights = np.exp(-(apart**2) / (2 * b**2))
+    return weights @ y / weights.sum(axis=1)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("l2", 1e-8), ("l1", 0.02)])
+def test_smooths_labels_in_the_distance_of_densities(problem, kind, tolerance):
+    bags, y = problem
+    model = DFDR(distance=kind, bandwidths=[0.6], smoothings=[0.3], n_samples=20_000)
+    model.fit(bags[:18], y[:18], seed=1)
+    training = distances(bags[:18], bags[:18], 0.6, kind)
+    b = 0.3 * np.median(training[np.triu_indices(18, 1)])
+    expected = smoothed(distances(bags[18:], bags[:18], 0.6, kind), y[:18], b)
+    np.testing.assert_allclose(model.predict(bags[18:]), expected, rtol=tolerance)
+    # L2 leaves out a factor that all distances share.
+    factor = (4 * np.pi * 0.6**2) ** 0.25 if kind == "l2" else 1.0
+    used = float(model.idata["posterior"]["smoothing"][0, 0])
+    assert used == pytest.approx(b * factor, rel=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_bandwidths_by_validation_and_leave_one_out(problem, kind):
+    bags, y = problem
+    grid = {"bandwidths": [0.2, 0.8], "smoothings": [0.1, 0.4, 1.0]}
+    model = DFDR(distance=kind, **grid).fit(bags[:18], y[:18], validation=(bags[18:], y[18:]), seed=1)
+    tried = {
+        (h, b): clone(model).set_params(bandwidths=[h], smoothings=[b]).fit(bags[:18], y[:18], seed=1)
+        for h in grid["bandwidths"]
+        for b in grid["smoothings"]
+    }
+    rmse = {k: np.sqrt(np.mean((m.predict(bags[18:]) - y[18:]) ** 2)) for k, m in tried.items()}
+    assert (model.bandwidth_, model.smoothing_) == min(rmse, key=rmse.get)
+    assert model.table_["rmse"][0] == pytest.approx(min(rmse.values()), rel=0.02)
+
+    alone = clone(model).fit(bags, y, seed=1)
+    apart = distances(bags, bags, alone.bandwidth_, kind)
+    b = alone.smoothing_ * np.median(apart[np.triu_indices(25, 1)])
+    np.fill_diagonal(apart, np.inf)
+    expected = np.sqrt(np.mean((smoothed(apart, y, b) - y) ** 2))
+    assert alone.table_["rmse"][0] == pytest.approx(expected, rel=0.03)
+
+
+def test_default_grid_learns(problem):
+    bags, y = problem
+    for kind in ("l1", "l2"):
+        model = DFDR(distance=kind).fit(bags[:18], y[:18], seed=1)
+        assert model.score(bags[18:], y[18:]) > 0.2
+        assert len(model.table_) == 6 and model.table_["rmse"].is_monotonic_increasing
+    search = GridSearchCV(DFDR(random_state=1), {"distance": ["l1", "l2"]}, cv=2)
+    assert search.fit(Bags.from_list(bags), y).best_score_ > 0.2
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_weighted_points_count_by_weight(problem, kind):
+    bags, y = problem
+    doubled = [np.vstack([bag, bag[:1]]) for bag in bags]
+    weighted = Bags.from_list(bags, weights=[np.r_[2.0, np.ones(len(b) - 1)] for b in bags])
+    model = DFDR(distance=kind, bandwidths=[0.5]).fit(weighted, y, seed=1)
+    np.testing.assert_allclose(model.predict(doubled), model.predict(weighted), rtol=1e-9)
+    if kind == "l2":  # the samples of l1 are drawn from other points
+        again = clone(model).fit(doubled, y)
+        np.testing.assert_allclose(again.predict(bags), model.predict(bags), rtol=1e-9)
+
+
+def test_a_bag_far_from_all_gets_the_label_of_the_nearest(problem):
+    bags, y = problem
+    model = DFDR(bandwidths=[0.05], smoothings=[2.0**-5]).fit(bags, y)
+    assert np.isfinite(model.predict([np.full((2, 1), 1e3)])).all()
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_file_keeps_the_fit(problem, kind, tmp_path):
+    bags, y = problem
+    weighted = Bags.from_list(bags, weights=[np.arange(1.0, len(b) + 1) for b in bags])
+    model = DFDR(distance=kind).fit(weighted, y, seed=1)
+    model.save(tmp_path / "fit.nc")
+    again = bdr_stan.load(tmp_path / "fit.nc")
+    assert type(again) is DFDR and repr(again.get_params()) == repr(model.get_params())
+    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+    assert again.table_.equals(model.table_)
+    assert (again.bandwidth_, again.smoothing_) == (model.bandwidth_, model.smoothing_)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (DFDR(distance="l3"), "distance must be 'l1' or 'l2', found 'l3'"),
+        (DFDR(bandwidths=[]), "bandwidths is empty: give at least one number"),
+        (DFDR(bandwidths=[1.0, -2.0]), "bandwidths must be a positive number"),
+        (DFDR(smoothings=[0.0]), "smoothings must be a positive number"),
+        (DFDR(n_samples=0), "n_samples must be an integer >= 1, found 0"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(model, message, problem):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*problem)
+
+
+def test_wrong_bags(problem):
+    bags, y = problem
+    with pytest.raises(ValueError, match="24 labels, but there are 25 bags"):
+        DFDR().fit(bags, y[1:])
+    with pytest.raises(ValueError, match="validation bags have 2 features a point.*bags 1"):
+        DFDR().fit(bags, y, validation=([np.hstack([b, b]) for b in bags], y))
+    with pytest.raises(ValueError, match="most bags have the same density at bandwidth 1: leave"):
+        DFDR(bandwidths=[1.0]).fit([np.ones((2, 1))] * 3, [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="bags have 2 features a point, but the model was fitted to 1"):
+        DFDR().fit(bags, y).predict([np.hstack([b, b]) for b in bags])
