@@ -474,8 +474,9 @@ def f_kmse_score(gram, shrinkage, *, span="others"):
     With span "all", c = n lambda in P, the residual is r = (I - P / n)^-1 (P 1 / n - e_i): Theorem
     4 of Muandet et al. (2014). There point i is left out of the average alone: k(x_i, .) stays in
     the operator that shrinks, which leans the estimate towards it, the more the stronger the
-    shrinkage. The lambda of this score is too large; on the mixtures of the paper it does worse
-    than equal weights, where that of "others" does better (``examples/kmse_loss.py``).
+    shrinkage. The lambda of this score is too large from some 10 points on: with the Gaussian
+    kernel on the mixtures of the paper the estimate is then farther off than with equal weights,
+    where that of "others" is nearer (``examples/kmse_loss.py``).
     """
     gram = _check_gram(gram)
     n = len(gram)
