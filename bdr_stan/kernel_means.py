@@ -200,17 +200,21 @@ def bag_weights(bags, kernel, estimator, *, n_jobs=None):
 
     Raises
     ------
-    ValueError : no such estimator, or bags with weights that are to be shrunk.
+    ValueError : no such estimator, bags with weights that are to be shrunk, or unusable values
+        in a memory map.
     """
     check_estimator(estimator)
-    if bags.weights is not None:
-        if estimator != "kme":
-            raise ValueError(
-                f"{estimator!r} counts points equally, but the bags have weights: leave them out, "
-                "or use 'kme'"
-            )
-        totals = np.add.reduceat(bags.weights, bags.offsets[:-1])
-        return bags.weights / np.repeat(totals, bags.sizes), np.zeros(len(bags))
+    if bags.weights is not None and estimator != "kme":
+        raise ValueError(
+            f"{estimator!r} counts points equally, but the bags have weights: leave them out, "
+            "or use 'kme'"
+        )
+    if bags.is_memory_map:
+        bags.check_values()
+    if estimator == "kme":
+        weights = np.ones(len(bags.points)) if bags.weights is None else bags.weights
+        totals = np.add.reduceat(weights, bags.offsets[:-1])
+        return weights / np.repeat(totals, bags.sizes), np.zeros(len(bags))
     with threadpool_limits(1, user_api="blas"):
         threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
         weigh = delayed(kernel_mean_weights)

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from kmse_loss import KERNELS, kernel_of
 from scipy.stats import binomtest
 from sklearn.mixture import GaussianMixture as EM
 from sklearn.model_selection import train_test_split
@@ -17,10 +18,8 @@ from sklearn.model_selection import train_test_split
 from bdr_stan.covariance_operators import KernelPCA
 from bdr_stan.density_estimation import kmeans_mixture, match_mixture
 from bdr_stan.kernel_means import ESTIMATORS, KernelMean, f_kmse
-from bdr_stan.kernels import RBF, Linear, Polynomial, median_bandwidth
 
 SETS = ("wine", "wdbc", "iris", "digits")
-KERNELS = ("LIN", "POLY2", "POLY3", "RBF")
 THEOREM_4 = "theorem 4"
 N_COMPONENTS, TEST_SHARE, LARGEST_SET = 10, 0.3, 600
 # Muandet et al. (2014), Table 1: KME, S-KMSE, F-KMSE.
@@ -80,13 +79,6 @@ def load_csv(path, seed):
 def some_of(points, seed):
     order = np.random.default_rng(seed).permutation(len(points))
     return points[order[:LARGEST_SET]]
-
-
-def kernel_of(name, points):
-    """The paper's kernel of this name; the RBF's squared bandwidth is the median squared distance."""
-    if name == "RBF":
-        return RBF(np.sqrt(2) * median_bandwidth([points]))
-    return {"LIN": Linear(), "POLY2": Polynomial(2), "POLY3": Polynomial(3)}[name]
 
 
 def estimate(points, kernel, name):

@@ -187,6 +187,23 @@ def test_weighted_bags_keep_their_weights(rng):
         bag_weights(bags, RBF(1.0), "s-kmse")
 
 
+def test_memory_maps(rng, tmp_path):
+    points = rng.normal(size=(30, 2))
+    sizes, kernel = [4, 26], RBF(1.0)
+    in_memory = Bags.from_points(points, sizes=sizes)
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
+    weights = bag_weights(in_memory, kernel, "s-kmse")[0]
+    np.testing.assert_array_equal(bag_weights(mapped, kernel, "s-kmse")[0], weights)
+    plain = bag_inner_products(in_memory, weights, kernel)
+    np.testing.assert_array_equal(bag_inner_products(mapped, weights, kernel), plain)
+    points[7, 1] = np.nan
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
+    with pytest.raises(ValueError, match="bag 1, point 3, column 1: value is nan"):
+        bag_weights(mapped, kernel, "kme")
+
+
 # ------------------------------------------------------------ mixtures of Gaussians
 
 

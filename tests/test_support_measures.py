@@ -1,6 +1,7 @@
 """Support measure machines against scikit-learn's machines on features that are known."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -97,6 +98,16 @@ def test_conventions(problem):
     np.testing.assert_allclose(part, machine.decision_function(bags)[10:13], rtol=1e-10)
     search = GridSearchCV(machine, {"outer": ["linear", "gaussian"]}, cv=2)
     assert search.fit(Bags.from_list(bags), y).best_score_ > 0.75
+
+
+def test_kernel_values_of_all_points_are_never_held(rng):
+    y = np.repeat([0, 1], 50)
+    bags = rng.normal(size=(100, 60, 2)) * (1 + y[:, None, None])
+    tracemalloc.start()
+    SupportMeasureMachine(estimator="f-kmse", outer="gaussian").fit(bags, y).predict(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 6000**2 / 4  # a quarter of them, at most
 
 
 def test_several_classes(problem):
