@@ -1,7 +1,7 @@
 """Bags for examples, tests and the experiments of the papers: nothing is downloaded.
 
-Digits are made from data that come with scikit-learn; faces and elevators are read from files of
-your own.
+Digits are made from data that come with scikit-learn; faces, elevators and aerosol are read from
+files of your own.
 """
 
 from pathlib import Path
@@ -290,6 +290,68 @@ def negative_binomial_sizes(random, n, mean, sd):
         )
     p = (mean - 1) / sd**2
     return 1 + random.negative_binomial((mean - 1) * p / (1 - p), p, n)
+
+
+def load_misr1(path):
+    """Bags of the aerosol data MISR1: optical depth seen by a satellite's cameras.
+
+    Parameters
+    ----------
+    path : path of a .mat file (up to version 7) or of a .csv file with a header
+        One row a pixel, 18 columns: number of the bag, 16 features, label. In a .mat file they
+        are the matrix MISR1, or else the only matrix of 18 columns. The public file has 800
+        bags of 100 pixels: 12 reflectances and 4 angles.
+
+    Returns
+    -------
+    bags : Bags, n of them, points in R^16, ids the numbers of the bags
+    y : array, shape (n,), aerosol optical depth
+
+    Raises
+    ------
+    FileNotFoundError : there is no such file.
+    TypeError, ValueError : a file of another kind or shape, or a bag with several labels.
+
+    Source: Wang, Lan, Vucetic (2012), "Mixture model for multiple instance regression and
+    applications in remote sensing".
+    """
+    path = _existing(Path(path))
+    if path.suffix == ".mat":
+        from scipy.io import loadmat
+
+        stored = {name: a for name, a in loadmat(path).items() if not name.startswith("__")}
+        wide = {name: a for name, a in stored.items() if np.ndim(a) == 2 and a.shape[1] == 18}
+        if "MISR1" not in stored and len(wide) != 1:
+            raise ValueError(
+                f"{path} has no matrix MISR1 and {len(wide)} of 18 columns, expected one: bag, 16 "
+                "features, label"
+            )
+        table = stored["MISR1"] if "MISR1" in stored else next(iter(wide.values()))
+    elif path.suffix == ".csv":
+        import pandas as pd
+
+        table = pd.read_csv(path).to_numpy()
+    else:
+        raise ValueError(f"{path} must be a .mat or a .csv file")
+    if table.ndim != 2 or table.shape[1] != 18:
+        raise ValueError(
+            f"the table in {path} has shape {table.shape}, expected (N_pixels, 18): bag, 16 "
+            "features, label"
+        )
+    if table.dtype.kind not in "fiu":
+        raise TypeError(f"the table in {path} holds {table.dtype}, not numbers")
+    order = np.argsort(table[:, 0], kind="stable")
+    bags = Bags.from_points(table[order, 1:17], table[order, 0])
+    labels = table[order, 17].astype(np.float64)
+    y = labels[bags.offsets[:-1]]
+    differs = np.flatnonzero(labels != np.repeat(y, bags.sizes))
+    if len(differs):
+        i = np.searchsorted(bags.offsets, differs[0], side="right") - 1
+        raise ValueError(
+            f"{bags.name(i)} has the labels {y[i]:g} and {labels[differs[0]]:g}: give all its "
+            "pixels the same"
+        )
+    return bags, y
 
 
 def _existing(path):
