@@ -156,5 +156,8 @@ def test_other_errors(problem):
     machine = SupportMeasureMachine().fit(bags, y)
     with pytest.raises(ValueError, match="the bags have 1 features a point, but the model was"):
         machine.predict([bag[:, :1] for bag in bags])
+    named = SupportMeasureMachine().fit(Bags.from_list(bags, features=["a", "b"]), y)
+    with pytest.raises(ValueError, match=r"the bags have the columns \['b', 'a'\], but the model"):
+        named.predict(Bags.from_list(bags, features=["b", "a"]))
     with pytest.raises(ValueError, match="most bags have the same kernel mean"):
         OneClassSMM("rbf", 1.0, outer="gaussian").fit([np.ones((2, 1))] * 5)

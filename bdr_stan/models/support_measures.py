@@ -35,7 +35,7 @@ class _MeasureMachine(BaseEstimator):
             self.outer_bandwidth_ = self._distance_bandwidth(products)
         machine.fit(self._outer_kernel(products, squares, squares), y)
         self.kernel_, self.shrinkage_, self.machine_ = kernel, shrinkage, machine
-        self.n_features_in_ = bags.n_features
+        self.n_features_in_, self._features = bags.n_features, bags.features
         # Prediction needs the bags at the margin alone.
         support = machine.support_
         starts, stops = bags.offsets[support], bags.offsets[support + 1]
@@ -51,6 +51,11 @@ class _MeasureMachine(BaseEstimator):
             raise ValueError(
                 f"the bags have {bags.n_features} features a point, but the model was fitted to "
                 f"{self.n_features_in_}: pass the same columns in the same order"
+            )
+        if None not in (bags.features, self._features) and bags.features != self._features:
+            raise ValueError(
+                f"the bags have the columns {bags.features}, but the model was fitted to "
+                f"{self._features}: pass the same columns in the same order"
             )
         kernel = self.kernel_
         weights, _ = bag_weights(bags, kernel, self.estimator)
