@@ -243,9 +243,11 @@ non-zero eigenvalue of the kernel matrix for F-KMSE. Dashed: with the lambda cho
 
 ![Loss against sizes](kmse_loss_figure2.png)
 
-Figure 2: above 20 dimensions, below 20 points. The fewer the points and the more the dimensions,
-the more there is to gain. In two dimensions the linear kernel loses: as with Stein's estimator,
-shrinking a mean pays from three on. RBF kernel, 20 dimensions:
+Figure 2: above 20 dimensions, below 20 points. The fewer the points, the more there is to gain, and
+with the linear and polynomial kernels the more the dimensions. In two dimensions the linear kernel
+loses: as with Stein's estimator, shrinking a mean pays from three on.
+
+RBF kernel, 20 dimensions:
 
 {by_points}
 
