@@ -1,4 +1,4 @@
-"""How good predictions are, in all and by bag size: error, density, coverage, calibration.
+"""How good predictions are, in all, by bag size and point by point: error, density, calibration.
 
 A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(level)``, the lower
 and upper ends of the central intervals, ``cdf(y)``, the probability of a label below each of y,
@@ -7,6 +7,7 @@ classifier, with ``classes``, the two labels, and ``mean``, the probability of t
 """
 
 import numpy as np
+from scipy.special import gammaln, xlogy
 
 from .predictive import class_codes
 
@@ -242,12 +243,92 @@ def reliability(y, predictive, n_bins=10, *, sizes=None, edges=None):
     return pd.DataFrame(rows, columns=["size", "n_bags", "predicted", "observed", "se"])
 
 
+def poisson_nll(y, rate):
+    """Mean negative log probability of counts under Poisson distributions.
+
+    Parameters
+    ----------
+    y : array, shape (n,), counts of the individuals (or of the bags)
+    rate : array, shape (n,), >= 0, their predicted means
+
+    Returns
+    -------
+    float, infinite where a count above 0 has rate 0
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, NaN, a label that is no count, or a negative rate.
+
+    Source: Law et al. (2018), "Variational learning on aggregate outputs", section 4, with
+    log y! exact.
+    """
+    y, rate = _same_length(y=y, rate=rate, of="individual")
+    _check_each("y", y, (y >= 0) & (y == np.floor(y)), "counts are 0, 1, 2, ..")
+    _check_each("rate", rate, rate >= 0, "rates are >= 0")
+    return float(np.mean(rate - xlogy(y, rate) + gammaln(y + 1)))
+
+
+def normal_nll(y, mean, sd):
+    """Mean negative log density of labels under normal distributions.
+
+    Parameters
+    ----------
+    y, mean : arrays, shape (n,), labels and predictions
+    sd : float or array, shape (n,), > 0, standard deviation of y about the mean, the same units
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, NaN, or an sd that is not positive.
+    """
+    sd = np.broadcast_to(sd, np.shape(y)) if np.ndim(sd) == 0 else sd
+    y, mean, sd = _same_length(y=y, mean=mean, sd=sd, of="individual")
+    _check_each("sd", sd, sd > 0, "standard deviations are > 0")
+    return float(np.mean(0.5 * ((y - mean) / sd) ** 2 + np.log(sd) + 0.5 * np.log(2 * np.pi)))
+
+
+def point_calibration(truth, predictive, levels=LEVELS):
+    """Share of points whose true rate lies in central intervals, at several levels.
+
+    Parameters
+    ----------
+    truth : array, shape (n,), true rates, known where data are simulated
+    predictive : object with ``cdf(rate)``, the posterior probability, shape (n,), of a rate not
+        above each of n, such as `PointPredictive`
+    levels : numbers in (0, 1)
+
+    Returns
+    -------
+    pandas.DataFrame, columns level and coverage, as of `calibration`; without a standard error,
+    for the rates of neighbouring points err together
+
+    Raises
+    ------
+    ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
+    """
+    import pandas as pd
+
+    for level in levels:
+        _check_level(level)
+    truth, below = _same_length(truth=truth, cdf=predictive.cdf(truth), of="point")
+    # As in `calibration`: a rate is in the central interval of any level above |2 cdf - 1|.
+    needed = np.abs(2 * below - 1)
+    shares = [float(np.mean(needed <= level)) for level in levels]
+    return pd.DataFrame({"level": list(levels), "coverage": shares})
+
+
 def _check_level(level):
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1, found {level}")
 
 
-def _same_length(**arrays):
+def _check_each(name, values, good, rule):
+    """Raise ValueError naming the first value that is not good."""
+    if not good.all():
+        i = int(np.argmin(good))
+        raise ValueError(f"{name} is {values[i]:.15g} at individual {i}: {rule}")
+
+
+def _same_length(of="bag", **arrays):
     """Arrays of numbers of one length, checked; in the order given."""
     arrays = {name: np.asarray(values, dtype=float) for name, values in arrays.items()}
     (first, reference), *_ = arrays.items()
@@ -255,10 +336,10 @@ def _same_length(**arrays):
         if values.ndim != 1 or len(values) != len(reference):
             raise ValueError(
                 f"{name} has shape {values.shape} and {first} has shape {reference.shape}: "
-                "both must have one value for each bag"
+                f"both must have one value for each {of}"
             )
         if np.isnan(values).any():
-            raise ValueError(f"{name} is NaN at bag {int(np.isnan(values).argmax())}")
+            raise ValueError(f"{name} is NaN at {of} {int(np.isnan(values).argmax())}")
     if len(reference) == 0:
-        raise ValueError("there are no bags to score")
+        raise ValueError(f"there are no {of}s to score")
     return tuple(arrays.values())

@@ -1,4 +1,4 @@
-"""Pictures of predictions, shrinkage and landmarks; matplotlib is imported when one is drawn.
+"""Pictures of predictions, shrinkage, landmarks and maps; matplotlib is imported when one is drawn.
 
 For what a *predictive* is see `bdr_stan.metrics`.
 """
@@ -356,6 +356,213 @@ def reliability(predictives, y, sizes, edges=None, *, n_bins=5):
     axes[0].set_ylabel(f'share of "{second}"')
     axes[0].legend(frameon=False, loc="upper left", fontsize="small")
     return axes[0].figure
+
+
+def point_calibration(tables, *, ax=None):
+    """Share of points whose true rate lies in central intervals, a curve for each method.
+
+    Calibrated posteriors follow the diagonal; those too sure of themselves lie below it.
+
+    Parameters
+    ----------
+    tables : dict, name of a method -> DataFrame with columns level and coverage, such as
+        `metrics.point_calibration` makes
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no method, or more than there are colours.
+    """
+    if not 0 < len(tables) <= len(MODELS):
+        raise ValueError(f"draw from 1 to {len(MODELS)} methods, found {len(tables)}")
+    if ax is None:
+        ax = _matplotlib().subplots(figsize=(4.5, 4.5), layout="constrained")[1]
+    for (name, table), colour, marker in zip(tables.items(), MODELS, "osD^vP"):
+        style = {"color": colour, "marker": marker, "ms": 4.5, "lw": 1.5, "clip_on": False}
+        ax.plot(table["level"], table["coverage"], **style, zorder=3, label=name)
+    ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="probability of the central interval",
+        ylabel="share of points whose true rate is inside",
+    )
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def rate_map(
+    values, row, col, *, title=None, label="rate", log=False, cmap="viridis", limits=None, ax=None
+):
+    """Values of pixels on their grid; cells without a pixel, or with NaN, stay blank.
+
+    Parameters
+    ----------
+    values : array, shape (n,)
+    row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
+    title : str, optional
+    label : str, of the colour bar, with the unit
+    log : bool, whether colours follow the logarithm
+    cmap : str, matplotlib colour map
+    limits : (low, high), values of the first and last colour; None for those of the map
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths, no value to draw, a cell that has two pixels, places
+        that are not integers, or values that have no logarithm.
+    """
+    cells = _grid(values, row, col, "the map" if title is None else repr(title), log)
+    if ax is None:
+        ax = _map_axes(1, cells)[0]
+    _draw_map(ax, cells, title, log, cmap, limits or _range(cells))
+    _colour_bar([ax], label, log)
+    return ax
+
+
+def rate_maps(maps, row, col, *, shared=(), each=None, **common):
+    """Maps of the same pixels beside one another, such as a true rate, its posterior mean and sd.
+
+    Parameters
+    ----------
+    maps : dict, title -> values, array, shape (n,)
+    row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
+    shared : titles of maps, side by side, that share one colour scale and bar
+    each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
+        those of the first of the shared maps hold for all of them
+    **common : options of `rate_map` for all other maps
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no map, a title in `shared` or `each` that is no map's, or as `rate_map`.
+
+    Examples
+    --------
+    >>> rate_maps(
+    ...     {"true rate": truth, "posterior mean": p.mean, "P(rate > 2)": p.exceedance(2)},
+    ...     row, col, label="cases per 1,000", log=True, shared=["true rate", "posterior mean"],
+    ...     each={"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}},
+    ... )
+    """
+    each = each or {}
+    if not maps:
+        raise ValueError("there is no map to draw: pass at least one array of values")
+    for title in (*shared, *each):
+        if title not in maps:
+            raise ValueError(f"there is no map {title!r}; there are: {', '.join(maps)}")
+    groups = [[title] for title in maps if title not in shared]
+    if shared:
+        groups.append(list(shared))
+    options = {
+        title: {"label": "rate", "log": False, "cmap": "viridis", "limits": None}
+        | common
+        | each.get(group[0], {})
+        for group in groups
+        for title in group
+    }
+    cells = {
+        title: _grid(values, row, col, repr(title), options[title]["log"])
+        for title, values in maps.items()
+    }
+    axes = dict(zip(maps, _map_axes(len(maps), next(iter(cells.values())))))
+    for group in groups:
+        how = options[group[0]]
+        limits = how["limits"] or _range(*(cells[title] for title in group))
+        for title in group:
+            _draw_map(axes[title], cells[title], title, how["log"], how["cmap"], limits)
+        _colour_bar([axes[title] for title in group], how["label"], how["log"])
+    return next(iter(axes.values())).figure
+
+
+def _grid(values, row, col, name, log):
+    """The values as a picture, masked where there are none."""
+    values, row, col = np.asarray(values, dtype=float), np.asarray(row), np.asarray(col)
+    if values.ndim != 1 or not values.shape == row.shape == col.shape:
+        raise ValueError(
+            f"{name} has values of shape {values.shape}, row {row.shape} and col {col.shape}: all "
+            "must have one number for each pixel"
+        )
+    if row.dtype.kind not in "iu" or col.dtype.kind not in "iu":
+        raise ValueError(f"row and col must be integers, found {row.dtype} and {col.dtype}")
+    if not np.isfinite(values).any():
+        raise ValueError(f"{name} has no value to draw")
+    if log and not np.nanmin(values) > 0:
+        i = int(np.nanargmin(values))
+        raise ValueError(f"{name} is {values[i]:.6g} at pixel {i}: log=True needs values > 0")
+    at = row - row.min(), col - col.min()
+    cells = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
+    pixels = np.zeros(cells.shape, int)
+    np.add.at(pixels, at, 1)
+    if pixels.max() > 1:
+        i = int(np.argmax(pixels[at] > 1))
+        raise ValueError(
+            f"the cell in row {row[i]} and col {col[i]} has {pixels[at][i]} pixels: pass each once"
+        )
+    cells[at] = values
+    return np.ma.masked_invalid(cells)
+
+
+def _range(*cells):
+    return min(c.min() for c in cells), max(c.max() for c in cells)
+
+
+def _map_axes(n, cells):
+    """Axes for n maps in a row."""
+    height, width = cells.shape
+    side = 2.7 if n > 1 else 4.5
+    size = (n * side + 0.2, side * np.clip(height / width, 0.4, 2) + 0.9)
+    figure, axes = _matplotlib().subplots(1, n, figsize=size, squeeze=False, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, wspace=0)
+    return axes[0]
+
+
+def _draw_map(ax, cells, title, log, cmap, limits):
+    from matplotlib.colors import LogNorm, Normalize
+
+    scale = (LogNorm if log else Normalize)(*limits)
+    ax.imshow(cells, cmap=cmap, norm=scale, interpolation="nearest")
+    ax.set(xticks=[], yticks=[], title=title)
+    ax.spines[:].set_visible(False)
+
+
+def _colour_bar(axes, label, log):
+    """One bar below the maps, with plain numbers and an arrow where values go on beyond it."""
+    image = axes[0].images[0]
+    low, high = _range(*(ax.images[0].get_array() for ax in axes))
+    beyond = (bool(low < image.norm.vmin), bool(high > image.norm.vmax))
+    bar = axes[0].figure.colorbar(
+        image,
+        ax=list(axes),
+        location="bottom",
+        label=label,
+        aspect=20 * len(axes),
+        pad=0.02,
+        extend=["neither", "max", "min", "both"][2 * beyond[0] + beyond[1]],
+    )
+    bar.outline.set_visible(False)
+    if log:
+        from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+        wide = image.norm.vmax > 1e4 * image.norm.vmin
+        bar.locator = LogLocator(subs=(1,) if wide else (1, 3), numticks=6)
+        bar.formatter = StrMethodFormatter("{x:g}")
+        bar.minorticks_off()
 
 
 def _matplotlib():

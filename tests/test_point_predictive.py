@@ -7,6 +7,7 @@ from scipy import stats
 from bdr_stan import point_predictive
 from bdr_stan.aggregation import nystrom
 from bdr_stan.kernels import RBF
+from bdr_stan.metrics import normal_nll, point_calibration, poisson_nll
 from bdr_stan.point_predictive import PointPredictive
 
 N, S = 53, 40
@@ -155,3 +156,62 @@ def test_links_stand_for_those_of_the_likelihoods(rng):
     assert set(point_predictive.LINKS) == set(of_likelihoods)
     for name, link in point_predictive.LINKS.items():
         np.testing.assert_allclose(link(f), of_likelihoods[name](f)[0], rtol=1e-12)
+
+
+# ---------------------------------------------------------------- how good they are
+
+
+def test_nll_of_individuals(rng):
+    y, rate = rng.poisson(3, 20), rng.gamma(3, 1, 20)
+    assert poisson_nll(y, rate) == pytest.approx(-stats.poisson(rate).logpmf(y).mean())
+    assert poisson_nll([0, 0], [0, 2]) == 1 and poisson_nll([1], [0]) == np.inf
+    mean, sd = rng.normal(size=20), rng.gamma(3, 1, 20)
+    assert normal_nll(y, mean, sd) == pytest.approx(-stats.norm(mean, sd).logpdf(y).mean())
+    assert normal_nll(y, mean, 0.7) == pytest.approx(-stats.norm(mean, 0.7).logpdf(y).mean())
+
+
+@pytest.mark.parametrize(
+    "score, message",
+    [
+        (lambda: poisson_nll([1, 2.5], [1, 1]), r"y is 2.5 at individual 1: counts are 0, 1, 2"),
+        (lambda: poisson_nll([1, -1], [1, 1]), "y is -1 at individual 1"),
+        (lambda: poisson_nll([1, 1], [1, -2]), "rate is -2 at individual 1: rates are >= 0"),
+        (lambda: poisson_nll([1, 1], [1, np.nan]), "rate is NaN at individual 1"),
+        (lambda: poisson_nll([1, 1], [1]), r"rate has shape \(1,\) and y .* for each individual"),
+        (lambda: normal_nll([1, 1], [1, 1], 0), "sd is 0 at individual 0: standard deviations"),
+        (lambda: normal_nll([1, 1], [1, 1], [1.0]), r"sd has shape \(1,\) and y has shape \(2,\)"),
+        (lambda: normal_nll([], [], 1), "there are no individuals to score"),
+    ],
+)
+def test_nll_rejects(score, message):
+    with pytest.raises(ValueError, match=message):
+        score()
+
+
+def test_point_calibration_counts_rates_inside_central_intervals(case, rng):
+    p = posterior(case)
+    truth = rng.gamma(2, 1, N)
+    table = point_calibration(truth, p, [0.31, 0.73])
+    assert list(table.columns) == ["level", "coverage"] and table["level"].tolist() == [0.31, 0.73]
+    for level, share in table.to_numpy():
+        lower, upper = np.quantile(rates(case), [(1 - level) / 2, (1 + level) / 2], axis=1)
+        inside = np.mean((lower <= truth) & (truth <= upper))
+        assert share == pytest.approx(inside, abs=2 / N)  # quantiles lie between draws
+    assert 0.1 < table["coverage"][0] < table["coverage"][1] < 0.95
+
+
+def test_point_calibration_of_a_calibrated_posterior(rng):
+    """Truth and draws from one distribution, point by point."""
+    theta = rng.normal(size=(2000, 1))
+    scale = rng.gamma(3, 1, (3000, 1))
+    p = PointPredictive(lambda a, b: scale[a:b], 3000, lambda x: x, theta, "exp")
+    truth = np.exp(scale[:, 0] * rng.normal(size=3000))
+    table = point_calibration(truth, p)
+    np.testing.assert_allclose(table["coverage"], table["level"], atol=0.04)
+
+
+def test_point_calibration_rejects(case):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
+        point_calibration(np.ones(N), posterior(case), [95])
+    with pytest.raises(ValueError, match=r"shape \(2,\): pass one number, or one for each of the"):
+        point_calibration(np.ones(2), posterior(case))

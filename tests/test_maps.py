@@ -1,0 +1,152 @@
+"""Maps and calibration curves of rates at points, read back from their artists."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bdr_stan import plots
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def without_screen():
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def country(rng):
+    """Values, rows and columns of 30 pixels of a grid of 6 x 9, in no order."""
+    cells = rng.permutation(54)[:30]
+    return rng.gamma(3, 1, 30), cells // 9 + 100, cells % 9 + 40
+
+
+def picture(ax):
+    (image,) = ax.images
+    return image.get_array()
+
+
+def test_each_pixel_is_drawn_in_its_cell(country):
+    values, row, col = country
+    ax = plots.rate_map(values, row, col, title="posterior mean", label="cases per 1,000")
+    cells = picture(ax)
+    np.testing.assert_array_equal(cells[row - row.min(), col - col.min()], values)
+    assert cells.count() == 30  # the rest is blank
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # row 0 at the top
+    assert ax.get_title() == "posterior mean" and ax.images[0].get_clim() == (
+        values.min(),
+        values.max(),
+    )
+    bar = ax.figure.axes[1]
+    assert bar.get_xlabel() == "cases per 1,000"
+
+
+def test_missing_values_stay_blank_and_limits_show_what_is_beyond(country):
+    values, row, col = country
+    values[[3, 7]] = np.nan
+    ax = plots.rate_map(values, row, col, limits=(3.0, 100.0))
+    assert picture(ax).count() == 28 and ax.images[0].get_clim() == (3.0, 100.0)
+    assert np.nanmin(values) < 3
+    assert ax.images[0].colorbar.extend == "min"
+
+
+def test_a_map_on_the_scale_of_logarithms(country):
+    import matplotlib.pyplot as plt
+
+    values, row, col = country
+    _, given = plt.subplots()
+    ax = plots.rate_map(10**values, row, col, log=True, ax=given)
+    assert ax is given
+    middle = np.sqrt(np.prod(ax.images[0].get_clim()))
+    assert ax.images[0].norm(middle) == pytest.approx(0.5)
+    ax.figure.canvas.draw()
+    marks = [float(t.get_text()) for t in ax.figure.axes[1].get_xticklabels() if t.get_text()]
+    assert len(marks) >= 2 and set(np.log10(marks) % 1) == {0}  # plain numbers 1, 10, 100 ..
+    values[:] = 2.0  # one colour
+    plots.rate_map(values, row, col, log=True).figure.canvas.draw()
+
+
+def test_maps_share_a_scale_where_asked(country):
+    truth, row, col = country
+    maps = {"truth": truth, "mean": truth / 3, "sd": truth / 9, "P(rate > 2)": truth / 20}
+    probability = {"label": "probability", "cmap": "cividis", "limits": (0, 1)}
+    figure = plots.rate_maps(
+        maps, row, col, shared=["truth", "mean"], label="cases", each={"P(rate > 2)": probability}
+    )
+    *axes, first, second, third = figure.axes
+    assert [ax.get_title() for ax in axes] == list(maps)
+    limits = [ax.images[0].get_clim() for ax in axes]
+    assert limits[0] == limits[1] == (truth.min() / 3, truth.max())
+    assert limits[2] == (truth.min() / 9, truth.max() / 9) and limits[3] == (0, 1)
+    assert sorted(bar.get_xlabel() for bar in (first, second, third)) == [
+        "cases",
+        "cases",
+        "probability",
+    ]
+    assert [ax.images[0].get_cmap().name for ax in axes] == ["viridis"] * 3 + ["cividis"]
+    for ax, values in zip(axes, maps.values(), strict=True):
+        np.testing.assert_array_equal(picture(ax)[row - row.min(), col - col.min()], values)
+    figure.canvas.draw()
+
+
+def test_options_of_the_first_shared_map_hold_for_all(country):
+    values, row, col = country
+    figure = plots.rate_maps(
+        {"a": values, "b": 2 * values},
+        row,
+        col,
+        shared=["a", "b"],
+        each={"a": {"log": True, "cmap": "magma"}},
+    )
+    a, b, _ = figure.axes
+    for ax in (a, b):
+        assert isinstance(ax.images[0].norm, matplotlib.colors.LogNorm)
+        assert ax.images[0].get_cmap().name == "magma"
+
+
+def test_maps_that_cannot_be_drawn(country):
+    values, row, col = country
+    with pytest.raises(ValueError, match=r"has values of shape \(29,\), row \(30,\) and col \(30,"):
+        plots.rate_map(values[1:], row, col)
+    with pytest.raises(ValueError, match="row and col must be integers, found float64 and int64"):
+        plots.rate_map(values, row / 2, col)
+    with pytest.raises(ValueError, match="'mean' has no value to draw"):
+        plots.rate_map(np.full(30, np.nan), row, col, title="mean")
+    with pytest.raises(ValueError, match="the map is 0 at pixel 4: log=True needs values > 0"):
+        plots.rate_map(np.where(np.arange(30) == 4, 0, values), row, col, log=True)
+    row[5], col[5] = row[2], col[2]
+    text = f"the cell in row {row[2]} and col {col[2]} has 2 pixels: pass each once"
+    with pytest.raises(ValueError, match=text):
+        plots.rate_map(values, row, col)
+    with pytest.raises(ValueError, match="there is no map to draw"):
+        plots.rate_maps({}, row, col)
+    with pytest.raises(ValueError, match="there is no map 'sd'; there are: mean"):
+        plots.rate_maps({"mean": values}, row, col, shared=["sd"])
+    with pytest.raises(ValueError, match="there is no map 'sd'; there are: mean"):
+        plots.rate_maps({"mean": values}, row, col, each={"sd": {}})
+
+
+def test_calibration_curves_of_methods():
+    import matplotlib.pyplot as plt
+
+    levels = np.array([0.5, 0.8, 0.95])
+    tables = {
+        name: pd.DataFrame({"level": levels, "coverage": levels * share})
+        for name, share in (("NUTS", 1.0), ("VBAgg", 0.3))
+    }
+    _, given = plt.subplots()
+    ax = plots.point_calibration(tables, ax=given)
+    assert ax is given
+    for line, table in zip(ax.lines, tables.values(), strict=False):
+        np.testing.assert_array_equal(line.get_xydata(), table)
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said == ["NUTS", "VBAgg", "calibrated"]
+    assert len({line.get_color() for line in ax.lines}) == 3
+    plots.point_calibration(tables).figure.canvas.draw()
+    for none_or_many in ({}, dict.fromkeys("abcdefgh", tables["NUTS"])):
+        with pytest.raises(ValueError, match=f"1 to 6 methods, found {len(none_or_many)}"):
+            plots.point_calibration(none_or_many)
