@@ -29,6 +29,7 @@ _ENVIRONMENT = (
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
 _INCLUDE = re.compile(r"^[ \t]*#include[ \t]+(?:\"([^\"]+)\"|<([^>]+)>|(\S+))", re.MULTILINE)
+_REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
 class ProgramError(ToolchainError):
@@ -114,7 +115,7 @@ def eject(name, target, *, force=False):
 
 
 def compile_program(
-    program, *, threads=False, progress=None, stanc_options=None, cpp_options=None
+    program, *, threads=None, progress=None, stanc_options=None, cpp_options=None
 ):
     """Compile a Stan program, or take it from the cache.
 
@@ -125,7 +126,8 @@ def compile_program(
     program : str or path
         Name of a stock program, or path of a .stan file. Its includes are looked for in
         its own folder, then in that of the stock programs.
-    threads : bool, build with STAN_THREADS (reduce_sum, several chains in one process)
+    threads : bool, default whether the program calls reduce_sum
+        Build with STAN_THREADS (reduce_sum, several chains in one process).
     progress : bool, default True; show on stderr what takes long
     stanc_options : dict, such as {"O1": True}, as cmdstanpy takes them
     cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
@@ -148,6 +150,8 @@ def compile_program(
     name = re.sub(r"\W", "_", source.stem)  # make and C++ take no blanks or dashes
     folders = _include_folders(source, stanc_options)
     files = {f"{name}.stan": source, **_includes(source, folders)}
+    if threads is None:
+        threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
     flags = [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
     home = toolchain.choose()
     entry = cache_directory() / "programs" / f"{name}-{_key(files, flags, home)}"
@@ -216,7 +220,7 @@ def _stanc_flags(options):
 def _make_flags(cpp_options, threads):
     options = dict(cpp_options or {})
     if threads:
-        options["STAN_THREADS"] = "TRUE"
+        options.setdefault("STAN_THREADS", "TRUE")
     # make asks whether a variable is set, not to what
     given = {name: value for name, value in options.items() if value not in (None, "")}
     return [f"{name}={value}" for name, value in given.items() if value is not False]

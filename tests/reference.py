@@ -172,6 +172,142 @@ def draw_scales(rng, priors, with_eta=True):
     return drawn
 
 
+# ---------------------------------------------------------------- totals of bags
+
+RATE_PRIORS = {
+    "intercept_location": 0.4,
+    "intercept_scale": 0.7,
+    "rho_median": 0.6,
+    "rho_log_sd": 0.4,
+    "dispersion_scale": 0.8,
+    "tau_scale": 0.5,
+}
+RATES = {"square": np.square, "exp": np.exp, "logit": stats.logistic.cdf}
+
+
+@dataclass(frozen=True)
+class RateProblem:
+    """Bags of points whose labels have the points' total rates as means.
+
+    psi, weights : lists of arrays, shapes (n_a, d) and (n_a,), features and weights of the points
+    y : array, shape (n,), labels
+    trials : array, shape (n,), of binomial labels
+    """
+
+    psi: list
+    weights: list
+    likelihood: str
+    link: str
+    has_effects: bool
+    priors: dict
+    y: np.ndarray | None = None
+    trials: np.ndarray | None = None
+
+
+def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
+    """A problem whose parameters and labels come from the model, and the parameters."""
+    sizes = rng.integers(1, 8, n)
+    priors = dict(RATE_PRIORS)
+    if likelihood != "negative binomial":
+        del priors["dispersion_scale"]
+    if not has_effects:
+        del priors["tau_scale"]
+    p = RateProblem(
+        psi=[rng.normal(size=(size, d)) for size in sizes],
+        weights=[rng.gamma(2, 1, size) for size in sizes],
+        likelihood=likelihood,
+        link=link,
+        has_effects=has_effects,
+        priors=priors,
+        trials=rng.integers(1, 30, n) if likelihood == "binomial" else None,
+    )
+    true = draw_rate_parameters(rng, p)
+    law = law_of_labels(p, **{name: true[name] for name in true if name != "rho"})
+    return replace(p, y=law.rvs(n, random_state=rng).astype(float)), true
+
+
+def draw_rate_parameters(rng, p):
+    """Weights, intercept, scales and effects from their priors."""
+    drawn = draw_scales(rng, p.priors, with_eta=False)
+    drawn["w"] = rng.normal(0, drawn["rho"], p.psi[0].shape[1])
+    if "dispersion_scale" in p.priors:
+        drawn["dispersion"] = abs(rng.normal(0, p.priors["dispersion_scale"]))
+    if p.has_effects:
+        drawn["tau"] = abs(rng.normal(0, p.priors["tau_scale"]))
+        drawn["effect_raw"] = rng.normal(size=len(p.psi))
+    return drawn
+
+
+def rate_means(p, w, intercept, effect):
+    """Mean of each bag's label; of binomial labels the probability."""
+    rate, means = RATES[p.link], []
+    for psi, weights, own in zip(p.psi, p.weights, effect):
+        f = intercept + psi @ w
+        if p.link == "logit":
+            means.append(weights @ rate(f + own) / weights.sum())
+        else:
+            means.append(np.exp(own) * (weights @ rate(f)))
+    return np.array(means)
+
+
+def law_of_labels(p, w, intercept, dispersion=None, tau=0.0, effect_raw=0.0):
+    """SciPy's distribution of the labels given the parameters."""
+    mean = rate_means(p, w, intercept, np.broadcast_to(tau * np.asarray(effect_raw), len(p.psi)))
+    if p.likelihood == "poisson":
+        return stats.poisson(mean)
+    if p.likelihood == "negative binomial":
+        return stats.nbinom(dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
+    if p.likelihood == "exponential":
+        return stats.expon(scale=mean)
+    return stats.binom(p.trials, mean)
+
+
+def rate_log_likelihood(p, **parameters):
+    law = law_of_labels(p, **parameters)
+    return (law.logpdf if p.likelihood == "exponential" else law.logpmf)(p.y).sum()
+
+
+def rate_log_density(p, rho, use_likelihood=True, **parameters):
+    """Log joint density of labels and parameters; w ~ N(0, rho^2 I)."""
+    value = log_prior_of_scales(p.priors, parameters["intercept"], None, rho)
+    value += stats.norm.logpdf(parameters["w"], 0, rho).sum()
+    for name in ("dispersion", "tau"):
+        if name in parameters:
+            value += stats.halfnorm.logpdf(parameters[name], scale=p.priors[f"{name}_scale"])
+    value += stats.norm.logpdf(parameters.get("effect_raw", [])).sum()
+    return value + (rate_log_likelihood(p, **parameters) if use_likelihood else 0.0)
+
+
+def rate_parameters(p, data, point):
+    """A Stan program's parameters at weights, intercept, scales and effects."""
+    return {
+        "t": whiten(data, point["w"], point["intercept"], point["rho"]),
+        "rho": point["rho"],
+        **{name: [point[name]] if name in point else [] for name in ("dispersion", "tau")},
+        "effect_raw": point.get("effect_raw", np.empty(0)),
+    }
+
+
+def rate_gradient(p, data, point, use_likelihood=True):
+    """Slopes of the log density by a Stan program's unconstrained parameters, by differences."""
+    scales = [name for name in ("rho", "dispersion", "tau") if name in point]
+    n, k = len(data["pull"]) + 1, len(scales)
+
+    def density(x):
+        values = dict(zip(scales, np.exp(x[n : n + k])))
+        w, intercept, jacobian = unwhiten(data, x[:n], values["rho"])
+        if p.has_effects:
+            values["effect_raw"] = x[n + k :]
+        value = rate_log_density(
+            p, w=w, intercept=intercept, use_likelihood=use_likelihood, **values
+        )
+        return value + jacobian + x[n : n + k].sum()  # and those of the logarithms
+
+    t = whiten(data, point["w"], point["intercept"], point["rho"])
+    logs = np.log([point[name] for name in scales])
+    return gradient(density, np.r_[t, logs, point.get("effect_raw", [])])
+
+
 # ---------------------------------------------------------------- numerical tools
 
 

@@ -1,0 +1,91 @@
+// aggregate_binomial: proportions at points, learned from surveys of bags.
+//
+// Point j of bag a has the weight p_j (its population), the features psi_j of
+// a kernel and the log odds f_j. Of the trials_a people asked in the bag, each
+// drawn in proportion to the weights, y_a say yes:
+//
+//   y_a ~ binomial(trials_a, sum_j p_j inv_logit(f_j) / sum_j p_j)
+//   f_j = intercept + psi_j' w + effect_a
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
+//
+// Every point is a row [psi_j', 1].
+// The sampler moves in t: whitened_weights() turns it into w. Whatever the
+// whitening's data, the posterior is the same.
+// Units: intercept, w, rho, tau, effects on the scale of log odds; p as given.
+// Data: bdr_stan/models/aggregate.py, binomial_data().
+// Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
+// section 3, with binomial labels.
+functions {
+  #include functions/whitening.stanfunctions
+}
+data {
+  int<lower=1> A;                        // bags
+  int<lower=1> D;                        // weights (landmarks)
+  int<lower=1> T;                        // points of all bags
+  matrix[T, D + 1] rows;                 // their rows [psi, 1]
+  vector<lower=0>[T] weight;             // p_j, > 0 somewhere in each bag
+  array[A] int<lower=1, upper=T> start;  // first point of the bag
+  array[A] int<lower=1> length;          // points of the bag
+  array[A] int<lower=0> trials;          // people asked
+  array[A] int<lower=0> y;               // labels, <= trials
+  int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
+  vector<lower=0>[D] information;        // whitening: precision by the labels
+  vector[D] pull;                        // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D] intercept_slope;             // its change with w
+  real<lower=0> intercept_unit;          // its change with t
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  real<lower=0> tau_scale;               // prior scale of tau
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  array[A] int end;                      // last point of the bag
+  vector[T] share = weight;              // p_j / sum_j p_j
+  for (a in 1 : A) {
+    end[a] = start[a] + length[a] - 1;
+    share[start[a] : end[a]] /= sum(weight[start[a] : end[a]]);
+    if (y[a] > trials[a]) {
+      reject("y[", a, "] must be <= trials, found ", y[a], " > ", trials[a]);
+    }
+  }
+}
+parameters {
+  vector[D + 1] t;                       // whitened [w; intercept]
+  real<lower=0> rho;
+  array[has_effects] real<lower=0> tau;
+  vector[has_effects * A] effect_raw;    // effects in units of tau
+}
+transformed parameters {
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  real intercept = intercept_centre + dot_product(intercept_slope, w)
+                   + intercept_unit * t[D + 1];
+}
+model {
+  intercept ~ normal(intercept_location, intercept_scale);
+  w ~ normal(0, rho);
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  tau ~ normal(0, tau_scale);
+  effect_raw ~ std_normal();
+  if (use_likelihood) {
+    vector[T] f = rows * append_row(w, intercept);
+    vector[A] mean_rate;
+    for (a in 1 : A) {
+      vector[length[a]] f_a = f[start[a] : end[a]];
+      if (has_effects) {
+        f_a += tau[1] * effect_raw[a];
+      }
+      mean_rate[a] = dot_product(share[start[a] : end[a]], inv_logit(f_a));
+    }
+    y ~ binomial(trials, mean_rate);
+  }
+}

@@ -1,0 +1,135 @@
+// aggregate_exp: rates at points, learned from totals of bags; rate exp(f).
+//
+// Point j of bag a has the weight p_j (its population), the features psi_j of
+// a kernel and the rate exp(f_j). The bag's label y_a has the mean
+//
+//   lambda_a = exp(effect_a) sum_j p_j exp(f_j),   f_j = intercept + psi_j' w
+//
+//   y_a ~ poisson(lambda_a)                                 likelihood = 1
+//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)        likelihood = 2
+//   y_a ~ exponential(1 / lambda_a)                         likelihood = 3
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//   dispersion ~ half-normal(0, dispersion_scale)           likelihood = 2
+//   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
+//
+// Every point is a row [psi_j', 1]; reduce_sum shares the bags among threads.
+// The sampler moves in t: whitened_weights() turns it into w. Whatever the
+// whitening's data, the posterior is the same.
+// Units: y and p as given, exp(intercept) in units of y per p; w, rho, tau and
+// the effects on the scale of log rates.
+// Data: bdr_stan/models/aggregate.py, aggregate_data().
+// Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
+// section 3, with the posterior in place of its variational approximation.
+functions {
+  #include functions/whitening.stanfunctions
+  #include functions/aggregate.stanfunctions
+  /**
+   * log sum_j p_j exp(phi_j' theta) of the points of one bag. The density of
+   * a category is exp(f_1) over this sum: Stan has its slope in closed form,
+   * so that no point takes a place in the autodiff of theta.
+   * @param theta weights and intercept
+   * @param phi the points' rows [psi', 1], as columns
+   * @param log_weight logarithms of p_j, finite
+   */
+  real log_total_rate(row_vector theta, matrix phi, vector log_weight) {
+    return log_weight[1] + theta * phi[, 1]
+           - categorical_logit_glm_lpmf(1 | theta, log_weight, phi);
+  }
+  /**
+   * Log density of the labels of bags first, ..., last; see reduce_sum.
+   * @param start first point of each of these bags
+   * Further arguments: all bags' data, as below, and the parameters.
+   */
+  real bags_log_density(array[] int start, int first, int last,
+                        array[] int length, matrix phi, vector log_weight,
+                        vector y, array[] int count, int likelihood,
+                        vector theta, vector effect,
+                        array[] real dispersion) {
+    int n = size(start);
+    vector[n] log_lambda;
+    for (i in 1 : n) {
+      int end = start[i] + length[first + i - 1] - 1;
+      log_lambda[i] = log_total_rate(theta', phi[, start[i] : end],
+                                     log_weight[start[i] : end]);
+    }
+    if (size(effect) > 0) {
+      log_lambda += effect[first : last];
+    }
+    return aggregate_log_density(y[first : last], count[first : last],
+                                 log_lambda, likelihood, dispersion);
+  }
+}
+data {
+  int<lower=1> A;                        // bags
+  int<lower=1> D;                        // weights (landmarks)
+  int<lower=1> T;                        // points of all bags
+  matrix[T, D + 1] rows;                 // their rows [psi, 1]
+  vector<lower=0>[T] weight;             // p_j, > 0
+  array[A] int<lower=1, upper=T> start;  // first point of the bag
+  array[A] int<lower=1> length;          // points of the bag
+  vector<lower=0>[A] y;                  // labels
+  int<lower=1, upper=3> likelihood;      // see above
+  int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
+  int<lower=1> grainsize;                // bags that a thread takes at a time
+  vector<lower=0>[D] information;        // whitening: precision by the labels
+  vector[D] pull;                        // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D] intercept_slope;             // its change with w
+  real<lower=0> intercept_unit;          // its change with t
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  real<lower=0> dispersion_scale;        // prior scale of dispersion
+  real<lower=0> tau_scale;               // prior scale of tau
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  matrix[D + 1, T] phi = rows';          // a bag's points lie together
+  vector[T] log_weight = log(weight);
+  array[A] int count = zeros_int_array(A);
+  for (j in 1 : T) {
+    if (weight[j] == 0) {
+      reject("weight[", j, "] must be > 0, found 0: leave the point out");
+    }
+  }
+  if (likelihood < 3) {
+    count = to_int(to_array_1d(y));
+  }
+}
+parameters {
+  vector[D + 1] t;                       // whitened [w; intercept]
+  real<lower=0> rho;
+  array[likelihood == 2] real<lower=0> dispersion;
+  array[has_effects] real<lower=0> tau;
+  vector[has_effects * A] effect_raw;    // effects in units of tau
+}
+transformed parameters {
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  real intercept = intercept_centre + dot_product(intercept_slope, w)
+                   + intercept_unit * t[D + 1];
+}
+model {
+  intercept ~ normal(intercept_location, intercept_scale);
+  w ~ normal(0, rho);
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  dispersion ~ normal(0, dispersion_scale);
+  tau ~ normal(0, tau_scale);
+  effect_raw ~ std_normal();
+  if (use_likelihood) {
+    vector[has_effects * A] effect = effect_raw;
+    if (has_effects) {
+      effect *= tau[1];
+    }
+    // static: the sum does not depend on the number of threads
+    target += reduce_sum_static(bags_log_density, start, grainsize, length,
+                                phi, log_weight, y, count, likelihood,
+                                append_row(w, intercept), effect, dispersion);
+  }
+}
