@@ -423,11 +423,9 @@ def rate_map(
     ValueError : arrays of different lengths, no value to draw, a cell that has two pixels, places
         that are not integers, or values that have no logarithm.
     """
-    cells = _grid(values, row, col, "the map" if title is None else repr(title), log)
-    if ax is None:
-        ax = _map_axes(1, cells)[0]
-    _draw_map(ax, cells, title, log, cmap, limits or _range(cells))
-    _colour_bar([ax], label, log)
+    at = _cells(row, col)
+    ax = _map_axes(1, at)[0] if ax is None else ax
+    _draw_maps({title: values}, at, [ax], label=label, log=log, cmap=cmap, limits=limits)
     return ax
 
 
@@ -440,8 +438,8 @@ def rate_maps(maps, row, col, *, shared=(), each=None, **common):
     row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
     shared : titles of maps, side by side, that share one colour scale and bar
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
-        those of the first of the shared maps hold for all of them
-    **common : options of `rate_map` for all other maps
+        among shared maps those of the first hold
+    **common : options of `rate_map` for all maps
 
     Returns
     -------
@@ -466,65 +464,36 @@ def rate_maps(maps, row, col, *, shared=(), each=None, **common):
     for title in (*shared, *each):
         if title not in maps:
             raise ValueError(f"there is no map {title!r}; there are: {', '.join(maps)}")
+    at = _cells(row, col)
+    axes = dict(zip(maps, _map_axes(len(maps), at)))
     groups = [[title] for title in maps if title not in shared]
-    if shared:
-        groups.append(list(shared))
-    options = {
-        title: {"label": "rate", "log": False, "cmap": "viridis", "limits": None}
-        | common
-        | each.get(group[0], {})
-        for group in groups
-        for title in group
-    }
-    cells = {
-        title: _grid(values, row, col, repr(title), options[title]["log"])
-        for title, values in maps.items()
-    }
-    axes = dict(zip(maps, _map_axes(len(maps), next(iter(cells.values())))))
-    for group in groups:
-        how = options[group[0]]
-        limits = how["limits"] or _range(*(cells[title] for title in group))
-        for title in group:
-            _draw_map(axes[title], cells[title], title, how["log"], how["cmap"], limits)
-        _colour_bar([axes[title] for title in group], how["label"], how["log"])
+    for group in [*groups, list(shared)] if shared else groups:
+        options = common | each.get(group[0], {})
+        _draw_maps({t: maps[t] for t in group}, at, [axes[t] for t in group], **options)
     return next(iter(axes.values())).figure
 
 
-def _grid(values, row, col, name, log):
-    """The values as a picture, masked where there are none."""
-    values, row, col = np.asarray(values, dtype=float), np.asarray(row), np.asarray(col)
-    if values.ndim != 1 or not values.shape == row.shape == col.shape:
-        raise ValueError(
-            f"{name} has values of shape {values.shape}, row {row.shape} and col {col.shape}: all "
-            "must have one number for each pixel"
-        )
+def _cells(row, col):
+    """Cells of the pixels in the smallest grid that holds them: two arrays, from 0."""
+    row, col = np.asarray(row), np.asarray(col)
+    if row.ndim != 1 or row.shape != col.shape or len(row) == 0:
+        raise ValueError(f"row has shape {row.shape} and col {col.shape}: pass one number a pixel")
     if row.dtype.kind not in "iu" or col.dtype.kind not in "iu":
         raise ValueError(f"row and col must be integers, found {row.dtype} and {col.dtype}")
-    if not np.isfinite(values).any():
-        raise ValueError(f"{name} has no value to draw")
-    if log and not np.nanmin(values) > 0:
-        i = int(np.nanargmin(values))
-        raise ValueError(f"{name} is {values[i]:.6g} at pixel {i}: log=True needs values > 0")
     at = row - row.min(), col - col.min()
-    cells = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
-    pixels = np.zeros(cells.shape, int)
+    pixels = np.zeros((at[0].max() + 1, at[1].max() + 1), int)
     np.add.at(pixels, at, 1)
     if pixels.max() > 1:
         i = int(np.argmax(pixels[at] > 1))
         raise ValueError(
             f"the cell in row {row[i]} and col {col[i]} has {pixels[at][i]} pixels: pass each once"
         )
-    cells[at] = values
-    return np.ma.masked_invalid(cells)
+    return at
 
 
-def _range(*cells):
-    return min(c.min() for c in cells), max(c.max() for c in cells)
-
-
-def _map_axes(n, cells):
+def _map_axes(n, at):
     """Axes for n maps in a row."""
-    height, width = cells.shape
+    height, width = (k.max() + 1 for k in at)
     side = 2.7 if n > 1 else 4.5
     size = (n * side + 0.2, side * np.clip(height / width, 0.4, 2) + 0.9)
     figure, axes = _matplotlib().subplots(1, n, figsize=size, squeeze=False, layout="constrained")
@@ -532,37 +501,48 @@ def _map_axes(n, cells):
     return axes[0]
 
 
-def _draw_map(ax, cells, title, log, cmap, limits):
+def _draw_maps(maps, at, axes, *, label="rate", log=False, cmap="viridis", limits=None):
+    """Maps on one colour scale; its bar has plain numbers, and arrows where values go beyond it."""
     from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    scale = (LogNorm if log else Normalize)(*limits)
-    ax.imshow(cells, cmap=cmap, norm=scale, interpolation="nearest")
-    ax.set(xticks=[], yticks=[], title=title)
-    ax.spines[:].set_visible(False)
-
-
-def _colour_bar(axes, label, log):
-    """One bar below the maps, with plain numbers and an arrow where values go on beyond it."""
-    image = axes[0].images[0]
-    low, high = _range(*(ax.images[0].get_array() for ax in axes))
-    beyond = (bool(low < image.norm.vmin), bool(high > image.norm.vmax))
+    cells = [_picture(values, at, title, log) for title, values in maps.items()]
+    lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
+    low, high = limits or (lowest, highest)
+    norm = (LogNorm if log else Normalize)(low, high)
+    for ax, picture, title in zip(axes, cells, maps):
+        image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
+        ax.set(xticks=[], yticks=[], title=title)
+        ax.spines[:].set_visible(False)
     bar = axes[0].figure.colorbar(
         image,
-        ax=list(axes),
+        ax=axes,
         location="bottom",
         label=label,
         aspect=20 * len(axes),
         pad=0.02,
-        extend=["neither", "max", "min", "both"][2 * beyond[0] + beyond[1]],
+        extend=["neither", "max", "min", "both"][2 * (lowest < low) + (highest > high)],
     )
     bar.outline.set_visible(False)
     if log:
-        from matplotlib.ticker import LogLocator, StrMethodFormatter
-
-        wide = image.norm.vmax > 1e4 * image.norm.vmin
-        bar.locator = LogLocator(subs=(1,) if wide else (1, 3), numticks=6)
+        bar.locator = LogLocator(subs=(1, 3) if high < 1e4 * low else (1,), numticks=6)
         bar.formatter = StrMethodFormatter("{x:g}")
         bar.minorticks_off()
+
+
+def _picture(values, at, title, log):
+    """The values on their grid, masked where there are none."""
+    values, name = np.asarray(values, dtype=float), "the map" if title is None else repr(title)
+    if values.shape != at[0].shape:
+        raise ValueError(f"{name} has values of shape {values.shape}, expected {at[0].shape}")
+    if not np.isfinite(values).any():
+        raise ValueError(f"{name} has no value to draw")
+    if log and not np.nanmin(values) > 0:
+        i = int(np.nanargmin(values))
+        raise ValueError(f"{name} is {values[i]:.6g} at pixel {i}: log=True needs values > 0")
+    picture = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
+    picture[at] = values
+    return np.ma.masked_invalid(picture)
 
 
 def _matplotlib():

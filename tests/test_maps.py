@@ -110,8 +110,12 @@ def test_options_of_the_first_shared_map_hold_for_all(country):
 
 def test_maps_that_cannot_be_drawn(country):
     values, row, col = country
-    with pytest.raises(ValueError, match=r"has values of shape \(29,\), row \(30,\) and col \(30,"):
+    with pytest.raises(ValueError, match=r"the map has values of shape \(29,\), expected \(30,\)"):
         plots.rate_map(values[1:], row, col)
+    with pytest.raises(
+        ValueError, match=r"row has shape \(30,\) and col \(1,\): pass one number a"
+    ):
+        plots.rate_map(values, row, col[:1])
     with pytest.raises(ValueError, match="row and col must be integers, found float64 and int64"):
         plots.rate_map(values, row / 2, col)
     with pytest.raises(ValueError, match="'mean' has no value to draw"):
@@ -128,6 +132,8 @@ def test_maps_that_cannot_be_drawn(country):
         plots.rate_maps({"mean": values}, row, col, shared=["sd"])
     with pytest.raises(ValueError, match="there is no map 'sd'; there are: mean"):
         plots.rate_maps({"mean": values}, row, col, each={"sd": {}})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        plots.rate_maps({"mean": values}, row[::-1], np.arange(30), colour="red")
 
 
 def test_calibration_curves_of_methods():
