@@ -22,6 +22,7 @@ _HOME_OF = {
     "MERRCV": "models",
     "DFDR": "models",
     "AggregateNN": "models",
+    "AggregateRegressor": "models",
     "BagPixel": "models",
     "ConstantRate": "models",
     "SupportMeasureMachine": "models",

@@ -94,13 +94,19 @@ class AggregateRows:
     total: np.ndarray
     noise_factor: np.ndarray
 
-    def means(self, theta, link):
-        """sum_j p_j rate(phi_j' theta) of each bag for each theta: (S, d + 1) to (S, n)."""
+    def means(self, theta, link, shift=None):
+        """sum_j p_j rate(phi_j' theta) of each bag for each theta: (S, d + 1) to (S, n).
+
+        `shift`, shape (S, n), is added to f at the points of each bag.
+        """
         out = np.empty((len(theta), len(self.start)))
         for a, (start, length) in enumerate(zip(self.start, self.length, strict=True)):
             block = slice(start, start + length)
             weights = np.ones(length) if self.weights is None else self.weights[block]
-            out[:, a] = _weighted_rates(self.rows[block], weights, theta, link)
+            at = theta
+            if shift is not None:
+                at = np.column_stack([theta[:, :-1], theta[:, -1] + shift[:, a]])
+            out[:, a] = _weighted_rates(self.rows[block], weights, at, link)
         return out
 
 
@@ -159,10 +165,13 @@ def weighted_sums(bags, features, *, n_jobs=None):
 
 
 def point_rows(bags, features, *, n_jobs=None):
-    """The rows [psi_j, 1] of all points, as they are; memory grows with their number."""
-    parts = of_each_bag(bags, features, lambda rows, weights: rows, n_jobs)
+    """The rows [psi_j, 1] of all points of positive weight; memory grows with their number."""
+    counted = weights_of(bags) > 0
+    parts = of_each_bag(bags, features, lambda rows, weights: rows[weights > 0], n_jobs)
     rows = np.vstack([rows for part in parts for rows in part])
-    return _aggregate_rows(bags, rows, bags.offsets[:-1], bags.sizes, weights_of(bags))
+    length = np.add.reduceat(counted, bags.offsets[:-1], dtype=int)
+    start = np.cumsum(length) - length
+    return _aggregate_rows(bags, rows, start, length, weights_of(bags)[counted])
 
 
 def bag_means(bags, features, theta, link, *, n_jobs=None):

@@ -1,5 +1,6 @@
 """Estimators: one file per family of models."""
 
+from bdr_stan.models.aggregate import AggregateRegressor
 from bdr_stan.models.aggregate_baselines import AggregateNN, BagPixel, ConstantRate
 from bdr_stan.models.base import load
 from bdr_stan.models.bdr import BDR, Shrinkage
@@ -19,6 +20,7 @@ __all__ = [
     "MERR",
     "MERRCV",
     "AggregateNN",
+    "AggregateRegressor",
     "BDRClassifier",
     "BLRClassifier",
     "BagPixel",

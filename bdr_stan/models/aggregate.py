@@ -28,14 +28,20 @@ from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models import priors as prior_numbers
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.stan_estimator import StanEstimator, check_counts
+from bdr_stan.point_predictive import PointPredictive
 from bdr_stan.predictive import AggregatePredictive, Predictive
 from bdr_stan.sampling import METHODS
+from bdr_stan.thinning import thinned_point_rows, thinning_error
+from bdr_stan.vbagg import variational_posterior
 
 # Parameters of the kernel are learned from a sample of about so many points, at least so many a bag.
 _LEARNING_POINTS = 20_000
 _LEARNING_POINTS_A_BAG = 10
 # Prior sd of their logarithms, around the median rule.
 _KERNEL_LOG_SD = 1.5
+# Bags are cut to about so many slices, for threads to share.
+_SLICES = 16
+_THINNING_DRAWS = 20
 _CODES = {"poisson": 1, "negative binomial": 2, "exponential": 3}
 
 
@@ -55,19 +61,18 @@ class AggregateFeatures:
     names: list[str] | None
 
 
-def aggregate_data(rows, y, whitened, priors, likelihood, *, has_effects=False, use_likelihood=True):
-    """Data of ``stan/aggregate_square.stan``.
+def aggregate_data(rows, y, whitened, priors, *, has_effects=False, use_likelihood=True):
+    """Data that the programs ``stan/aggregate_*.stan`` share.
 
     Parameters
     ----------
     rows : AggregateRows
-        Factors, from `square_factors`.
+        Factors, from `square_factors`, for ``aggregate_square.stan``; else points.
     y : array, shape (n,)
     whitened : dict
         From `whitened_coordinates`.
     priors : dict
         Numbers of the priors by their names in the program.
-    likelihood : {"poisson", "negative binomial", "exponential"}
     has_effects : bool, default False
         Whether each bag has an effect of its own.
     use_likelihood : bool, default True
@@ -77,7 +82,7 @@ def aggregate_data(rows, y, whitened, priors, likelihood, *, has_effects=False, 
     -------
     dict
     """
-    return {
+    data = {
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
         "T": len(rows.rows),
@@ -85,7 +90,6 @@ def aggregate_data(rows, y, whitened, priors, likelihood, *, has_effects=False, 
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
         "y": y,
-        "likelihood": _CODES[likelihood],
         "has_effects": int(has_effects),
         **whitened,
         "dispersion_scale": 1.0,  # where there is none
@@ -93,6 +97,9 @@ def aggregate_data(rows, y, whitened, priors, likelihood, *, has_effects=False, 
         **priors,
         "use_likelihood": int(use_likelihood),
     }
+    if rows.weights is not None:
+        data |= {"weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
+    return data
 
 
 class AggregateRegressor(RegressorMixin, StanEstimator):
@@ -125,8 +132,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
     bag_effects : bool, default False
-        Whether each bag has an i.i.d. normal effect on the log rate or the log odds. Rates at
-        points leave it out.
+        Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS.
+        Rates at points leave it out.
     thin : int, optional
         "exp" and "logit" only: at most so many weighted points a bag stand for all; the error
         that makes is in `thinning_error_`.
@@ -151,8 +158,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     landmarks_ : array, shape (d, p)
     bound_ : float
         With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
-    thinning_error_ : array, shape (n,)
-        With `thin`: relative error of each training bag's mean at the most probable f.
+    thinning_error_ : array, shape (about 20, n)
+        With `thin`: relative errors of the training bags' means, a row for each of some draws.
 
     Notes
     -----
@@ -250,7 +257,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         check_counts(chains=chains, warmup=warmup, draws=draws)
         seed = self.random_state if seed is None else seed
         features = self.training_features(bags, y, trials=trials, seed=seed)
-        return self.fit_features(
+        self.fit_features(
             features,
             y,
             chains=chains,
@@ -260,6 +267,13 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             progress=progress,
             **cmdstan_options,
         )
+        if self.thin is not None:
+            theta = self._theta()
+            some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
+            self.thinning_error_ = thinning_error(
+                bags, self.features_, features.rows, some, self._link
+            )
+        return self
 
     def training_features(self, bags, y, *, trials=None, seed=None):
         """Landmarks, the kernel and its parameters, and the bags' rows: all that a fit needs.
@@ -342,13 +356,15 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
                 raise ValueError("the binomial likelihood needs trials to predict a bag's label")
             trials = np.broadcast_to(np.asarray(trials, float), len(bags))
         link = self._link
-        if link in ("square", "identity"):
-            rows = self._rows(bags, self.features_)
-            return self._mixture(rows.means(self._theta(), link), rows.noise_factor, trials)
-        means = bag_means(bags, self.features_, self._theta(), link)
-        if trials is not None:
-            means /= totals(bags)
-        return self._mixture(means, None, trials)
+        effects = None
+        if self.bag_effects:  # of bags that were not in the fit
+            noise = np.random.default_rng(0).standard_normal((len(self._theta()), len(bags)))
+            effects = self._flat("tau")[:, None] * noise
+        if link == "exp":  # points are many, and their rows need not be kept
+            means = bag_means(bags, self.features_, self._theta(), link)
+            return self._mixture(means if effects is None else means * np.exp(effects), None, trials)
+        rows = point_rows(bags, self.features_) if link == "logit" else self._rows(bags, self.features_)
+        return self._mixture(self._means(rows, effects), rows.noise_factor, trials)
 
     def predict_points(self, points, *, n_draws=1000):
         """Posterior of the rate at points, of training bags or new.
@@ -375,24 +391,23 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         bags = self._like_training(points)
         theta = self._theta()
         theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]
-        from bdr_stan.point_predictive import PointPredictive
-
         return PointPredictive(bags.read, len(bags.points), self.features_, theta, self._link)
 
     def _theta(self):
         return np.column_stack([self._flat("w"), self._flat("intercept")])
 
-    def _mixture(self, means, noise_factor, trials, effects=None):
-        """Predictive distribution given the bags' means under each draw, shape (S, n)."""
+    def _means(self, rows, effects):
+        """Means of the bags' labels (binomial: probabilities) under each draw, shape (S, n)."""
+        if self._link == "logit":
+            return rows.means(self._theta(), "logit", effects) / rows.total
+        means = rows.means(self._theta(), self._link)
+        return means if effects is None else means * np.exp(effects)
+
+    def _mixture(self, means, noise_factor, trials):
         n_draws, n = means.shape
         if self.likelihood == "normal":
             sigma = self._flat("sigma")[:, None]
             return Predictive(lambda i: (means[:, i], sigma * noise_factor[i]), n, n_draws)
-        if self.bag_effects:
-            if effects is None:  # of bags that were not in the fit
-                noise = np.random.default_rng(0).standard_normal((n_draws, n))
-                effects = self._flat("tau")[:, None] * noise
-            means = means * np.exp(effects)
         return AggregatePredictive(
             lambda i: means[:, i],
             n,
@@ -403,12 +418,9 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         )
 
     def _training(self, features):
-        rows = features.rows
-        means = rows.means(self._theta(), self._link)
-        if features.trials is not None:
-            means /= rows.total
         effects = self._flat("effect") if self.bag_effects else None
-        return self._mixture(means, rows.noise_factor, features.trials, effects)
+        means = self._means(features.rows, effects)
+        return self._mixture(means, features.rows.noise_factor, features.trials)
 
     # ------------------------------------------------------------ parts of a fit
 
@@ -446,8 +458,13 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         super()._check_parameters()
         if self.bag_effects and self.likelihood == "normal":
             raise ValueError("bag_effects go with counts and exponential totals, not with normal ones")
-        if self.bag_effects and self.method == "vb":
-            raise ValueError("method='vb' has no bag_effects: use another method, or leave them out")
+        if self.bag_effects and self.method != "nuts":
+            raise ValueError(
+                f"method={self.method!r} knows no bag_effects, whose joint mode is at no scatter: "
+                "use method='nuts', or the negative binomial likelihood"
+            )
+        if self.method == "vb" and self.likelihood == "binomial":
+            raise ValueError("method='vb' has no bound for the binomial likelihood: use another method")
         if self.thin is not None:
             if self._link not in ("exp", "logit"):
                 raise ValueError(
@@ -462,8 +479,6 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         if self._link == "identity":
             return weighted_sums(bags, features)
         if self.thin is not None:
-            from bdr_stan.thinning import thinned_point_rows
-
             return thinned_point_rows(bags, features, self.thin)
         return point_rows(bags, features)
 
@@ -558,10 +573,10 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         if self.likelihood == "normal":
             return blr_data(rows, whitened, priors)
         rows, y, trials = rows
-        effects = {"has_effects": self.bag_effects}
-        if self._link == "square":
-            return aggregate_data(rows, y, whitened, priors, self.likelihood, **effects)
-        raise NotImplementedError
+        data = aggregate_data(rows, y, whitened, priors, has_effects=self.bag_effects)
+        if self.likelihood == "binomial":
+            return {**data, "y": y.astype(int), "trials": trials.astype(int)}
+        return {**data, "likelihood": _CODES[self.likelihood]}
 
     def _inits(self, rows, scales, log_sds, chains, seed):
         inits = super()._inits(rows, scales, log_sds, chains, seed)
@@ -585,22 +600,22 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         return draws, stats, attrs
 
     def _own_draws(self, rows, mode, scales, draws, seed):
-        """Independent draws from the variational posterior."""
-        from bdr_stan.vbagg import variational_posterior
-
-        rows, y, _ = rows
-        found = variational_posterior(
-            rows, y, self.likelihood, self._link, priors=self.priors_, rho=scales["rho"], mode=mode
-        )
-        self.bound_ = found.bound
-        rng = np.random.default_rng(seed)
-        theta = found.mean + rng.standard_normal((1, draws, len(found.mean))) @ found.factor.T
-        drawn = {
-            "w": theta[..., :-1],
-            "intercept": theta[..., -1],
-            "rho": np.full((1, draws), found.rho),
-        }
-        return drawn, {}, {"inference_method": "vb"}
+        """Independent draws from the variational posterior, exact for normal totals."""
+        held = dict(scales)
+        if self.likelihood == "normal":
+            mean, factor, self.bound_ = mode.theta, mode.whitening, mode.log_evidence
+        else:
+            rows, y, _ = rows
+            rho = held.pop("rho")
+            found = variational_posterior(
+                rows, y, self.likelihood, self._link, priors=self.priors_, rho=rho, mode=mode, **held
+            )
+            mean, factor, self.bound_ = found.mean, found.factor, found.bound
+            held["rho"] = found.rho
+        noise = np.random.default_rng(seed).standard_normal((1, draws, len(mean)))
+        theta = mean + noise @ factor.T
+        drawn = {name: np.full((1, draws), value) for name, value in held.items()}
+        return {"w": theta[..., :-1], "intercept": theta[..., -1], **drawn}, {}, {"inference_method": "vb"}
 
     def _constants(self, features, mode):
         return {
