@@ -59,8 +59,8 @@ def set_kernels(bags, kernels, others=None, *, n_jobs=None):
 
     Raises
     ------
-    ValueError : a column that the points lack, a bandwidth that is no number yet, or `others`
-        of another number of features.
+    ValueError : a column that the points lack, a bandwidth that is no number yet, `others` of
+        another number of features, or values of a memory map that are no numbers.
 
     Notes
     -----
@@ -79,6 +79,9 @@ def set_kernels(bags, kernels, others=None, *, n_jobs=None):
     kernels = [kernel.on(bags.features, bags.n_features) for kernel in kernels]
     for kernel in kernels:
         kernel.prepare(bags.read(0, 1))  # raises where the bandwidth waits for data
+    for each in (bags, others):
+        if each.is_memory_map:
+            each.check_values()
     pairs = _Pairs(bags, None if itself else others, n_jobs)
     groups = {}
     for k, kernel in enumerate(kernels):
@@ -147,9 +150,10 @@ class _Pairs:
     def of_distances(self, kernels, members, out):
         """Write set kernels of stationary kernels."""
         columns = slice(None) if kernels[0].columns is None else list(kernels[0].columns)
-        left = _Side(self.bags, self.weights, columns)
-        right = left if self.others is None else _Side(self.others, self.other_weights, columns)
-        left.centre = right.centre
+        centre = np.mean(self.bags.points[:, columns], axis=0, dtype=np.float64)
+        left = right = _Side(self.bags, self.weights, columns, centre)
+        if self.others is not None:
+            right = _Side(self.others, self.other_weights, columns, centre)
         radius = left.radius() + right.radius()
         bins = _Bins(kernels, radius**2)
         out[members] = 0
@@ -168,6 +172,8 @@ class _Pairs:
         with threadpool_limits(1, user_api="blas"):
             threads = Parallel(-1 if self.n_jobs is None else self.n_jobs, require="sharedmem")
             threads(delayed(fill)(chunks) for chunks in left.tasks())
+        for side in (left, right):
+            side.bags.release()
         if right is left:
             for k in members:
                 out[k] = out[k] + out[k].T
@@ -185,8 +191,8 @@ class _Rows:
 class _Side:
     """Bags cut to chunks of points: rows or columns of the pairs."""
 
-    def __init__(self, bags, weights, columns):
-        self.bags, self.weights, self.columns = bags, weights, columns
+    def __init__(self, bags, weights, columns, centre):
+        self.bags, self.weights, self.columns, self.centre = bags, weights, columns, centre
         self.chunks = []
         for start, stop, first, last in point_chunks(bags.offsets, _ROWS):
             if last - first == 1:
@@ -195,12 +201,10 @@ class _Side:
             for a in range(first, last, _BAGS):
                 b = min(a + _BAGS, last)
                 self.chunks.append((bags.offsets[a], bags.offsets[b], a, b))
-        self.centre = 0.0
-        self.centre = np.mean([rows.points.mean(axis=0) for rows in self._all()], axis=0)
 
     def radius(self):
         """Largest distance of a point from the centre."""
-        return np.sqrt(max(rows.norms.max() for rows in self._all()))
+        return np.sqrt(max(self.chunk(i)[0].norms.max() for i in range(len(self.chunks))))
 
     def tasks(self):
         """Chunk numbers, the pieces of one bag together: no two threads write the same sums."""
@@ -213,9 +217,6 @@ class _Side:
         points = self.bags.read(start, stop)[:, self.columns].astype(np.float64) - self.centre
         bag = np.searchsorted(self.bags.offsets, np.arange(start, stop), side="right") - 1 - first
         return _Rows(points, self.weights[start:stop], bag), first, last
-
-    def _all(self):
-        return (self.chunk(i)[0] for i in range(len(self.chunks)))
 
 
 class _Bins:

@@ -175,6 +175,20 @@ def test_repeated_points_and_single_precision(rng):
     np.testing.assert_array_equal(set_kernels(single, kernels), set_kernels(double, kernels))
 
 
+def test_memory_map(rng, tmp_path):
+    points = rng.normal(size=(20, 2))
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), [0, 7, 20])
+    kernels = [RBF(1.0), Cauchy(2.0)]
+    held = set_kernels(Bags(points, [0, 7, 20]), kernels)
+    np.testing.assert_array_equal(set_kernels(mapped, kernels), held)
+    points[8, 1] = np.nan
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), [0, 7, 20])
+    with pytest.raises(ValueError, match="bag 1, point 1, column 1: value is nan"):
+        set_kernels(mapped, kernels)
+
+
 def test_errors(rng):
     bags = bags_of(rng, [3, 4])
     with pytest.raises(ValueError, match="others have 2 features a point, but the bags 3"):
