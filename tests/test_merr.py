@@ -329,6 +329,7 @@ def test_outer_kernel_of_equal_means_is_its_variance():
         (MERR(outer="quadratic"), "outer must be a kernel or one of 'linear', 'rbf'.*'quadratic'"),
         (MERR(outer=Linear()), "kernel of kernel means must be one of the distance"),
         (MERR(outer=RBF([1.0, 2.0])), "with one bandwidth and no columns"),
+        (MERR(outer=RBF("ard")), "with one bandwidth and no columns"),
         (MERR(outer="rbf", outer_bandwidth="ard"), "outer_bandwidth must be 'median' or a positive"),
         (MERR(outer="rbf", outer_bandwidth=0.0), "outer_bandwidth must be a positive number"),
         (MERR(outer_bandwidth=2.0), "outer_bandwidth=2.0 goes with the name.*outer is 'linear'"),

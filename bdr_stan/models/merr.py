@@ -461,7 +461,8 @@ def checked_validation(validation, bags):
 def check_outer(outer):
     """Raise unless this is "linear", or a kernel of the distance or the name of one."""
     if isinstance(outer, Kernel):
-        if not isinstance(outer, Stationary) or np.ndim(outer.bandwidth) or outer.columns:
+        number = isinstance(outer, Stationary) and np.ndim(outer.bandwidth) == 0
+        if not number or outer.columns or outer.bandwidth == "ard":
             raise ValueError(
                 "a kernel of kernel means must be one of the distance, with one bandwidth and no "
                 f"columns, found {outer!r}"
