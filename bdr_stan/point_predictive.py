@@ -162,7 +162,7 @@ class PointPredictive:
         each = np.broadcast_to(threshold, len(self))
 
         def exceeding(rates, at):
-            return (rates > each[at, None]) @ weights
+            return np.greater(rates, each[at, None], out=rates) @ weights
 
         return self._pass(exceeding, 1)[0]
 
