@@ -7,6 +7,7 @@ points, so that a better estimate of the mean gives a better density.
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import as_bags
 from bdr_stan.gaussian_mixtures import GaussianMixture, check_closed_form
@@ -125,14 +126,15 @@ def match_mixture(mean, start, *, max_iterations=1000):
         [logits, start.means.ravel() / unit, 0.5 * np.log(start.covariances / unit**2)]
     )
     bounds = [(None, None)] * (m + m * p) + [tuple(np.log([_SMALLEST_SD, _LARGEST_SD]))] * m
-    found = minimize(
-        loss,
-        parameters,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": 1e-12},
-    )
+    with threadpool_limits(1):  # thousands of small products gain nothing from threads
+        found = minimize(
+            loss,
+            parameters,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": 1e-12},
+        )
     return GaussianMixture(*unpack(found.x))
 
 

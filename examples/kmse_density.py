@@ -14,6 +14,7 @@ from kmse_loss import KERNELS, kernel_of
 from scipy.stats import binomtest
 from sklearn.mixture import GaussianMixture as EM
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 from bdr_stan.covariance_operators import KernelPCA
 from bdr_stan.density_estimation import kmeans_mixture, match_mixture
@@ -275,4 +276,5 @@ scales the covariance operator by one factor, which leaves the components as the
 """
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1):  # matrices are small
+        main()
