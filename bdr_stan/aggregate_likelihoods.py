@@ -51,11 +51,9 @@ def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, trials=No
         Given theta, shape (d + 1,), the log density of the labels, its gradient, the Fisher
         information and the negative Hessian.
     """
-    X, start = rows.rows, rows.start
-    bag = np.repeat(np.arange(len(start)), rows.length)
-    weights = np.ones(len(X)) if rows.weights is None else rows.weights
+    totals_of = _squares(rows) if link == "square" and rows.packs else _points(rows, link)
     if likelihood == "binomial":
-        weights = weights / rows.total[bag]
+        totals_of = _shares(totals_of, rows.total)
 
     def of_labels(mean):
         if likelihood == "binomial":
@@ -65,19 +63,55 @@ def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, trials=No
         return _negative_binomial(y, mean, dispersion) if dispersion else _poisson(y, mean)
 
     def log_likelihood(theta):
-        rates, slopes, bends = RATES[link](X @ theta)
-        mean = np.add.reduceat(weights * rates, start)
+        mean, by_theta, bent = totals_of(theta)
         value, pull, information, curvature = of_labels(mean)
-        by_theta = np.add.reduceat(X * (weights * slopes)[:, None], start)  # of each bag's mean
-        bent = (X * (pull[bag] * weights * bends)[:, None]).T @ X
         return (
             value,
             by_theta.T @ pull,
             (by_theta.T * information) @ by_theta,
-            (by_theta.T * curvature) @ by_theta - bent,
+            (by_theta.T * curvature) @ by_theta - bent(pull),
         )
 
     return log_likelihood
+
+
+# Each gives a function of theta: the bags' totals lambda, shape (n,), their slopes, (n, d + 1), and a
+# function of numbers c, shape (n,): sum_a c_a times the second derivative of lambda_a.
+
+
+def _points(rows, link):
+    X = rows.rows
+    bag = np.repeat(np.arange(len(rows.start)), rows.length)
+    weights = np.ones(len(X)) if rows.weights is None else rows.weights
+
+    def totals(theta):
+        rates, slopes, bends = RATES[link](X @ theta)
+        by_theta = np.add.reduceat(X * (weights * slopes)[:, None], rows.start)
+        return (
+            np.add.reduceat(weights * rates, rows.start),
+            by_theta,
+            lambda c: (X * (c[bag] * weights * bends)[:, None]).T @ X,
+        )
+
+    return totals
+
+
+def _squares(rows):
+    gram = rows.gram()
+
+    def totals(theta):
+        half = gram @ theta
+        return half @ theta, 2 * half, lambda c: 2 * np.tensordot(c, gram, 1)
+
+    return totals
+
+
+def _shares(totals_of, total):
+    def shares(theta):
+        mean, by_theta, bent = totals_of(theta)
+        return mean / total, by_theta / total[:, None], lambda c: bent(c / total)
+
+    return shares
 
 
 # Each gives the log density of all labels and, label by label, its slope in the mean, the Fisher

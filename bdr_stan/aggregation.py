@@ -94,6 +94,26 @@ class AggregateRows:
     total: np.ndarray
     noise_factor: np.ndarray
 
+    @property
+    def packs(self):
+        """Whether factors are larger than the packed triangles of their Gram matrices."""
+        n, k = len(self.start), self.rows.shape[1]
+        return self.weights is None and len(self.rows) > n * (k + 1) / 2
+
+    def gram(self):
+        """Q_a' Q_a of every bag, shape (n, d + 1, d + 1)."""
+        ends = self.start + self.length
+        blocks = (self.rows[a:b] for a, b in zip(self.start, ends, strict=True))
+        return np.array([Q.T @ Q for Q in blocks])
+
+    def packed(self):
+        """Lower triangles of `gram`, shape (n, (d + 1)(d + 2) / 2), off-diagonal entries doubled.
+
+        Their inner products with theta_i theta_j, j <= i, are the quadratic forms |Q_a theta|^2.
+        """
+        i, j = np.tril_indices(self.rows.shape[1])
+        return self.gram()[:, i, j] * np.where(i == j, 1.0, 2.0)
+
     def means(self, theta, link, shift=None):
         """sum_j p_j rate(phi_j' theta) of each bag for each theta: (S, d + 1) to (S, n).
 

@@ -19,7 +19,8 @@
 // zero, tells f from -f.
 // The points' rows sqrt(p_j) [psi_j', 1] of a bag are replaced by a triangular
 // factor Q_a: lambda_a = |Q_a [w; intercept]|^2, the same likelihood whatever
-// the number of points.
+// the number of points. Where that is smaller, the triangles of Q_a' Q_a are
+// given instead, packed to one row a bag, off-diagonal entries doubled.
 // The sampler moves in t: whitened_weights() turns it into w. Whatever the
 // whitening's data, the posterior is the same.
 // Units: y and p as given, f^2, intercept^2 and rho^2 in units of y per p.
@@ -29,14 +30,17 @@
 functions {
   #include functions/whitening.stanfunctions
   #include functions/aggregate.stanfunctions
+  #include functions/squares.stanfunctions
 }
 data {
   int<lower=1> A;                        // bags
   int<lower=1> D;                        // weights (landmarks)
-  int<lower=1> T;                        // rows of all bags
+  int<lower=0> T;                        // rows of all bags, 0 if packed
   matrix[T, D + 1] rows;                 // factors Q_a, [psi, 1]
-  array[A] int<lower=1, upper=T> start;  // first row of the bag
-  array[A] int<lower=1> length;          // rows of the bag
+  array[T > 0 ? A : 0] int start;        // first row of the bag
+  array[T > 0 ? A : 0] int length;       // rows of the bag
+  int<lower=0> P;                        // (D + 1) (D + 2) / 2 if packed, or 0
+  matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
   vector<lower=0>[A] y;                  // labels
   int<lower=1, upper=3> likelihood;      // see above
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
@@ -82,10 +86,12 @@ model {
   tau ~ normal(0, tau_scale);
   effect_raw ~ std_normal();
   if (use_likelihood) {
-    vector[T] q = rows * append_row(w, intercept);
+    vector[D + 1] theta = append_row(w, intercept);
     vector[A] log_lambda;
-    for (a in 1 : A) {
-      log_lambda[a] = log(dot_self(q[start[a] : start[a] + length[a] - 1]));
+    if (P > 0) {
+      log_lambda = log(packed * products_of_pairs(theta));
+    } else {
+      log_lambda = log(sums_of_squares(rows * theta, start, length));
     }
     if (has_effects) {
       log_lambda += tau[1] * effect_raw;

@@ -85,10 +85,6 @@ def aggregate_data(rows, y, whitened, priors, *, has_effects=False, use_likeliho
     data = {
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
-        "T": len(rows.rows),
-        "rows": rows.rows,
-        "start": rows.start + 1,  # Stan counts from 1
-        "length": rows.length,
         "y": y,
         "has_effects": int(has_effects),
         **whitened,
@@ -97,9 +93,20 @@ def aggregate_data(rows, y, whitened, priors, *, has_effects=False, use_likeliho
         **priors,
         "use_likelihood": int(use_likelihood),
     }
-    if rows.weights is not None:
-        data |= {"weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
-    return data
+    if rows.packs:
+        packed = rows.packed()
+        empty = np.empty((0, rows.rows.shape[1]))
+        return {**data, "P": packed.shape[1], "packed": packed, "T": 0, "rows": empty,
+                "start": [], "length": []}  # fmt: skip
+    data |= {
+        "T": len(rows.rows),
+        "rows": rows.rows,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+    }
+    if rows.weights is None:
+        return {**data, "P": 0, "packed": np.empty((0, 0))}
+    return {**data, "weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
 
 
 class AggregateRegressor(RegressorMixin, StanEstimator):
