@@ -29,7 +29,7 @@ def rate(f, link):
     return RATES[link](f)[0]
 
 
-def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, trials=None):
+def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, sigma=1.0, trials=None):
     """The likelihood of ``stan/aggregate_*.stan`` at given scales.
 
     Parameters
@@ -38,10 +38,12 @@ def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, trials=No
         Of the points; for the square link their factors do as well.
     y : array, shape (n,)
         Label of each bag.
-    likelihood : {"poisson", "negative binomial", "exponential", "binomial"}
-    link : {"square", "exp", "logit"}
+    likelihood : {"poisson", "negative binomial", "exponential", "binomial", "normal"}
+    link : {"square", "exp", "logit", "identity"}
     dispersion : float, >= 0
         Of the negative binomial: its variance is lambda + dispersion^2 lambda^2.
+    sigma : float, > 0
+        Of the normal: noise of one point; that of a total is sigma sqrt(sum_j p_j^2).
     trials : array, shape (n,)
         Of the binomial, whose probability is lambda_a / sum_j p_j.
 
@@ -54,17 +56,13 @@ def aggregate_likelihood(rows, y, likelihood, link, *, dispersion=0.0, trials=No
     totals_of = _squares(rows) if link == "square" and rows.packs else _points(rows, link)
     if likelihood == "binomial":
         totals_of = _shares(totals_of, rows.total)
-
-    def of_labels(mean):
-        if likelihood == "binomial":
-            return _binomial(y, mean, trials)
-        if likelihood == "exponential":
-            return _exponential(y, mean)
-        return _negative_binomial(y, mean, dispersion) if dispersion else _poisson(y, mean)
+    of_labels = label_density(
+        y, likelihood, dispersion=dispersion, noise=sigma * rows.noise_factor, trials=trials
+    )
 
     def log_likelihood(theta):
         mean, by_theta, bent = totals_of(theta)
-        value, pull, information, curvature = of_labels(mean)
+        value, pull, information, curvature, _ = of_labels(mean)
         return (
             value,
             by_theta.T @ pull,
@@ -114,13 +112,32 @@ def _shares(totals_of, total):
     return shares
 
 
-# Each gives the log density of all labels and, label by label, its slope in the mean, the Fisher
-# information and minus the second derivative.
+def label_density(y, likelihood, *, dispersion=0.0, noise=1.0, trials=None):
+    """Log density of labels as a function of their means lambda, shape (n,).
+
+    Parameters are as for `aggregate_likelihood`; `noise`, shape (n,), is the standard deviation of
+    the normal.
+
+    Returns
+    -------
+    callable
+        Given the means, the log density of all labels and, label by label, its slope in the mean,
+        the Fisher information, minus the second derivative, and the slope of the information.
+    """
+    if likelihood == "normal":
+        return lambda mean: _normal(y, mean, noise)
+    if likelihood == "binomial":
+        return lambda mean: _binomial(y, mean, trials)
+    if likelihood == "exponential":
+        return lambda mean: _exponential(y, mean)
+    if dispersion > 0:
+        return lambda mean: _negative_binomial(y, mean, dispersion)
+    return lambda mean: _poisson(y, mean)
 
 
 def _poisson(y, mean):
     value = np.sum(y * np.log(mean) - mean - gammaln(y + 1))
-    return value, y / mean - 1, 1 / mean, y / mean**2
+    return value, y / mean - 1, 1 / mean, y / mean**2, -(mean**-2.0)
 
 
 def _negative_binomial(y, mean, dispersion):
@@ -133,6 +150,7 @@ def _negative_binomial(y, mean, dispersion):
         y / mean - (y + shape) / total,
         shape / (mean * total),
         y / mean**2 - (y + shape) / total**2,
+        total**-2.0 - mean**-2.0,
     )
 
 
@@ -142,19 +160,29 @@ def _exponential(y, mean):
         (y / mean - 1) / mean,
         mean**-2.0,
         (2 * y / mean - 1) / mean**2,
+        -2 * mean**-3.0,
     )
 
 
 def _binomial(y, mean, trials):
     rest = trials - y
+    spread = mean * (1 - mean)
     value = gammaln(trials + 1) - gammaln(y + 1) - gammaln(rest + 1)
     value += y * np.log(mean) + rest * np.log1p(-mean)
     return (
         value.sum(),
         y / mean - rest / (1 - mean),
-        trials / (mean * (1 - mean)),
+        trials / spread,
         y / mean**2 + rest / (1 - mean) ** 2,
+        -trials * (1 - 2 * mean) / spread**2,
     )
+
+
+def _normal(y, mean, noise):
+    z = (y - mean) / noise
+    value = -np.sum(0.5 * z**2 + np.log(noise) + 0.5 * np.log(2 * np.pi))
+    precision = noise**-2.0
+    return value, z / noise, precision, precision, np.zeros(len(y))
 
 
 def _logistic(p):

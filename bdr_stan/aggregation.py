@@ -239,7 +239,7 @@ def totals(bags):
 
 def of_each_bag(bags, features, reduce, n_jobs):
     """For each bag the list of reduce(rows, weights), one for each chunk that has points of it."""
-    width = len(features.landmarks) + bags.n_features
+    width = features(bags.read(0, 1)).shape[1] + bags.n_features
     chunks = point_chunks(bags.offsets, max(16, _CHUNK_BYTES // (8 * width)))
 
     def run(chunk):

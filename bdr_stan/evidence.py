@@ -157,7 +157,7 @@ def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol
 
 
 def maximise_evidence(
-    likelihood_at, prior_factor, intercept_prior, start, *, log_prior=None, with_sds=True
+    likelihood_at, prior_factor, intercept_prior, start, *, log_prior=None
 ):
     """Scales with the highest evidence, and the mode of the weights there.
 
@@ -172,9 +172,6 @@ def maximise_evidence(
     log_prior : callable, optional
         Log prior density of the scales, given as keywords, with respect to their logarithms.
         None maximises the evidence alone.
-    with_sds : bool, default True
-        False leaves out the last of what is returned, which costs modes by the square of the
-        number of scales.
 
     Returns
     -------
@@ -207,27 +204,46 @@ def maximise_evidence(
         theta = mode.theta
         return -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
 
-    x0 = np.log(list(start.values()))
-    lowest, highest = x0 - _LOG_SCALE_RANGE, x0 + _LOG_SCALE_RANGE
-    x, arrived = x0, False
-    while not arrived:
-        # A box around the start of each search: a long step may end where no mode is easily found.
-        low, high = np.maximum(x - _LOG_SCALE_REACH, lowest), np.minimum(x + _LOG_SCALE_REACH, highest)
-        found = minimize(
-            objective,
-            x,
-            method="L-BFGS-B",
-            bounds=np.column_stack([low, high]),
-            options={"ftol": 1e-10, "gtol": 1e-5, "eps": _LOG_SCALE_STEP},
-        )
-        x = found.x
-        on_edge = ((x == low) & (low > lowest)) | ((x == high) & (high < highest))
-        arrived = not on_edge.any()
+    x = minimum_in_boxes(objective, np.log(list(start.values())), eps=_LOG_SCALE_STEP)
     scales = scales_at(x)
-    if not with_sds:
-        return scales, mode_at(scales, 1e-10)
     spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
     return scales, mode_at(scales, 1e-10), dict(zip(start, spread.tolist(), strict=True))
+
+
+def minimum_in_boxes(objective, start, *, jac=None, ftol=1e-10, **options):
+    """Where a function of logarithms of scales is lowest, by L-BFGS.
+
+    A box around the start of each search keeps it near: a long step may end where no mode is
+    easily found. Where a search ends on an edge of its box, the next begins there.
+
+    Parameters
+    ----------
+    objective : callable
+    start : array, shape (k,)
+    jac : True or None
+        True if `objective` gives its slopes as well; else they are differences.
+    ftol, **options
+        Of SciPy's L-BFGS-B.
+
+    Returns
+    -------
+    array, shape (k,)
+    """
+    lowest, highest = start - _LOG_SCALE_RANGE, start + _LOG_SCALE_RANGE
+    x = start
+    while True:
+        low, high = np.maximum(x - _LOG_SCALE_REACH, lowest), np.minimum(x + _LOG_SCALE_REACH, highest)
+        x = minimize(
+            objective,
+            x,
+            jac=jac,
+            method="L-BFGS-B",
+            bounds=np.column_stack([low, high]),
+            options={"ftol": ftol, "gtol": 1e-5, **options},
+        ).x
+        on_edge = ((x == low) & (low > lowest)) | ((x == high) & (high < highest))
+        if not on_edge.any():
+            return x
 
 
 def _inverse_curvature(function, x):

@@ -12,6 +12,7 @@ from itertools import count
 import numpy as np
 
 from bdr_stan.aggregation import _aggregate_rows, bag_means, of_each_bag
+from bdr_stan.bags import Bags
 
 # Power iterations for the direction in which a group is cut; a rough one will do.
 _ITERATIONS = 2
@@ -116,6 +117,28 @@ def thinned_point_rows(bags, features, n_points, *, n_jobs=None):
     rows, weights = map(np.concatenate, zip(*parts, strict=True))
     length = np.array([len(weights) for _, weights in parts])
     return _aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+
+
+def thinned_bags(bags, n_points, *, n_jobs=None):
+    """Bags of at most `n_points` weighted points each, by `thin` on standardised columns.
+
+    Parameters
+    ----------
+    bags : Bags
+    n_points : int, >= 1
+    n_jobs : int, optional
+        Threads; default all cores.
+
+    Returns
+    -------
+    Bags
+        Weighted means of groups of points that lie near one another.
+    """
+    spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
+    spread[spread == 0] = 1.0
+    thinned = thinned_point_rows(bags, lambda points: points / spread, n_points, n_jobs=n_jobs)
+    offsets = np.append(thinned.start, len(thinned.rows))
+    return Bags(thinned.rows * spread, offsets, weights=thinned.weights)
 
 
 def thinning_error(bags, features, thinned, thetas, link, *, n_jobs=None):

@@ -1,11 +1,9 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate_labels import check_aggregate_labels
 from bdr_stan.aggregate_likelihoods import LINKS, aggregate_likelihood
@@ -16,14 +14,13 @@ from bdr_stan.aggregation import (
     nystrom,
     point_rows,
     square_factors,
-    totals,
     weighted_sums,
 )
 from bdr_stan.bags import Bags, as_bags
 from bdr_stan.compression import compress
-from bdr_stan.evidence import maximise_evidence
+from bdr_stan.kernel_learning import learn_kernel
 from bdr_stan.kernels import Kernel, kernel_config, kernel_named, kernel_of_config
-from bdr_stan.landmarks import choose_landmarks, sample_rows
+from bdr_stan.landmarks import choose_landmarks
 from bdr_stan.likelihoods import normal_likelihood
 from bdr_stan.models import priors as prior_numbers
 from bdr_stan.models.blr import blr_data
@@ -31,14 +28,12 @@ from bdr_stan.models.stan_estimator import StanEstimator, check_counts
 from bdr_stan.point_predictive import PointPredictive
 from bdr_stan.predictive import AggregatePredictive, Predictive
 from bdr_stan.sampling import METHODS
-from bdr_stan.thinning import thinned_point_rows, thinning_error
+from bdr_stan.thinning import thinned_bags, thinned_point_rows, thinning_error
 from bdr_stan.vbagg import variational_posterior
 
-# Parameters of the kernel are learned from a sample of about so many points, at least so many a bag.
+# Parameters of the kernel are learned from about so many points, at least so many a bag.
 _LEARNING_POINTS = 20_000
 _LEARNING_POINTS_A_BAG = 10
-# Prior sd of their logarithms, around the median rule.
-_KERNEL_LOG_SD = 1.5
 # Bags are cut to about so many slices, for threads to share.
 _SLICES = 16
 _THINNING_DRAWS = 20
@@ -135,7 +130,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
-        method) on a sample of the points; False takes them as given or by the median rule.
+        method), with at most about 20,000 weighted points standing for all; False takes them as
+        given or by the median rule.
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
     bag_effects : bool, default False
@@ -315,7 +311,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             seed=seed,
         )
         if self.learn_kernel and len(kernel.log_parameters):
-            kernel = self._learned_kernel(kernel, landmarks, bags, y, trials, seed)
+            kernel = self._learned_kernel(kernel, landmarks, bags, y, trials)
         features = nystrom(kernel, landmarks)
         rows = self._rows(bags, features)
         ids = np.arange(len(bags)) if bags.ids is None else np.asarray(bags.ids)
@@ -489,43 +485,28 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             return thinned_point_rows(bags, features, self.thin)
         return point_rows(bags, features)
 
-    def _learned_kernel(self, kernel, landmarks, bags, y, trials, seed):
-        """The kernel with the parameters of highest evidence on a sample of the points."""
-        rows_of = point_rows
-        if self._link == "identity":
-            rows_of = weighted_sums
-        elif len(bags.points) > _LEARNING_POINTS:
-            bags = _sampled(bags, max(_LEARNING_POINTS // len(bags), _LEARNING_POINTS_A_BAG), seed)
-        start = kernel.log_parameters
-        names = [f"kernel {name}" for name in kernel.parameter_names]
+    def _learned_kernel(self, kernel, landmarks, bags, y, trials):
+        """The kernel with the parameters of highest evidence, on fewer points where they are many."""
+        rows_of = weighted_sums if self._link == "identity" else point_rows
+        if self._link != "identity" and len(bags.points) > _LEARNING_POINTS:
+            bags = thinned_bags(bags, max(_LEARNING_POINTS // len(bags), _LEARNING_POINTS_A_BAG))
 
-        @lru_cache(maxsize=1)  # slopes in the other scales are taken at one kernel
-        def rows_at(*ratios):
-            at = kernel.with_log_parameters(start + np.log(ratios))
-            rows = rows_of(bags, nystrom(at, landmarks))
-            return self._model_rows(rows, y, trials)
+        def rows_at(kernel):
+            return rows_of(bags, nystrom(kernel, landmarks))
 
-        rows = rows_of(bags, nystrom(kernel, landmarks))
-        priors = prior_numbers.with_user_values(self._default_priors(rows, y, trials), self.prior)
-        log_prior = prior_numbers.log_prior_of_scales(priors)
-
-        def likelihood_at(**scales):
-            return self._likelihood(rows_at(*(scales.pop(name) for name in names)), **scales)
-
-        def log_prior_at(**scales):
-            ratios = np.log([scales.pop(name) for name in names])
-            return log_prior(**scales) - 0.5 * np.sum((ratios / _KERNEL_LOG_SD) ** 2)
-
-        with threadpool_limits(1, user_api="blas"):
-            scales, _ = maximise_evidence(
-                likelihood_at,
-                np.eye(len(landmarks)),
-                (priors["intercept_location"], priors["intercept_scale"]),
-                {**prior_numbers.middle_of_scales(priors, self._scales), **dict.fromkeys(names, 1.0)},
-                log_prior=log_prior_at,
-                with_sds=False,
-            )
-        return kernel.with_log_parameters(start + np.log([scales[name] for name in names]))
+        priors = self._default_priors(rows_at(kernel), y, trials)
+        priors = prior_numbers.with_user_values(priors, self.prior)
+        return learn_kernel(
+            kernel,
+            rows_at,
+            y,
+            self.likelihood,
+            self._link,
+            trials=trials,
+            intercept_prior=(priors["intercept_location"], priors["intercept_scale"]),
+            scales=prior_numbers.middle_of_scales(priors, self._scales),
+            log_prior=prior_numbers.log_prior_of_scales(priors),
+        )
 
     def _default_priors(self, rows, y, trials):
         if self.likelihood == "normal":
@@ -652,14 +633,3 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         self.kernel_ = kernel_of_config(config["kernel"])
         self.features_ = nystrom(self.kernel_, self.landmarks_)
         return self
-
-
-def _sampled(bags, n_points, seed):
-    """Bags of so many points each, drawn in proportion to their weights, for learning a kernel."""
-    rows = sample_rows(bags, n_points, np.random.default_rng(seed))
-    sizes = np.full(len(bags), n_points)
-    return Bags(
-        bags.read_rows(rows),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        weights=np.repeat(totals(bags) / n_points, n_points),
-    )
