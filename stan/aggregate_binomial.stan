@@ -16,7 +16,7 @@
 // The sampler moves in t: whitened_weights() turns it into w. Whatever the
 // whitening's data, the posterior is the same.
 // Units: intercept, w, rho, tau, effects on the scale of log odds; p as given.
-// Data: bdr_stan/models/aggregate.py, binomial_data().
+// Data: bdr_stan/models/aggregate.py, aggregate_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
 // section 3, with binomial labels.
 functions {

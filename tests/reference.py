@@ -213,7 +213,7 @@ def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
     if not has_effects:
         del priors["tau_scale"]
     p = RateProblem(
-        psi=[rng.normal(size=(size, d)) for size in sizes],
+        psi=[rng.normal(size=(size, d)) / np.sqrt(d) for size in sizes],  # |psi|^2 about 1
         weights=[rng.gamma(2, 1, size) for size in sizes],
         likelihood=likelihood,
         link=link,

@@ -12,7 +12,7 @@ from bdr_stan.evidence import find_mode, whitened_coordinates
 from bdr_stan.models.aggregate import aggregate_data
 from bdr_stan.programs import compile_program
 
-LIKELIHOODS = ["poisson", "negative binomial", "exponential"]
+LIKELIHOODS = {"poisson": 1, "negative binomial": 2, "exponential": 3}  # and their codes
 RHO = 0.6
 
 
@@ -42,8 +42,9 @@ def whitening(p, rows, whitened=True):
     if not whitened:
         return reference.plain_coordinates(d)
     intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
+    dispersion = 0.5 if p.likelihood == "negative binomial" else 0.0
     likelihood = aggregate_likelihood(
-        rows, p.y, p.likelihood, p.link, dispersion=0.5, trials=p.trials
+        rows, p.y, p.likelihood, p.link, dispersion=dispersion, trials=p.trials
     )
     mode = find_mode(likelihood, np.eye(d), intercept, rho=RHO)
     return whitened_coordinates(mode, np.eye(d), RHO)
@@ -52,10 +53,10 @@ def whitening(p, rows, whitened=True):
 def stan_data(p, *, whitened=True, use_likelihood=True, grainsize=2):
     rows = point_rows(p)
     data = aggregate_data(
-        rows, p.y, whitening(p, rows, whitened), p.priors, p.likelihood,
+        rows, p.y, whitening(p, rows, whitened), p.priors,
         has_effects=p.has_effects, use_likelihood=use_likelihood,
     )  # fmt: skip
-    return {**data, "weight": rows.weights, "grainsize": grainsize}
+    return {**data, "likelihood": LIKELIHOODS[p.likelihood], "grainsize": grainsize}
 
 
 def prior_points(p, number):
