@@ -165,7 +165,7 @@ def square_factors(bags, features, *, n_jobs=None, tolerance=RANK_TOLERANCE):
         for part in parts
     ]
     length = np.array([len(block) for block in blocks])
-    return _aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
+    return aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
 
 
 def _triangular_factor(rows, tolerance):
@@ -181,7 +181,7 @@ def weighted_sums(bags, features, *, n_jobs=None):
     parts = of_each_bag(bags, features, lambda rows, weights: weights @ rows, n_jobs)
     rows = np.array([np.sum(part, axis=0) for part in parts])
     n = len(bags)
-    return _aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
+    return aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
 
 
 def point_rows(bags, features, *, n_jobs=None):
@@ -191,7 +191,7 @@ def point_rows(bags, features, *, n_jobs=None):
     rows = np.vstack([rows for part in parts for rows in part])
     length = np.add.reduceat(counted, bags.offsets[:-1], dtype=int)
     start = np.cumsum(length) - length
-    return _aggregate_rows(bags, rows, start, length, weights_of(bags)[counted])
+    return aggregate_rows(bags, rows, start, length, weights_of(bags)[counted])
 
 
 def bag_means(bags, features, theta, link, *, n_jobs=None):
@@ -222,7 +222,8 @@ def _weighted_rates(rows, weights, theta, link):
     return np.concatenate([weights @ rate(rows @ block.T, link) for block in blocks])
 
 
-def _aggregate_rows(bags, rows, start, length, weights=None):
+def aggregate_rows(bags, rows, start, length, weights=None):
+    """AggregateRows with the totals of these bags."""
     squares = np.add.reduceat(weights_of(bags) ** 2, bags.offsets[:-1])
     return AggregateRows(rows, start, length, weights, totals(bags), np.sqrt(squares))
 

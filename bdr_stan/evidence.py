@@ -143,7 +143,8 @@ def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol
             break
         scale = 1.0
         while scale > 1e-10:
-            trial, *derivatives = posterior(theta + scale * step)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                trial, *derivatives = posterior(theta + scale * step)  # nan: too far
             if trial >= value + 1e-4 * scale * promised - 1e-14 * abs(value):
                 break
             scale /= 2

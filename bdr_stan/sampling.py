@@ -63,6 +63,7 @@ def run(
     model = compile_program(program, progress=progress)
     common = {"data": data, "seed": seed, "sig_figs": 12}
     bars = bool(progress) and sys.stderr.isatty()
+    threads = options.get("threads_per_chain") or 1
     with tempfile.TemporaryDirectory() as folder, cmdstanpy.disable_logging():
         common["output_dir"] = folder
         try:
@@ -72,7 +73,7 @@ def run(
                         **common,
                         "inits": inits,
                         "chains": chains,
-                        "parallel_chains": min(chains, os.cpu_count() or 1),
+                        "parallel_chains": max(1, min(chains, (os.cpu_count() or 1) // threads)),
                         "iter_warmup": warmup,
                         "iter_sampling": draws,
                         "show_progress": bars,

@@ -11,7 +11,7 @@ from itertools import count
 
 import numpy as np
 
-from bdr_stan.aggregation import _aggregate_rows, bag_means, of_each_bag
+from bdr_stan.aggregation import aggregate_rows, bag_means, of_each_bag
 from bdr_stan.bags import Bags
 
 # Power iterations for the direction in which a group is cut; a rough one will do.
@@ -116,7 +116,7 @@ def thinned_point_rows(bags, features, n_points, *, n_jobs=None):
     ]
     rows, weights = map(np.concatenate, zip(*parts, strict=True))
     length = np.array([len(weights) for _, weights in parts])
-    return _aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
 
 
 def thinned_bags(bags, n_points, *, n_jobs=None):

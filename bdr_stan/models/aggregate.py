@@ -441,6 +441,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     def _scales(self):
         if self.likelihood == "normal":
             return ("sigma", "rho")
+        if self.likelihood == "poisson" and self.bag_effects:
+            return ("rho", "tau")
         return ("rho", "dispersion") if self.likelihood == "negative binomial" else ("rho",)
 
     def _check_parameters(self):
@@ -504,7 +506,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             self._link,
             trials=trials,
             intercept_prior=(priors["intercept_location"], priors["intercept_scale"]),
-            scales=prior_numbers.middle_of_scales(priors, self._scales),
+            scales=prior_numbers.middle_of_scales(priors, [n for n in self._scales if n != "tau"]),
             log_prior=prior_numbers.log_prior_of_scales(priors),
         )
 
@@ -530,6 +532,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         if self.likelihood == "normal":
             return normal_likelihood(rows, np.zeros(rows.rows.shape[1] - 2), **scales)
         rows, y, trials = rows
+        if "tau" in scales:  # gamma effects of the same spread can be summed over
+            scales["dispersion"] = scales.pop("tau")
         return aggregate_likelihood(
             rows, y, self.likelihood, self._link, trials=trials, **scales
         )
@@ -573,7 +577,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         n = len(rows[1])
         for init in inits:
             init["dispersion"] = [init["dispersion"]] if "dispersion" in init else []
-            init["tau"] = [0.1] if self.bag_effects else []
+            init["tau"] = [init.get("tau", 0.1)] if self.bag_effects else []
             init["effect_raw"] = np.zeros(n if self.bag_effects else 0)
         return inits
 
