@@ -182,6 +182,8 @@ RATE_PRIORS = {
     "dispersion_scale": 0.8,
     "tau_scale": 0.5,
 }
+# Of squares: an intercept that is surely positive tells f from -f.
+SQUARE_PRIORS = RATE_PRIORS | {"intercept_location": 1.5, "intercept_scale": 0.4, "rho_median": 0.3}
 RATES = {"square": np.square, "exp": np.exp, "logit": stats.logistic.cdf}
 
 
@@ -207,7 +209,7 @@ class RateProblem:
 def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
     """A problem whose parameters and labels come from the model, and the parameters."""
     sizes = rng.integers(1, 8, n)
-    priors = dict(RATE_PRIORS)
+    priors = dict(SQUARE_PRIORS if link == "square" else RATE_PRIORS)
     if likelihood != "negative binomial":
         del priors["dispersion_scale"]
     if not has_effects:

@@ -10,6 +10,7 @@ import pytest
 import reference
 import test_stan_aggregate_binomial as binomial
 import test_stan_aggregate_exp as exponent
+import test_stan_aggregate_square as square
 from test_sbc import FALSE_ALARM, KEPT, LANDMARKS, THIN, p_values, ranks
 
 from bdr_stan.programs import compile_program
@@ -55,6 +56,10 @@ def fit_exp(model, p, seed):
     return thinned_draws(model, exponent.stan_data(p), exponent.start_at(p), seed)
 
 
+def fit_square(model, p, seed):
+    return thinned_draws(model, square.stan_data(p), square.start_at(p), seed)
+
+
 def fit_binomial(model, p, seed):
     return thinned_draws(model, binomial.stan_data(p), binomial.stan_start(p), seed)
 
@@ -67,6 +72,19 @@ def test_exp_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_exp", progress=False)
     simulate = simulator(likelihood, "exp", has_effects)
     found = p_values(ranks(model, simulate, fit_exp, log_likelihood, 100, seed=11))
+    assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
+    assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+@pytest.mark.parametrize(
+    "likelihood, has_effects",
+    [("poisson", False), ("negative binomial", False), ("exponential", True)],
+)
+def test_square_is_calibrated(likelihood, has_effects):
+    model = compile_program("aggregate_square", progress=False)
+    simulate = simulator(likelihood, "square", has_effects)
+    found = p_values(ranks(model, simulate, fit_square, log_likelihood, 100, seed=14))
     assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
