@@ -15,7 +15,7 @@ from bdr_stan.evidence import find_mode, minimum_in_boxes
 _LOG_SD = 1.5
 _STEP = 1e-3  # of differences, on the log scale
 _TIGHT = 1e-13
-_ENOUGH = 1e-7  # relative gain in evidence below which the search ends
+_ENOUGH = 1e-5  # relative gain in evidence below which the search ends
 
 
 def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scales, log_prior, trials=None):
