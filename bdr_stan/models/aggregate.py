@@ -385,6 +385,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `exceedance(threshold)`, each of
             shape (n,), in units of y per weight; computed in chunks when asked for.
         """
+        check_counts(n_draws=n_draws)
         known = getattr(self, "feature_names_in_", None)
         if hasattr(points, "columns") and known is not None:
             points = points[list(known)]
