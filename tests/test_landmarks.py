@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.bags import Bags
-from bdr_stan.landmarks import KMEANS_SAMPLE, choose_landmarks
+from bdr_stan.landmarks import KMEANS_SAMPLE, choose_landmarks, sample_rows
 
 
 @pytest.fixture
@@ -53,6 +53,74 @@ def test_kmeans_samples_large_data(rng):
     assert choose_landmarks(bags, 3, seed=0).dtype == np.float64
 
 
+def test_scale_lets_columns_of_other_units_count_alike(rng):
+    """Two clusters a million units apart in one column, two a unit apart in the other."""
+    centres = np.array([[0.0, 0], [1e6, 0], [0, 1], [1e6, 1]])
+    bags = list(centres[:, None] + np.array([3e5, 0.05]) * rng.normal(size=(4, 50, 2)))
+    halves = [choose_landmarks(bags, 2, scale=scale, seed=0) for scale in (None, [1e7, 0.5])]
+    first, second = (np.ptp(landmarks, axis=0) for landmarks in halves)
+    assert first[0] > 5e5 and first[1] < 0.3
+    assert second[0] < 3e5 and second[1] > 0.9
+
+
+def test_scale_of_one_for_all_changes_nothing(bags):
+    one, other = (choose_landmarks(bags, 5, scale=scale, seed=1) for scale in (None, [4.0, 4.0]))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_one_landmark_per_bag(bags):
+    for seed in range(5):
+        landmarks = choose_landmarks(bags, method="one per bag", seed=seed)
+        assert landmarks.shape == (3, 2) and landmarks.dtype == np.float64
+        for landmark, bag in zip(landmarks, bags, strict=True):
+            assert np.any(np.all(landmark == bag, axis=1))
+        np.testing.assert_array_equal(
+            landmarks, choose_landmarks(bags, method="one per bag", seed=seed)
+        )
+    with pytest.raises(ValueError, match="0 and 1 are the same point: use method='kmeans'"):
+        choose_landmarks([[[1.0]], [[1.0]]], method="one per bag")
+
+
+def test_one_landmark_per_bag_follows_the_weights(rng):
+    weights = [[0, 5, 0], [1, 0, 3]]
+    bags = Bags.from_list([[[0.0], [1], [2]], [[3.0], [4], [5]]], weights=weights)
+    draws = [choose_landmarks(bags, method="one per bag", seed=s).ravel() for s in range(400)]
+    assert set(np.transpose(draws)[0]) == {1.0} and set(np.transpose(draws)[1]) == {3.0, 5.0}
+    assert np.mean(np.transpose(draws)[1] == 5) == pytest.approx(0.75, abs=0.09)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sample_rows_stand_for_the_bag(rng, weighted):
+    """Each point appears n p / sum p times on average, and within one of that each time."""
+    sizes, n = [1, 40, 7], 12
+    weights = rng.gamma(0.5, 1e3, 48)
+    weights[[3, 44]] = 0
+    points = rng.normal(size=(48, 2))
+    bags = Bags.from_points(points, sizes=sizes, weights=weights if weighted else None)
+    counts = np.array(
+        [
+            np.bincount(sample_rows(bags, n, np.random.default_rng(s)), minlength=48)
+            for s in range(800)
+        ]
+    )
+    p = weights if weighted else np.ones(48)
+    total = np.repeat(np.add.reduceat(p, bags.offsets[:-1]), sizes)
+    expected = n * p / total
+    np.testing.assert_array_equal(np.add.reduceat(counts, bags.offsets[:-1], axis=1), n)
+    assert np.all(np.abs(counts - expected) < 1 + 1e-9)
+    # a count is rounded up or down: variance q (1 - q), q the fraction
+    fraction = expected % 1
+    error = np.sqrt(fraction * (1 - fraction) / 800)
+    np.testing.assert_array_less(np.abs(counts.mean(axis=0) - expected), 4.5 * error + 1e-9)
+
+
+def test_sample_rows_lie_in_their_bags_whatever_the_weights(rng):
+    """Beside a bag of huge weights another's are lost to rounding, but not its points."""
+    bags = Bags.from_list([[[0.0], [1.0]], [[2.0], [3.0]]], weights=[[1e20, 1e20], [1.0, 1.0]])
+    rows = sample_rows(bags, 8, rng)
+    assert np.all(rows[:8] < 2) and np.all(rows[8:] >= 2)
+
+
 def test_as_many_landmarks_as_points(bags):
     few = bags[:1]
     for method in ("kmeans", "random"):
@@ -78,7 +146,7 @@ REPEATED = [[[0.0, 1.0]] * 3 + [[2.0, 2.0]]]
         ({"n_landmarks": 0}, ValueError, "n_landmarks must be an integer >= 1, found 0"),
         ({"n_landmarks": 2.5}, ValueError, "n_landmarks must be an integer >= 1, found 2.5"),
         ({}, ValueError, "n_landmarks must be an integer >= 1, found None"),
-        ({"method": "grid"}, ValueError, "must be 'kmeans', 'random' or an array, found 'grid'"),
+        ({"method": "grid"}, ValueError, "'kmeans', 'random', 'one per bag' or an array, found 'grid'"),
         ({"bags": REPEATED, "n_landmarks": 3}, ValueError,
          "3 landmarks asked for, but there are 2 distinct points among the 4 sampled"),
         ({"bags": REPEATED, "n_landmarks": 4, "method": "random"}, ValueError,
