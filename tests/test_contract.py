@@ -13,6 +13,7 @@ import bdr_stan
 from bdr_stan import (
     BDR,
     BLR,
+    AggregateRegressor,
     Bags,
     BDRClassifier,
     BLRClassifier,
@@ -38,6 +39,8 @@ ESTIMATORS = [
     RBFNetwork(5),
     RBFNetwork(5, features="fourier"),
     FreqShrinkage(5),
+    AggregateRegressor(n_landmarks=5, method="vb"),
+    AggregateRegressor("normal", n_landmarks=5),
     Stacked([BLR(5, method="exact"), BDR(5, method="laplace")]),
     StackedClassifier([BLRClassifier(5, method="laplace"), BDRClassifier(5, method="laplace")]),
 ]
@@ -74,14 +77,16 @@ def problem():
     return bags, 3 + centres
 
 
-def labels(model, y):
+def labels(model, bags, y):
+    if isinstance(model, AggregateRegressor):
+        return np.round(y * [len(bag) for bag in bags])  # totals, and counts
     return np.where(y > 3, "high", "low") if is_classifier(model) else y
 
 
 def quiet_fit(model, bags, y, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # short chains mix badly, and say so
-        return model.fit(bags, labels(model, y), **options_of(model), **options)
+        return model.fit(bags, labels(model, bags, y), **options_of(model), **options)
 
 
 def predicted(model, bags):
@@ -118,7 +123,7 @@ def test_not_fitted(model, problem):
 
 def test_it_learns(fitted, problem):
     bags, y = problem
-    assert fitted.score(bags, labels(fitted, y)) > 0.5
+    assert fitted.score(bags, labels(fitted, bags, y)) > 0.5
     assert fitted.n_features_in_ == 2
     assert fitted.predict(bags).shape == (50,)
 
@@ -188,7 +193,7 @@ def test_scikit_learn_searches(model, problem):
     search = GridSearchCV(model, grid, cv=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        search.fit(Bags.from_list(bags), labels(model, y), **options_of(model))
+        search.fit(Bags.from_list(bags), labels(model, bags, y), **options_of(model))
     assert search.best_score_ > 0.2
     assert search.predict(bags).shape == (50,)
 
@@ -198,5 +203,5 @@ def test_scikit_learn_folds(model, problem):
     bags, y = problem
     model = clone(model).set_params(n_landmarks=5, random_state=1)
     method = "predict_proba" if is_classifier(model) else "predict"
-    found = cross_val_predict(model, bags, labels(model, y), cv=3, method=method)
+    found = cross_val_predict(model, bags, labels(model, bags, y), cv=3, method=method)
     assert found.shape == ((50, 2) if is_classifier(model) else (50,))
