@@ -480,6 +480,13 @@ def test_what_a_fit_refuses(arguments, message):
         fit_with(**{"y": COUNTS, **arguments})
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.7, -3.0])
+def test_normal_totals_that_are_all_alike(rate):
+    bags = country()
+    with pytest.raises(ValueError, match=f"every label is {rate:g} times its bag's total weight"):
+        fit_with(rate * totals(bags), likelihood="normal")
+
+
 def test_kernels_that_are_none():
     with pytest.raises(TypeError, match="kernel must be a name or a Kernel, found 3"):
         fit_with(kernel=3)
@@ -512,6 +519,13 @@ def test_what_predictions_refuse():
     model, bags, _ = fitted("binomial")
     with pytest.raises(ValueError, match="needs trials to predict a bag's label"):
         model.predict(bags)
+    with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
+        model.predict(bags, trials=[5, 5])
+    named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["rain", "height"])
+    with pytest.raises(
+        ValueError, match="no column 'height', which the model was fitted to; it has"
+    ):
+        fitted(bags=named)[0].predict_points(pd.DataFrame({"rain": [0.5], "people": [3.0]}))
     with pytest.raises(ValueError, match="have 3 features a point, but the model was fitted to 2"):
         model.predict_points(np.zeros((4, 3)))
     with pytest.raises(ValueError, match="n_draws must be an integer >= 1, found 0"):

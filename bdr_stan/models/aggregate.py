@@ -357,7 +357,10 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         if self.likelihood == "binomial":
             if trials is None:
                 raise ValueError("the binomial likelihood needs trials to predict a bag's label")
-            trials = np.broadcast_to(np.asarray(trials, float), len(bags))
+            trials = np.asarray(trials, float)
+            if trials.shape not in ((), (len(bags),)):
+                raise ValueError(f"trials has shape {trials.shape}, but there are {len(bags)} bags")
+            trials = np.broadcast_to(trials, len(bags))
         link = self._link
         effects = None
         if self.bag_effects:  # of bags that were not in the fit
@@ -388,6 +391,12 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         check_counts(n_draws=n_draws)
         known = getattr(self, "feature_names_in_", None)
         if hasattr(points, "columns") and known is not None:
+            missing = [name for name in known if name not in points.columns]
+            if missing:
+                raise ValueError(
+                    f"the table has no column {missing[0]!r}, which the model was fitted to; it has "
+                    f"{', '.join(map(str, points.columns))}"
+                )
             points = points[list(known)]
         if not isinstance(points, Bags):
             points = np.asanyarray(points)

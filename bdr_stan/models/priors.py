@@ -100,10 +100,18 @@ def total_priors(rows, y):
         intercept_location = sum y / sum p, intercept_scale = 2.5 s, s the standard deviation of
         the bags' averages y / sum p; rho_median such that these averages have the prior standard
         deviation s, rho_log_sd = 1.5; sigma_scale such that noise alone would explain s.
+
+    Raises
+    ------
+    ValueError : all these averages are the same.
     """
     averages = y / rows.total
     level = float(np.sum(y) / np.sum(rows.total))
     spread = float(np.std(averages))
+    if spread <= 1e-12 * abs(level):
+        raise ValueError(
+            f"every label is {level:.6g} times its bag's total weight: there is nothing to explain"
+        )
     norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
     noise = (y - level * rows.total) / rows.noise_factor
     return {
