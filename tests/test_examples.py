@@ -24,6 +24,8 @@ SAYS = {
     "benchmarks/set_kernels.py": "one kernel after the other",
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/embedding.py": "scikit-learn",
+    "examples/swiss_roll.py": "Share of test individuals whose true rate lies",
+    "examples/elevators.py": "Share of test outcomes and of test labels",
     "examples/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
 }
 
