@@ -15,7 +15,6 @@ from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate_likelihoods import rate
-from bdr_stan.bags import values_are_usable
 from bdr_stan.embedding import point_chunks
 from bdr_stan.kernels import Kernel
 
@@ -245,9 +244,7 @@ def of_each_bag(bags, features, reduce, n_jobs):
 
     def run(chunk):
         start, stop, first, last = chunk
-        points = bags.read(start, stop)
-        if bags.is_memory_map and not values_are_usable(points):
-            bags.check_values()
+        points = bags.read_checked(start, stop)
         rows = features(points)
         bags.release()
         cuts = np.clip(bags.offsets[first : last + 1], start, stop)

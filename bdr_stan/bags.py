@@ -314,6 +314,13 @@ class Bags:
         rows = self.points[start:stop]
         return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
+    def read_checked(self, start, stop):
+        """As `read`; the values of a memory map are checked as they are read."""
+        points = self.read(start, stop)
+        if self.is_memory_map and not values_are_usable(points):
+            self.check_values()
+        return points
+
     def read_rows(self, rows):
         """Copy of the points at `rows` of the stack; those of a memory map are checked."""
         if not self.is_memory_map:

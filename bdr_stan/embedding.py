@@ -15,7 +15,7 @@ from joblib import effective_n_jobs
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import as_bags, values_are_usable
+from bdr_stan.bags import as_bags
 from bdr_stan.kernels import features_of
 
 CHUNKS_PER_TASK = 8
@@ -233,9 +233,7 @@ def _embed_chunks(bags, evaluate, basis, chunks, mean, factors, workspace):
     pieces = []
     for start, stop, first, last in chunks:
         n = stop - start
-        points = bags.read(start, stop)
-        if bags.is_memory_map and not values_are_usable(points):
-            bags.check_values()
+        points = bags.read_checked(start, stop)
         cuts = np.clip(bags.offsets[first : last + 1], start, stop) - start
         sizes = np.diff(cuts)
         which = np.repeat(workspace.index[: last - first], sizes)

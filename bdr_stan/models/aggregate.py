@@ -32,7 +32,7 @@ from bdr_stan.thinning import thinned_bags, thinned_point_rows, thinning_error
 from bdr_stan.vbagg import variational_posterior
 
 # Parameters of the kernel are learned from about so many points, at least so many a bag.
-_LEARNING_POINTS = 20_000
+_LEARNING_POINTS = 10_000
 _LEARNING_POINTS_A_BAG = 10
 # Bags are cut to about so many slices, for threads to share.
 _SLICES = 16
@@ -130,7 +130,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
-        method), with at most about 20,000 weighted points standing for all; False takes them as
+        method), with at most about 10,000 weighted points standing for all; False takes them as
         given or by the median rule.
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
@@ -404,7 +404,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         bags = self._like_training(points)
         theta = self._theta()
         theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]
-        return PointPredictive(bags.read, len(bags.points), self.features_, theta, self._link)
+        return PointPredictive(bags.read_checked, len(bags.points), self.features_, theta, self._link)
 
     def _theta(self):
         return np.column_stack([self._flat("w"), self._flat("intercept")])

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan import inference_data as ida
 from bdr_stan.aggregate_labels import check_aggregate_labels
-from bdr_stan.bags import Bags, as_bags, values_are_usable
+from bdr_stan.bags import Bags, as_bags
 from bdr_stan.embedding import embed, point_chunks
 from bdr_stan.kernels import (
     Linear,
@@ -39,9 +39,7 @@ _LARGEST_EXPONENT = 50.0  # e^50 times the common rate is no rate, but a step th
 def _chunks(bags):
     """Pieces of the stacked points: their rows, the points, their weights, the bag of each."""
     for start, stop, first, last in point_chunks(bags.offsets, _CHUNK_POINTS):
-        points = bags.read(start, stop)
-        if bags.is_memory_map and not values_are_usable(points):
-            bags.check_values()
+        points = bags.read_checked(start, stop)
         weights = np.ones(stop - start) if bags.weights is None else bags.weights[start:stop]
         cuts = np.clip(bags.offsets[first : last + 1], start, stop)
         yield slice(start, stop), points, weights, np.repeat(np.arange(first, last), np.diff(cuts))
