@@ -179,12 +179,18 @@ RATE_PRIORS = {
     "intercept_scale": 0.7,
     "rho_median": 0.6,
     "rho_log_sd": 0.4,
+    "sigma_scale": 0.6,
     "dispersion_scale": 0.8,
     "tau_scale": 0.5,
 }
 # Of squares: an intercept that is surely positive tells f from -f.
 SQUARE_PRIORS = RATE_PRIORS | {"intercept_location": 1.5, "intercept_scale": 0.4, "rho_median": 0.3}
-RATES = {"square": np.square, "exp": np.exp, "logit": stats.logistic.cdf}
+RATES = {
+    "square": np.square,
+    "exp": np.exp,
+    "logit": stats.logistic.cdf,
+    "identity": np.positive,
+}
 
 
 @dataclass(frozen=True)
@@ -210,6 +216,8 @@ def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
     """A problem whose parameters and labels come from the model, and the parameters."""
     sizes = rng.integers(1, 8, n)
     priors = dict(SQUARE_PRIORS if link == "square" else RATE_PRIORS)
+    if likelihood != "normal":
+        del priors["sigma_scale"]
     if likelihood != "negative binomial":
         del priors["dispersion_scale"]
     if not has_effects:
@@ -252,7 +260,7 @@ def rate_means(p, w, intercept, effect):
     return np.array(means)
 
 
-def law_of_labels(p, w, intercept, dispersion=None, tau=0.0, effect_raw=0.0):
+def law_of_labels(p, w, intercept, sigma=None, dispersion=None, tau=0.0, effect_raw=0.0):
     """SciPy's distribution of the labels given the parameters."""
     mean = rate_means(p, w, intercept, np.broadcast_to(tau * np.asarray(effect_raw), len(p.psi)))
     if p.likelihood == "poisson":
@@ -261,17 +269,21 @@ def law_of_labels(p, w, intercept, dispersion=None, tau=0.0, effect_raw=0.0):
         return stats.nbinom(dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
     if p.likelihood == "exponential":
         return stats.expon(scale=mean)
+    if p.likelihood == "normal":  # outcomes N(f_j, sigma^2) at the points, added by their weights
+        return stats.norm(mean, [sigma * np.sqrt(np.sum(p_j**2)) for p_j in p.weights])
     return stats.binom(p.trials, mean)
 
 
 def rate_log_likelihood(p, **parameters):
     law = law_of_labels(p, **parameters)
-    return (law.logpdf if p.likelihood == "exponential" else law.logpmf)(p.y).sum()
+    continuous = p.likelihood in ("exponential", "normal")
+    return (law.logpdf if continuous else law.logpmf)(p.y).sum()
 
 
 def rate_log_density(p, rho, use_likelihood=True, **parameters):
     """Log joint density of labels and parameters; w ~ N(0, rho^2 I)."""
-    value = log_prior_of_scales(p.priors, parameters["intercept"], None, rho)
+    sigma = parameters.get("sigma")
+    value = log_prior_of_scales(p.priors, parameters["intercept"], sigma, rho)
     value += stats.norm.logpdf(parameters["w"], 0, rho).sum()
     for name in ("dispersion", "tau"):
         if name in parameters:

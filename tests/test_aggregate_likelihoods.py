@@ -5,25 +5,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
+from numpy.polynomial.hermite_e import hermegauss
 from numpy.polynomial.laguerre import laggauss
 from scipy.special import expit
 from test_stan_aggregate_exp import point_rows
 
-from bdr_stan.aggregate_likelihoods import LINKS, RATES, aggregate_likelihood, rate
+from bdr_stan.aggregate_likelihoods import (
+    LINKS,
+    RATES,
+    aggregate_likelihood,
+    label_density,
+    rate,
+)
 from bdr_stan.aggregation import AggregateRows
 
-ALL = [(name, link) for name, links in LINKS.items() for link in links if name != "normal"]
+ALL = [(name, link) for name, links in LINKS.items() for link in links]
 MODELS = pytest.mark.parametrize("likelihood, link", ALL)
 
 
 def problem(likelihood, link, n=6):
     p, true = reference.random_rates(np.random.default_rng(3), likelihood, link, n)
-    return p, true | {"dispersion": 0.7} if likelihood == "negative binomial" else true
+    return p, true | {name: 0.7 for name in ("dispersion", "sigma") if name in true}
+
+
+def scales_of(true):
+    return {name: true[name] for name in ("dispersion", "sigma") if name in true}
 
 
 def options(p, true):
-    dispersed = {"dispersion": true["dispersion"]} if "dispersion" in true else {}
-    return dispersed | ({} if p.trials is None else {"trials": p.trials})
+    return scales_of(true) | ({} if p.trials is None else {"trials": p.trials})
 
 
 def function_of(p, true, rows=None):
@@ -51,7 +61,7 @@ def some_thetas(number=4):
 def test_value_is_scipys(likelihood, link):
     p, true = problem(likelihood, link)
     function = function_of(p, true)
-    scales = {name: true[name] for name in ("dispersion",) if name in true}
+    scales = scales_of(true)
     for theta in some_thetas():
         expected = reference.rate_log_likelihood(p, w=theta[:-1], intercept=theta[-1], **scales)
         assert function(theta)[0] == pytest.approx(expected, rel=1e-10)
@@ -77,10 +87,10 @@ def test_curvature_is_that_of_the_slope(likelihood, link):
 
 @MODELS
 def test_information_is_the_expected_curvature_and_square_of_the_slope(likelihood, link):
-    """Label by label, over all that the label may be; exponential ones by Gauss-Laguerre."""
+    """Label by label, over all that the label may be; continuous ones by Gaussian quadrature."""
     p, true = problem(likelihood, link, n=3)
     theta = np.append(true["w"], true["intercept"])
-    scales = {name: true[name] for name in ("dispersion",) if name in true}
+    scales = scales_of(true)
     squared, curved = np.zeros((2, 4, 4))
     for a in range(3):
         one = replace(
@@ -91,6 +101,9 @@ def test_information_is_the_expected_curvature_and_square_of_the_slope(likelihoo
         if likelihood == "exponential":  # slope and curvature are linear in y: ten nodes do
             labels, shares = laggauss(10)
             labels = labels * law.mean()
+        elif likelihood == "normal":
+            labels, shares = hermegauss(10)
+            labels, shares = law.mean() + law.std() * labels, shares / shares.sum()
         else:
             labels = np.arange(law.ppf(1 - 1e-15).item() + 1)
             shares = law.pmf(labels)
@@ -101,6 +114,24 @@ def test_information_is_the_expected_curvature_and_square_of_the_slope(likelihoo
     information = function_of(p, true)(theta)[2]
     np.testing.assert_allclose(squared, information, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(curved, information, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", LINKS)
+def test_density_of_labels_and_its_derivatives_in_the_mean(likelihood):
+    link = LINKS[likelihood][-1]
+    p, true = problem(likelihood, link)
+    mean = reference.rate_means(p, true["w"], true["intercept"], np.zeros(6))
+    scales = options(p, true)
+    noise = scales.pop("sigma", 1.0) * point_rows(p).noise_factor
+    density = label_density(p.y, likelihood, noise=noise, **scales)
+    value, slope, _, curvature, change = density(mean)
+    law = reference.law_of_labels(p, true["w"], true["intercept"], **scales_of(true))
+    discrete = hasattr(law.dist, "logpmf")
+    assert value == pytest.approx(np.sum((law.logpmf if discrete else law.logpdf)(p.y)))
+    derivatives = {"value": (0, slope), "slope": (1, -curvature), "information": (2, change)}
+    for name, (k, expected) in derivatives.items():
+        by_step = reference.gradient(lambda x, k=k: np.sum(density(x)[k]), mean, step=1e-5)
+        np.testing.assert_allclose(by_step, expected, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("likelihood", [name for name, link in ALL if link == "square"])

@@ -150,6 +150,28 @@ def test_a_bag_whose_features_hardly_vary_needs_few_rows(rng, thetas):
     np.testing.assert_allclose(rows.means(thetas, "square"), expected, rtol=1e-8)
 
 
+def test_gram_matrices_and_their_packed_triangles(bags, features, thetas):
+    rows, expected = square_factors(bags, features), by_hand(bags, features, thetas, "square")
+    gram, packed = rows.gram(), rows.packed()
+    assert gram.shape == (5, 10, 10) and packed.shape == (5, 55)
+    i, j = np.tril_indices(10)
+    for s, theta in enumerate(thetas):
+        np.testing.assert_allclose(np.einsum("i,aij,j->a", theta, gram, theta), expected[s])
+        np.testing.assert_allclose(packed @ (theta[i] * theta[j]), expected[s], rtol=1e-8)
+    parts = zip(np.split(bags.weights, bags.offsets[1:-1]), bags, gram, strict=True)
+    for weights, points, of_bag in parts:
+        phi = features(points)
+        np.testing.assert_allclose(of_bag, (phi.T * weights) @ phi, atol=1e-9 * of_bag.max())
+
+
+def test_the_smaller_form_is_packed(rng):
+    """55 numbers a bag beside ten for each row: from five and a half rows on."""
+    features = nystrom(RBF(1.5), rng.normal(size=(9, 3)))
+    few, many = (Bags.from_list(list(rng.normal(size=(4, m, 3)))) for m in (5, 6))
+    assert not square_factors(few, features).packs and square_factors(many, features).packs
+    assert not point_rows(many, features).packs
+
+
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
 def test_what_the_tolerance_leaves_out(bags, features, tolerance):
     """Of sum p phi phi', directions whose eigenvalue is below tolerance^2 of the largest."""
