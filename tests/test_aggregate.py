@@ -150,6 +150,7 @@ def test_files_keep_kernels_and_given_landmarks(kernel, tmp_path):
     )
     model.save(tmp_path / "fit.nc")
     again = bdr_stan.load(tmp_path / "fit.nc")
+    assert again.bound_ == model.bound_
     np.testing.assert_array_equal(again.landmarks, bags.points[::40])
     np.testing.assert_array_equal(again.kernel_.log_parameters, model.kernel_.log_parameters)
     assert type(again.kernel) is type(kernel)
@@ -373,6 +374,11 @@ def test_thinning_and_its_error(likelihood, link):
     exact = fitted(likelihood, link, fit={"draws": 40})[0].predict(bags, **trials)
     np.testing.assert_allclose(models[2].predict(bags, **trials), exact, rtol=1e-8)
     np.testing.assert_allclose(models[1].predict(bags, **trials), exact, rtol=0.05)
+    again = models[0].set_params(thin=None)
+    again.fit(
+        country(), labels(country(), likelihood, link), **with_trials(likelihood, 30), draws=10
+    )
+    assert not hasattr(again, "thinning_error_")
 
 
 # ---------------------------------------------------------------- kernels that are learned

@@ -549,7 +549,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         )
 
     def _adopt(self, features):
-        vars(self).pop("_groups", None)  # an attempt that fails leaves no fit behind
+        for name in ("_groups", "bound_", "thinning_error_"):
+            vars(self).pop(name, None)  # an attempt that fails leaves no fit behind
         self._idata = None
         self.features_, self.kernel_ = features.features, features.features.kernel
         self.landmarks_ = features.features.landmarks
@@ -617,7 +618,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         noise = np.random.default_rng(seed).standard_normal((1, draws, len(mean)))
         theta = mean + noise @ factor.T
         drawn = {name: np.full((1, draws), value) for name, value in held.items()}
-        return {"w": theta[..., :-1], "intercept": theta[..., -1], **drawn}, {}, {"inference_method": "vb"}
+        drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
+        return drawn, {}, {"inference_method": "vb", "bound": self.bound_}
 
     def _constants(self, features, mode):
         return {
@@ -638,6 +640,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
 
     def _restore(self, groups, config):
         super()._restore(groups, config)
+        if self.method == "vb":
+            self.bound_ = self._groups["posterior"].attrs["bound"]
         self.landmarks_ = self._groups["constant_data"]["landmarks"].values
         self.n_features_in_ = self.landmarks_.shape[1]
         if isinstance(self.kernel, dict):
