@@ -271,7 +271,7 @@ class Stationary(_Simple):
         points = self._seen(points)
         minus_half_squares(points, basis, out, scratch)
         np.minimum(out, 0, out=out)  # rounding can make a squared distance negative
-        self._profile(out)
+        self.profile(out)
         out *= _row_factors(self.variance, log_scale)
         return out
 
@@ -294,14 +294,14 @@ class Stationary(_Simple):
 class RBF(Stationary):
     """Gaussian kernel exp(-r^2 / 2); parameters as for `Stationary`."""
 
-    def _profile(self, out):
+    def profile(self, out):
         np.exp(np.maximum(out, SMALLEST_EXPONENT, out=out), out=out)
 
 
 class Exponential(Stationary):
     """exp(-r), the Matern kernel of smoothness 1/2; parameters as for `Stationary`."""
 
-    def _profile(self, out):
+    def profile(self, out):
         _distance(out, 1.0)
         np.exp(np.negative(out, out=out), out=out)
 
@@ -309,7 +309,7 @@ class Exponential(Stationary):
 class Matern32(Stationary):
     """(1 + s) exp(-s), s = sqrt(3) r: Matern of smoothness 3/2; parameters as for `Stationary`."""
 
-    def _profile(self, out):
+    def profile(self, out):
         _distance(out, np.sqrt(3))
         factor = 1 + out
         np.exp(np.negative(out, out=out), out=out)
@@ -319,7 +319,7 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """(1 + s + s^2/3) exp(-s), s = sqrt(5) r: Matern of smoothness 5/2; as `Stationary`."""
 
-    def _profile(self, out):
+    def profile(self, out):
         _distance(out, np.sqrt(5))
         factor = 1 + out * (1 + out / 3)
         np.exp(np.negative(out, out=out), out=out)
@@ -329,14 +329,14 @@ class Matern52(Stationary):
 class Cauchy(Stationary):
     """1 / (1 + r^2); parameters as for `Stationary`."""
 
-    def _profile(self, out):
+    def profile(self, out):
         np.reciprocal(1 - 2 * out, out=out)
 
 
 class InverseMultiquadric(Stationary):
     """1 / sqrt(1 + r^2); parameters as for `Stationary`."""
 
-    def _profile(self, out):
+    def profile(self, out):
         np.reciprocal(np.sqrt(1 - 2 * out), out=out)
 
 
@@ -354,7 +354,7 @@ class RationalQuadratic(Stationary):
         super().__post_init__()
         _check_positive(self, "alpha")
 
-    def _profile(self, out):
+    def profile(self, out):
         np.power(1 - out / self.alpha, -self.alpha, out=out)
 
 
@@ -372,7 +372,7 @@ class StudentT(Stationary):
         if not (np.isscalar(self.degree) and 0 < self.degree <= 2):
             raise ValueError(f"degree of StudentT must be in (0, 2], found {self.degree!r}")
 
-    def _profile(self, out):
+    def profile(self, out):
         np.reciprocal(1 + (-2 * out) ** (self.degree / 2), out=out)
 
 

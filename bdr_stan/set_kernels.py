@@ -110,7 +110,7 @@ def point_weights(bags):
 def of_squares(kernel, squares):
     """Values of a kernel of the distance, of one bandwidth, at squared distances >= 0."""
     values = squares / (-2 * kernel.bandwidth**2)
-    kernel._profile(values)
+    kernel.profile(values)
     values *= kernel.variance
     return values
 

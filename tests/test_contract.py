@@ -13,6 +13,8 @@ import bdr_stan
 from bdr_stan import (
     BDR,
     BLR,
+    DFDR,
+    MERR,
     AggregateRegressor,
     Bags,
     BDRClassifier,
@@ -39,6 +41,9 @@ ESTIMATORS = [
     RBFNetwork(5),
     RBFNetwork(5, features="fourier"),
     FreqShrinkage(5),
+    MERR(),
+    MERR(outer="rbf", n_landmarks=5, landmarks="kmeans"),
+    DFDR(),
     AggregateRegressor(n_landmarks=5, method="vb"),
     AggregateRegressor("normal", n_landmarks=5),
     Stacked([BLR(5, method="exact"), BDR(5, method="laplace")]),
@@ -63,7 +68,7 @@ def name_of(model):
 
 def options_of(model):
     """Short chains for those that have chains, and a seed."""
-    has_chains = not isinstance(model, (RBFNetwork, FreqShrinkage))
+    has_chains = not isinstance(model, (RBFNetwork, FreqShrinkage, MERR, DFDR))
     return {"seed": 1, **(SHORT if has_chains else {})}
 
 
@@ -188,6 +193,8 @@ def test_scikit_learn_searches(model, problem):
     bags, y = problem
     if hasattr(model, "models"):
         grid = {"models": [model.models, model.models[::-1]]}
+    elif isinstance(model, DFDR):
+        grid = {"distance": ["l1", "l2"]}
     else:
         grid = {"n_landmarks": [3, 5]}
     search = GridSearchCV(model, grid, cv=2)
