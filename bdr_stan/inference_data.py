@@ -566,7 +566,7 @@ class _Check:
 
 
 # Every advice is tried in tests/test_sampling_advice.py. A narrower prior of sigma makes it worse.
-_NARROW = "narrow the priors of the scales (in prior: eta_log_sd, rho_log_sd)"
+_NARROW = "narrow the priors of the scales (in prior: rho_log_sd and others that end so)"
 _WITHOUT_CHECKS = {
     "optimize": "The posterior mode, a single point: it says nothing of uncertainty in the "
     "parameters, and nothing measures its distance from the posterior.",

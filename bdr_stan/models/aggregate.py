@@ -168,7 +168,7 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     -----
     The models stand at the heads of the programs in ``stan/``. A point may lie in several bags.
     With the square link -f is as good as f: the prior of the intercept decides, and NUTS starts
-    at the mode above zero. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
+    at the mode above zero. scikit-learn's searches and folds cannot hand on `trials`. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
     (2018), "Variational learning on aggregate outputs with Gaussian processes".
     """
 
