@@ -34,6 +34,14 @@ STEP = 5  # coverage is counted on every fifth point
 REFERENCE = "NUTS-Sq"
 SCORES = ("individual NLL", "individual MSE", "bag NLL", "bag MSE")
 
+# Rates drawn from these differ about as much as those of the roll, and f^2 has f > 0 nearly always:
+# where f crosses zero its sign is not known.
+_PRIOR = {"intercept_scale": 0.3, "rho_log_sd": 0.3}
+PRIOR_OF_TRUTHS = {
+    "Sq": {"intercept_location": 2.2, "rho_median": 0.5, **_PRIOR},
+    "Exp": {"intercept_location": np.log(4.7), "rho_median": 0.4, **_PRIOR},
+}
+
 # The authors' code at data seed 0, 100 bags, 30 landmarks, best of a small grid by validation
 # bags. NLL with Stirling's log y!: (training NLL, training MSE, test NLL, test MSE, test bag NLL),
 # and coverage at 70, 80, 90 and 95%.
@@ -195,17 +203,11 @@ def prior_truths(n_draws, args, log):
                 train, roll["train"].y, seed=draw
             )
             settings |= {"landmarks": features.features.landmarks}
-            level, spread = (2.2, 0.4) if link == "square" else (np.log(4.7), 0.4)
-            # Small enough that the rates stay near those of the roll.
-            prior = {
-                "intercept_location": level,
-                "intercept_scale": spread,
-                "rho_median": 1.0 if link == "square" else 0.5,
-                "rho_log_sd": 0.5,
-            }
+            prior = PRIOR_OF_TRUTHS[short]
             rho = prior["rho_median"] * np.exp(prior["rho_log_sd"] * rng.standard_normal())
             w = rho * rng.standard_normal(30)
-            theta = np.append(w, level + spread * rng.standard_normal())
+            level = prior["intercept_location"]
+            theta = np.append(w, level + prior["intercept_scale"] * rng.standard_normal())
             rate_of = np.square if link == "square" else np.exp
             rate = rate_of(features.features(train.points) @ theta)
             truth = rate_of(features.features(some) @ theta)
@@ -368,7 +370,7 @@ def draw_roll(test, models):
 def draw_curves(by_bags, by_points):
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained", sharey="row")
+    figure, axes = plt.subplots(2, 2, figsize=(12.5, 8), layout="constrained", sharey="row")
     columns = [
         ("n_bags", "training bags", by_bags),
         ("mean_size", "individuals in a bag", by_points),
@@ -381,7 +383,7 @@ def draw_curves(by_bags, by_points):
                 ax.plot(table.index, table[name], style, marker=".", color=f"C{k}", label=name)
             ax.set(xlabel=label, ylabel=f"test {metric}")
     axes[0, 0].set_yscale("log")
-    axes[0, 1].legend(frameon=False, fontsize="small")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, loc="outside right upper")
     return figure
 
 
@@ -424,14 +426,14 @@ def prior_table(covered):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, help="data seeds 0, 1, .. of 100 bags (default 6)")
-    parser.add_argument("--curve-seeds", type=int, default=1, help="data seeds of the curves")
+    parser.add_argument("--curve-seeds", type=int, help="data seeds of the curves (default 2)")
     parser.add_argument(
         "--bags", type=int, nargs="+", default=[50, 100, 200, 350], help="numbers of bags, curves"
     )
     parser.add_argument(
         "--points", type=int, nargs="+", default=[50, 100, 150, 250], help="mean sizes, curves"
     )
-    parser.add_argument("--truths", type=int, help="rates drawn from the prior (default 10)")
+    parser.add_argument("--truths", type=int, help="rates drawn from the prior (default 20)")
     parser.add_argument("--output", default="swiss_roll_output", help="folder of tables, figures")
     parser.add_argument("--quick", action="store_true", help="two draws, few bags, short chains")
     args = parser.parse_args()
@@ -439,7 +441,8 @@ def main():
     output.mkdir(parents=True, exist_ok=True)
     quick = args.quick
     args.seeds = args.seeds or (2 if quick else 6)
-    args.truths = args.truths or (2 if quick else 10)
+    args.truths = args.truths or (2 if quick else 20)
+    args.curve_seeds = args.curve_seeds or (1 if quick else 2)
     args.warmup, args.draws = (150, 150) if quick else (500, 750)
 
     log, results, scales, first = [], [], [], None
@@ -519,7 +522,25 @@ def report(output, results, scales, data, models, curves, covered, log, args):
     (output / "swiss_roll.md").write_text(text)
 
 
-FINDINGS = ""
+FINDINGS = """
+What it shows:
+
+- NUTS-Sq and VBAgg-Sq find the rates equally well (test MSE .256 and .250, p = .16), at data seed 0 about as
+  published (.327 and .325; published .316, and .241 to .244 with the bandwidth chosen by validation bags).
+  With NUTS the square link does better than exp on all data seeds. Data seeds differ more than these methods do.
+- A wider bandwidth than that of highest evidence tends to lower MSE: NUTS-Sq chosen by validation bags is never
+  worse (.236; p = .13), and equal where that choice falls on the same bandwidth. Averaging bandwidths by their evidence
+  would change little, as half and twice the best have log evidence 5 and 3 below it.
+- The network has the lowest mean MSE (.223), but not reliably (p = .56), a worse bag NLL, and no intervals.
+- VBAgg-Exp gives narrow intervals that rarely hold the truth: 80% intervals hold 18% on the roll, and 20% of rates
+  drawn from its own prior. There NUTS holds 78% (square) and 82% (exp), VBAgg-Sq 74%.
+
+What is not reached: on the roll itself NUTS is not calibrated to a few points. Its 80% intervals hold 89% on
+average, 68 to 98% by data seed. The rate varies along one direction of the roll alone, which the kernel does not know,
+and the errors at points of one roll go together. NUTS-Sq has no lower MSE than VBAgg-Sq. The prior of the drawn
+rates keeps f above zero nearly always: in a first trial with a wider one, where f crosses zero and the square link
+loses its sign, NUTS-Sq diverged, and intervals of NUTS-Exp held less than they say.
+"""
 
 TEXT = """\
 # Swiss roll: rates of individuals from counts of bags
@@ -582,8 +603,8 @@ Training individuals:
 {coverage_train}
 
 The roll is one function. A posterior is right on average over functions that its prior draws: so {n_truths}
-rates were drawn from the prior of each link (bandwidth 4), the same points and bags were given
-counts at these rates, and the models were fitted with that prior. Mean share of test individuals
+rates were drawn from a prior of each link (bandwidth 4, f about as variable as on the roll), the same
+points and bags were given counts at these rates, and the models were fitted with that prior. Mean share of test individuals
 inside (its standard error over draws):
 
 {prior}
@@ -599,7 +620,7 @@ that below the best:
 
 ![Curves](swiss_roll_curves.png)
 
-Test MSE of individuals, mean over {curve_seeds} data seeds, by the number of training bags of about 150:
+Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of training bags of about 150:
 
 {by_bags}
 
