@@ -168,7 +168,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     -----
     The models stand at the heads of the programs in ``stan/``. A point may lie in several bags.
     With the square link -f is as good as f: the prior of the intercept decides, and NUTS starts
-    at the mode above zero. scikit-learn's searches and folds cannot hand on `trials`. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
+    at the mode above zero. Where rates come near zero f may cross it, and each region's sign is
+    then open: NUTS warns of it, and "exp" has no such modes. scikit-learn's searches and folds cannot hand on `trials`. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
     (2018), "Variational learning on aggregate outputs with Gaussian processes".
     """
 
