@@ -227,10 +227,9 @@ against published ones.
 """
 
 FINDINGS = """\
-Individuals are found with less error than published (MSE .0014 against .0018, NLL -1.89 against
--1.71), and bags with a lower NLL; of bag MSE the published Nyström and network have less. NUTS does
+Individuals are found with less error than published, and bags with a lower NLL; of bag MSE the published Nyström and network have less. NUTS does
 no better than VBAgg: with so many bags noise and scale are nearly known. Bag
-intervals hold what they say; those of individuals hold too much, by 1 to 6 points. The published
+intervals hold what they say; those of individuals hold somewhat too much. The published
 splits are others, so that differences of about an sd say nothing.
 
 """

@@ -525,21 +525,20 @@ def report(output, results, scales, data, models, curves, covered, log, args):
 FINDINGS = """
 What it shows:
 
-- NUTS-Sq and VBAgg-Sq find the rates equally well (test MSE .256 and .250, p = .16), at data seed 0 about as
-  published (.327 and .325; published .316, and .241 to .244 with the bandwidth chosen by validation bags).
-  With NUTS the square link does better than exp on all data seeds. Data seeds differ more than these methods do.
-- A wider bandwidth than that of highest evidence tends to lower MSE: NUTS-Sq chosen by validation bags is never
-  worse (.236; p = .13), and equal where that choice falls on the same bandwidth. Averaging bandwidths by their evidence
-  would change little, as half and twice the best have log evidence 5 and 3 below it.
-- The network has the lowest mean MSE (.223), but not reliably (p = .56), a worse bag NLL, and no intervals.
-- VBAgg-Exp gives narrow intervals that rarely hold the truth: 80% intervals hold 18% on the roll, and 20% of rates
-  drawn from its own prior. There NUTS holds 78% (square) and 82% (exp), VBAgg-Sq 74%.
+- NUTS-Sq and VBAgg-Sq find the rates about equally well, at data seed 0 nearly as well as published. With NUTS the
+  square link does better than exp. Data seeds differ more than these methods do, and a run of NUTS of this
+  length leaves about .02 of the MSE at one data seed to chance.
+- A wider bandwidth than that of highest evidence tends to lower MSE, and validation bags find it. Averaging
+  bandwidths by their evidence would change little, as half and twice the best lie far below it.
+- The network has a low MSE, a worse bag NLL, and no intervals.
+- VBAgg-Exp gives narrow intervals that rarely hold the truth, on the roll and for rates drawn from its own prior.
+  There NUTS holds about what it says, with both links, and VBAgg-Sq somewhat less.
 
-What is not reached: on the roll itself NUTS is not calibrated to a few points. Its 80% intervals hold 89% on
-average, 68 to 98% by data seed. The rate varies along one direction of the roll alone, which the kernel does not know,
-and the errors at points of one roll go together. NUTS-Sq has no lower MSE than VBAgg-Sq. The prior of the drawn
-rates keeps f above zero nearly always: in a first trial with a wider one, where f crosses zero and the square link
-loses its sign, NUTS-Sq diverged, and intervals of NUTS-Exp held less than they say.
+What is not reached: on the roll itself NUTS is not calibrated to a few points, its intervals are too wide on
+average, and differ by data seed. The rate varies along one direction of the roll alone, which the kernel does not
+know, and the errors at points of one roll go together. NUTS-Sq has no lower MSE than VBAgg-Sq. The prior of the
+drawn rates keeps f above zero nearly always; where f crosses zero the square link loses its sign, and NUTS
+diverges.
 """
 
 TEXT = """\
