@@ -31,6 +31,13 @@ PUBLISHED = {
 }
 LEVELS = (0.5, 0.8, 0.95)
 HIGH = 100  # cases per 1,000 and year
+# What the full run shows.
+FINDINGS = """
+Poisson counts leave the landmarks no room for what they cannot express: those posteriors are far too
+sure, however they are computed. The negative binomial has that room. Its intervals for pixels still
+hold too little: away from the landmarks the features leave less of the rate open than the Gaussian
+process itself would ([method.md](method.md)).
+"""
 
 
 def methods(args, kernel):
@@ -170,7 +177,7 @@ confidential data: they show its order of methods, and are not to be held agains
 The true rates give a bag NLL of {truth:.2f}. Bag NLL is the mean of -log of the predictive probability \
 of a district's cases; log MSE is the mean squared error of logarithms, of districts with cases and of \
 pixels; the last columns are the shares of pixels whose true rate lies in central intervals.
-{findings(rows)}
+{"" if args.quick or args.only else FINDINGS}
 ![True rate, posterior mean and sd, probability of more than {HIGH} cases per 1,000](malaria.png)
 
 ## Cost
@@ -201,18 +208,6 @@ Landmarks and kernel took {learning:.0f} s; means and standard deviations of all
         each={f"P(rate > {HIGH})": {"label": "probability", "log": False, "limits": (0, 1)}},
     )
     figure.savefig(args.output / "malaria.png", dpi=80)
-
-
-def findings(rows):
-    """What the full run shows; nothing where methods were left out."""
-    if len(rows) < len(PUBLISHED) + 3:
-        return ""
-    return """
-Poisson counts leave the landmarks no room for what they cannot express: those posteriors are far too
-sure, however they are computed. The negative binomial has that room. Its intervals for pixels still
-hold too little: away from the landmarks the features leave less of the rate open than the Gaussian
-process itself would ([method.md](method.md)).
-"""
 
 
 def sampled(model):
