@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bdr_stan.bags import _check_one_a_bag, as_bags
+from bdr_stan.bags import check_one_a_bag, as_bags
 
 LIKELIHOODS = ("poisson", "normal", "exponential", "negative binomial", "binomial")
 _COUNTS = ("poisson", "negative binomial", "binomial")
@@ -42,7 +42,7 @@ def check_aggregate_labels(bags, y, likelihood, *, trials=None):
         raise ValueError(f"trials belong to the binomial likelihood, not to {likelihood!r}")
     bags = as_bags(bags)
     y = _as_numbers(y, "labels y")
-    _check_one_a_bag(y, len(bags))
+    check_one_a_bag(y, len(bags))
     _check_each(bags, y, np.isfinite(y), "label", "leave these bags out")
     if likelihood == "exponential":
         _check_each(bags, y, y > 0, "label", "the exponential likelihood needs labels > 0")

@@ -429,7 +429,7 @@ def check_labels(bags, y):
         labels = labels.astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError("the labels y are not numbers: pass one number a bag") from None
-    _check_one_a_bag(labels, len(bags))
+    check_one_a_bag(labels, len(bags))
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
         ids = bags.ids if isinstance(bags, Bags) else None
@@ -454,7 +454,7 @@ def check_classes(bags, y):
     import pandas as pd
 
     labels = np.asarray(y)
-    _check_one_a_bag(labels, len(bags))
+    check_one_a_bag(labels, len(bags))
     missing = np.flatnonzero(pd.isna(labels))
     if len(missing):
         ids = bags.ids if isinstance(bags, Bags) else None
@@ -476,7 +476,7 @@ def check_classes(bags, y):
     return labels
 
 
-def _check_one_a_bag(labels, n):
+def check_one_a_bag(labels, n):
     if labels.shape == (n, 1):
         raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
     if labels.ndim != 1:

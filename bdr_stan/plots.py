@@ -161,15 +161,7 @@ def calibration(y, predictive, sizes=None, edges=None, *, ax=None):
         label = "all bags" if name == "all" else _title(name)
         ax.plot(of["level"], of["coverage"], "o-", ms=3, color=colours[name], label=label)
     _diagonal(ax, (0, 1))
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-        xlabel="probability of the central interval",
-        ylabel="share of labels inside",
-    )
-    ax.legend(frameon=False, loc="upper left")
-    return ax
+    return _coverage_axes(ax, "share of labels inside")
 
 
 def shrinkage_spectrum(lam, eta=None, sizes=(1, 5, 20, 100, 1000), *, ax=None):
@@ -386,15 +378,7 @@ def point_calibration(tables, *, ax=None):
         style = {"color": colour, "marker": marker, "ms": 4.5, "lw": 1.5, "clip_on": False}
         ax.plot(table["level"], table["coverage"], **style, zorder=3, label=name)
     ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-        xlabel="probability of the central interval",
-        ylabel="share of points whose true rate is inside",
-    )
-    ax.legend(frameon=False, loc="upper left")
-    return ax
+    return _coverage_axes(ax, "share of points whose true rate is inside")
 
 
 def rate_map(
@@ -588,6 +572,19 @@ def _spread_over(y, of):
     i = np.flatnonzero(of)
     i = i[np.argsort(y[i], kind="stable")]
     return i[np.unique(np.linspace(0, len(i) - 1, BARS_PER_PANEL).round().astype(int))]
+
+
+def _coverage_axes(ax, share):
+    """Frame of the curves of shares inside intervals against the intervals' probability."""
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="probability of the central interval",
+        ylabel=share,
+    )
+    ax.legend(frameon=False, loc="upper left")
+    return ax
 
 
 def _diagonal(ax, limits):

@@ -71,6 +71,26 @@ class _Mixture:
         """Log density or probability of each label under each draw, shape (S, n)."""
         return np.concatenate([each for _, each in self._log_components(y)], axis=1)
 
+    def sample(self, size=None, *, seed=None):
+        """Draw labels from the predictive distribution.
+
+        Parameters
+        ----------
+        size : int, optional
+            Labels per bag; default one for each posterior draw, in the order of the draws
+            (drawn by weight where they have weights).
+        seed : int or numpy Generator, optional
+
+        Returns
+        -------
+        array, shape (size, n)
+            In units of y, integers where labels are counts; of classes, out of `classes`.
+        """
+        rng = np.random.default_rng(seed)
+        draws = _chosen_draws(rng, size, self.n_draws, self.weights)
+        labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
+        return np.concatenate(labels, axis=1)
+
 
 class Predictive(_Mixture):
     """Predictive distribution of the labels of n bags.
@@ -155,26 +175,9 @@ class Predictive(_Mixture):
         for i, (mean, sd) in self._chunks():
             yield i, -0.5 * ((y[i] - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
 
-    def sample(self, size=None, *, seed=None):
-        """Draw labels from the predictive distribution.
-
-        Parameters
-        ----------
-        size : int, optional
-            Labels per bag; default one for each posterior draw, in the order of the draws
-            (drawn by weight where they have weights).
-        seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        array, shape (size, n), units of y
-        """
-        rng = np.random.default_rng(seed)
-        draws = _chosen_draws(rng, size, self.n_draws, self.weights)
-        labels = np.empty((len(draws), len(self)))
-        for i, (mean, sd) in self._chunks():
-            labels[:, i] = rng.normal(mean[draws], sd[draws])
-        return labels
+    def _labels(self, components, i, draws, rng):
+        mean, sd = components
+        return rng.normal(mean[draws], sd[draws])
 
 
 class AggregatePredictive(_Mixture):
@@ -299,28 +302,10 @@ class AggregatePredictive(_Mixture):
             continuous = self.family == "exponential"
             yield i, (given_draw.logpdf if continuous else given_draw.logpmf)(y[i])
 
-    def sample(self, size=None, *, seed=None):
-        """Draw labels from the predictive distribution.
-
-        Parameters
-        ----------
-        size : int, optional
-            Labels per bag; default one for each posterior draw, in the order of the draws
-            (drawn by weight where they have weights).
-        seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        array, shape (size, n), units of y; of integers where labels are counts
-        """
-        rng = np.random.default_rng(seed)
-        draws = _chosen_draws(rng, size, self.n_draws, self.weights)
-        kind = float if self.family == "exponential" else np.int64
-        labels = np.empty((len(draws), len(self)), kind)
-        for i, means in self._chunks():
-            given_draw = self._distribution(means, i, draws)
-            labels[:, i] = given_draw.rvs(size=(len(draws), len(i)), random_state=rng)
-        return labels
+    def _labels(self, means, i, draws, rng):
+        given_draw = self._distribution(means, i, draws)
+        labels = given_draw.rvs(size=(len(draws), len(i)), random_state=rng)
+        return labels if self.family == "exponential" else labels.astype(np.int64)
 
 
 # Distribution of a label given its mean, of the binomial one given its probability.
@@ -403,26 +388,10 @@ class ClassPredictive(_Mixture):
         for i, (log_q, log_p) in self._chunks():
             yield i, np.where(second[i], log_p, log_q)
 
-    def sample(self, size=None, *, seed=None):
-        """Draw labels from the predictive distribution.
-
-        Parameters
-        ----------
-        size : int, optional
-            Labels per bag; default one for each posterior draw, in the order of the draws
-            (drawn by weight where they have weights).
-        seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        array, shape (size, n), labels out of `classes`
-        """
-        rng = np.random.default_rng(seed)
-        draws = _chosen_draws(rng, size, self.n_draws, self.weights)
-        second = np.empty((len(draws), len(self)), int)
-        for i, (_, log_p) in self._chunks():
-            second[:, i] = np.log(rng.random((len(draws), len(i)))) < log_p[draws]
-        return self.classes[second]
+    def _labels(self, log_probabilities, i, draws, rng):
+        _, log_p = log_probabilities
+        second = np.log(rng.random((len(draws), len(i)))) < log_p[draws]
+        return self.classes[second.astype(int)]
 
 
 def mix(predictives, weights):
