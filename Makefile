@@ -35,7 +35,7 @@ lint: $(INSTALLED)
 
 clean:
 	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache demo_output build dist
-	find bdr_stan data_gen tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	find bdr_stan data_gen tests benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -260,7 +260,7 @@ def demo(quick, output):
 )
 def setup(source):
     """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
-    from bdr_stan import toolchain
+    from bdr_stan.cmdstan import toolchain
 
     home = toolchain.setup(source, programs=STOCK)
     click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
@@ -269,7 +269,7 @@ def setup(source):
 @main.command(short_help="Look for what Stan lacks.")
 def doctor():
     """Look at everything Stan needs; exit code 1, with what to do, if something is wrong."""
-    from bdr_stan import toolchain
+    from bdr_stan.cmdstan import toolchain
 
     findings = toolchain.doctor()
     for finding in findings:
@@ -289,7 +289,7 @@ def eject(name, target, force):
 
     Fit your variant with: bdr-stan fit --stan-file TARGET
     """
-    from bdr_stan.programs import eject as write
+    from bdr_stan.cmdstan.programs import eject as write
 
     for path in write(name, target, force=force):
         click.echo(f"Wrote {path}")
@@ -299,7 +299,7 @@ def eject(name, target, force):
 @click.argument("programs", metavar="NAME_OR_PATH...", nargs=-1, required=True)
 def compile_(programs):
     """Compile programs of the package, by name, or your own, by path; nothing if it is done."""
-    from bdr_stan.programs import compile_program
+    from bdr_stan.cmdstan.programs import compile_program
 
     for program in programs:
         click.echo(f"{program}: {compile_program(program).exe_file}")
@@ -313,9 +313,9 @@ def _warn(message):
 
 
 def _estimator(name):
-    from bdr_stan import models
+    from bdr_stan import estimators
 
-    return getattr(models, MODELS[name])
+    return getattr(estimators, MODELS[name])
 
 
 def _load(path):
@@ -400,7 +400,7 @@ def _write_whole(path, write):
 
 
 def _show_fit(model, every=False):
-    from bdr_stan.inference_data import groups_of, report
+    from bdr_stan.results.inference_data import groups_of, report
 
     groups = groups_of(model.idata)
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]

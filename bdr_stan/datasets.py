@@ -10,7 +10,7 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from .bags import Bags
+from bdr_stan.bags import Bags
 
 _SPLITS = ("train", "test")
 # P(size >= k) falls like k^-0.25: half of the bags have at most 5 points, a tenth more than 100.

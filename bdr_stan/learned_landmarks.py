@@ -17,13 +17,13 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import as_bags, check_labels
-from bdr_stan.embedding import CHUNKS_PER_TASK, point_chunks, scatter_factors
-from bdr_stan.evidence import find_mode
+from bdr_stan.embedding.mean_embedding import CHUNKS_PER_TASK, point_chunks, scatter_factors
+from bdr_stan.posterior.evidence import find_mode
 from bdr_stan.kernels import rbf, rbf_basis, rbf_features
-from bdr_stan.likelihoods import normal_likelihood
-from bdr_stan.models.bdr import BDR
-from bdr_stan.moments import shrinkage_factors
-from bdr_stan.toolchain.progress import status
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.estimators.bdr import BDR
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.cmdstan.toolchain.progress import status
 
 # After a round of steps the scales follow the landmarks, and the held-out labels decide whether to
 # go on: it ends after so many rounds without a better one.

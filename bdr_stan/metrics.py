@@ -9,7 +9,7 @@ classifier, with ``classes``, the two labels, and ``mean``, the probability of t
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from .predictive import class_codes
+from bdr_stan.predictive.mixtures import class_codes
 
 FEW_SIZES = 6
 DEFAULT_EDGES = (1, 5, 20, 100)

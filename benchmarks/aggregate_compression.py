@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 
-from bdr_stan.aggregation import bag_means, nystrom, square_factors
+from bdr_stan.aggregate.rows import bag_means, nystrom, square_factors
 from bdr_stan.kernels import RBF, Matern32
-from bdr_stan.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import choose_landmarks
 from data_gen.malaria import FEATURES, load_country, write_country
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import AggregateRegressor
-from bdr_stan.aggregation import nystrom, point_rows
-from bdr_stan.inference_data import sample_stats, stan_draws
-from bdr_stan.programs import compile_program
+from bdr_stan.aggregate.rows import nystrom, point_rows
+from bdr_stan.results.inference_data import sample_stats, stan_draws
+from bdr_stan.cmdstan.programs import compile_program
 from data_gen.swiss_roll import swiss_roll
 
 

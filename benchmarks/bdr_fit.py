@@ -4,7 +4,7 @@ import argparse
 import time
 
 from bdr_stan import BDR
-from bdr_stan.programs import compile_program
+from bdr_stan.cmdstan.programs import compile_program
 from data_gen.gamma import gamma_bags
 
 

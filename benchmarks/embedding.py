@@ -20,9 +20,9 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding import embed
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import median_bandwidth
-from bdr_stan.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import choose_landmarks
 
 
 def write_points(path, n_points, n_features, seed=1):

@@ -17,9 +17,9 @@ import click
 import numpy as np
 from embedding import in_own_process, write_points
 
-from bdr_stan.aggregation import nystrom
+from bdr_stan.aggregate.rows import nystrom
 from bdr_stan.kernels import RBF
-from bdr_stan.point_predictive import PointPredictive
+from bdr_stan.predictive.points import PointPredictive
 
 TASKS = {
     "mean and sd": lambda posterior: (posterior.mean, posterior.sd),

@@ -21,10 +21,10 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.kernels import Polynomial
-from bdr_stan.set_kernels import of_squares, set_kernels
+from bdr_stan.kernel_means.set_kernels import of_squares, set_kernels
 from data_gen.aerosol import aerosol_bags
 
-sys.path.append(str(Path(__file__).parents[1] / "examples"))
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from aerosol import LAMBDAS, best_penalty, kernel_grid, splits_of, standardised
 
 A_FEW = 4  # bags for one kernel after the other

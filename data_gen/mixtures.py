@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from bdr_stan.gaussian_mixtures import GaussianMixture
+from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture
 
 WEIGHTS = np.array([0.05, 0.3, 0.4, 0.25])
 _DEGREES, _SCALE, _NOISE = 7, 2.0, 0.2

@@ -19,11 +19,11 @@ ENVIRONMENT = ROOT / ".venv-arviz1"
 DEFAULT = [
     "-m",
     "not slow",
-    "tests/test_inference_data.py",
-    "tests/test_sampling_advice.py",
-    "tests/test_contract.py",
-    "tests/test_estimators.py",
-    "tests/test_stacked.py",
+    "tests/results/test_inference_data.py",
+    "tests/results/test_sampling_advice.py",
+    "tests/estimators/test_contract.py",
+    "tests/estimators/test_estimators.py",
+    "tests/estimators/test_stacked.py",
 ]
 MINORS = (14, 13, 12)
 

@@ -6,10 +6,10 @@ import pytest
 from bdr_stan import BDR, BLR, Shrinkage, learn_landmarks
 from bdr_stan import learned_landmarks as module
 from bdr_stan.bags import Bags
-from bdr_stan.embedding import embed
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import rbf
 from bdr_stan.learned_landmarks import ProfiledLoss
-from bdr_stan.moments import posterior_moments
+from bdr_stan.embedding.shrinkage import posterior_moments
 
 SCALES = {"sigma": 0.3, "rho": 1.5, "eta": 0.2}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune
-from bdr_stan.models import base
-from bdr_stan.models.classifiers import BLRClassifier
+from bdr_stan.estimators import base
+from bdr_stan.estimators.classifiers import BLRClassifier
 
 
 @pytest.fixture

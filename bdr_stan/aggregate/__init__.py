@@ -1,0 +1,1 @@
+"""Rates inside bags: likelihoods, links, rows, thinning, the variational bound."""

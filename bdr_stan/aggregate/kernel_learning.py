@@ -1,0 +1,134 @@
+"""Parameters of a kernel, learned from totals of bags: those of highest evidence.
+
+The evidence of the labels, by Laplace's method, depends on the kernel through the points' rows
+phi_j = [psi_j, 1] alone. Its slope in each row has a closed form, so that all parameters share the
+one search for the mode; how the rows change with a parameter is a difference of two.
+"""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.aggregate.densities import RATES, aggregate_likelihood, label_density
+from bdr_stan.posterior.evidence import find_mode, minimum_in_boxes
+
+# Prior sd of the parameters' logarithms around their start.
+_LOG_SD = 1.5
+_STEP = 1e-3  # of differences, on the log scale
+_TIGHT = 1e-13
+_ENOUGH = 1e-5  # relative gain in evidence below which the search ends
+
+
+def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scales, log_prior, trials=None):
+    """The kernel with the parameters under which the labels have the highest evidence.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Where the search begins. Each parameter's logarithm has the prior N(start, 1.5^2).
+    rows_at : callable
+        AggregateRows of the bags with the features of a kernel.
+    y : array, shape (n,)
+    likelihood, link, trials
+        As for `aggregate_likelihood`.
+    intercept_prior : (float, float)
+        Mean and standard deviation of the intercept's normal prior.
+    scales : dict, name -> float
+        rho, the prior scale of the weights, and sigma or dispersion: where the search begins.
+    log_prior : callable
+        Log prior density of the scales, given as keywords, with respect to their logarithms.
+
+    Returns
+    -------
+    Kernel
+    """
+    start = kernel.log_parameters
+    n, names = len(start), list(scales)
+    theta = None
+
+    def mode_at(rows, values):
+        rest = {name: value for name, value in values.items() if name != "rho"}
+        density = aggregate_likelihood(rows, y, likelihood, link, trials=trials, **rest)
+        prior_factor = np.eye(rows.rows.shape[1] - 1)
+        mode = find_mode(
+            density, prior_factor, intercept_prior, rho=values["rho"], start=theta, tol=_TIGHT
+        )
+        return density, mode
+
+    def value_at(rows, x):
+        values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
+        density, mode = mode_at(rows, values)
+        return mode.log_evidence + log_prior(**values), density, mode, values
+
+    def objective(x):
+        nonlocal theta
+        steps = _STEP * np.eye(len(x))
+        rows = rows_at(kernel.with_log_parameters(x[:n]))
+        value, density, mode, values = value_at(rows, x)
+        theta = mode.theta
+        by_rows = slope_in_rows(rows, y, likelihood, link, density, mode, trials=trials, **values)
+        slope = np.empty(len(x))
+        for i, step in enumerate(steps):
+            if i < n:
+                up, down = (rows_at(kernel.with_log_parameters(at[:n])) for at in (x + step, x - step))
+                change = np.vdot(by_rows, up.rows - down.rows)
+            else:
+                change = value_at(rows, x + step)[0] - value_at(rows, x - step)[0]
+            slope[i] = change / (2 * _STEP)
+        away = (x[:n] - start) / _LOG_SD
+        slope[:n] -= away / _LOG_SD
+        return -value + 0.5 * away @ away, -slope
+
+    x0 = np.append(start, np.log(list(scales.values())))
+    with threadpool_limits(1, user_api="blas"):
+        best = minimum_in_boxes(objective, x0, jac=True, ftol=_ENOUGH, maxiter=100)
+    return kernel.with_log_parameters(best[:n])
+
+
+def slope_in_rows(rows, y, likelihood, link, density, mode, *, trials=None, rho, sigma=1.0, dispersion=0.0):
+    """Slope of the log evidence in the entries of the points' rows, the mode following them.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+    y, likelihood, link, trials, sigma, dispersion
+        As for `aggregate_likelihood`.
+    density : callable
+        What `aggregate_likelihood` gave for them.
+    mode : Mode
+        Of its posterior at `rho`.
+
+    Returns
+    -------
+    array, of the shape of ``rows.rows``
+
+    Notes
+    -----
+    With H the Fisher information plus prior precision, C the curvature of the log posterior, g_a
+    the slope of bag a's mean in theta, l_a, i_a and c_a its label's log density, information and
+    curvature in the mean, h the slope of log |H| in theta and v = -C^-1 h / 2,
+
+        d log evidence = sum_a [ l_a' - i_a' g_a' H^-1 g_a / 2 - c_a v'g_a ] d lambda_a
+                         + (l_a' v - i_a H^-1 g_a)' d g_a
+    """
+    X, theta, H = rows.rows, mode.theta, mode.precision
+    bag = np.repeat(np.arange(len(rows.start)), rows.length)
+    weights = np.ones(len(X)) if rows.weights is None else rows.weights
+    if likelihood == "binomial":
+        weights = weights / rows.total[bag]
+    rates, slopes, bends = (weights * part for part in RATES[link](X @ theta))
+    of_labels = label_density(
+        y, likelihood, dispersion=dispersion, noise=sigma * rows.noise_factor, trials=trials
+    )
+    _, pull, information, curvature, change = of_labels(np.add.reduceat(rates, rows.start))
+    g = np.add.reduceat(X * slopes[:, None], rows.start)
+    solved = np.linalg.solve(H, g.T).T
+    spread = np.sum(g * solved, axis=1)
+    along = np.einsum("jk,jk->j", X, solved[bag])
+    h = g.T @ (change * spread) + 2 * X.T @ (information[bag] * bends * along)
+    C = H + density(theta)[3] - density(theta)[2]  # both have the prior's precision
+    v = -0.5 * np.linalg.solve(C, h)
+    of_mean = pull - 0.5 * change * spread - curvature * (g @ v)
+    of_slope = pull[:, None] * v - information[:, None] * solved
+    at_points = of_slope[bag]
+    by_f = of_mean[bag] * slopes + bends * np.einsum("jk,jk->j", X, at_points)
+    return by_f[:, None] * theta + slopes[:, None] * at_points

@@ -1,0 +1,166 @@
+"""Fewer points in large bags, for rates that need every point's features.
+
+Where the rate is exp(f), or the logistic of f, a bag's total rate needs all of its points. Points
+with nearly the same features have nearly the same rate: a group of them is replaced by one point at
+their weighted mean that bears their whole weight. As f is linear in the features, the error is of
+second order: of the total of exp(f), half the variance of f within the group.
+"""
+
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from bdr_stan.aggregate.rows import aggregate_rows, bag_means, of_each_bag
+from bdr_stan.bags import Bags
+
+# Power iterations for the direction in which a group is cut; a rough one will do.
+_ITERATIONS = 2
+
+
+def thin(rows, weights, n_points):
+    """Replace the points of one bag by at most `n_points`, of the same total weight and mean.
+
+    From one group of all points, it is always the group with the largest sum p_j |phi_j - mean|^2
+    that is cut in two: this is how much of f's prior variance the group's mean misses.
+
+    Parameters
+    ----------
+    rows : array, shape (n, k)
+        Features phi_j of the points, such as [psi_j, 1].
+    weights : array, shape (n,), >= 0
+        Weights p_j of the points.
+    n_points : int, >= 1
+
+    Returns
+    -------
+    rows : array, shape (m, k), m <= n_points
+        Weighted means of the groups; the points themselves if there are no more than `n_points`.
+        Points of weight 0 are left out.
+    weights : array, shape (m,), > 0
+        Total weight of each group.
+
+    Raises
+    ------
+    ValueError : n_points is below 1.
+    """
+    if n_points < 1:
+        raise ValueError(f"n_points must be at least 1, found {n_points}")
+    rows, weights = rows[weights > 0], weights[weights > 0]
+    if len(rows) <= n_points:
+        return rows, weights
+    order = count()  # settles ties
+    groups = []
+
+    def add(rows, weights):
+        mean = weights @ rows / weights.sum()
+        away = rows - mean
+        scatter = weights @ np.einsum("jk,jk->j", away, away) if len(rows) > 1 else 0.0
+        heappush(groups, (-scatter, next(order), rows, weights, away))
+
+    add(rows, weights)
+    while len(groups) < n_points and groups[0][0] < 0:
+        _, _, rows, weights, away = heappop(groups)
+        left = _best_cut(away, weights)
+        add(rows[left], weights[left])
+        add(rows[~left], weights[~left])
+    thinned = np.array([weights @ rows / weights.sum() for _, _, rows, weights, _ in groups])
+    return thinned, np.array([weights.sum() for _, _, _, weights, _ in groups])
+
+
+def _best_cut(away, weights):
+    """Which points lie to the left of the best cut across their principal direction."""
+    direction = away[np.argmax(np.einsum("jk,jk->j", away, away))]
+    for _ in range(_ITERATIONS):
+        direction = direction / np.linalg.norm(direction)
+        direction = (weights * (away @ direction)) @ away
+    position = away @ direction
+    order = np.argsort(position, kind="stable")
+    mass = np.cumsum(weights[order])
+    moment = np.cumsum((weights * position)[order])
+    # What the two means' distance explains; the moments of the two sides cancel.
+    explained = moment[:-1] ** 2 * (1 / mass[:-1] + 1 / (mass[-1] - mass[:-1]))
+    left = np.zeros(len(away), bool)
+    left[order[: np.argmax(explained) + 1]] = True
+    return left
+
+
+def thinned_point_rows(bags, features, n_points, *, n_jobs=None):
+    """Rows and weights of at most `n_points` points a bag, by `thin`, in one pass over the points.
+
+    Parameters
+    ----------
+    bags : Bags
+    features : callable
+        Rows [psi, 1] of points, such as `nystrom`. They are never in memory for all points at once.
+    n_points : int, >= 1
+    n_jobs : int, optional
+        Threads; default all cores.
+
+    Returns
+    -------
+    AggregateRows
+
+    Raises
+    ------
+    ValueError : n_points is below 1.
+    """
+
+    def reduce(rows, weights):
+        return thin(rows, weights, n_points)
+
+    # A bag that is read in pieces is thinned once more.
+    parts = [
+        pieces[0] if len(pieces) == 1 else reduce(*map(np.concatenate, zip(*pieces, strict=True)))
+        for pieces in of_each_bag(bags, features, reduce, n_jobs)
+    ]
+    rows, weights = map(np.concatenate, zip(*parts, strict=True))
+    length = np.array([len(weights) for _, weights in parts])
+    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+
+
+def thinned_bags(bags, n_points, *, n_jobs=None):
+    """Bags of at most `n_points` weighted points each, by `thin` on standardised columns.
+
+    Parameters
+    ----------
+    bags : Bags
+    n_points : int, >= 1
+    n_jobs : int, optional
+        Threads; default all cores.
+
+    Returns
+    -------
+    Bags
+        Weighted means of groups of points that lie near one another.
+    """
+    spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
+    spread[spread == 0] = 1.0
+    thinned = thinned_point_rows(bags, lambda points: points / spread, n_points, n_jobs=n_jobs)
+    offsets = np.append(thinned.start, len(thinned.rows))
+    return Bags(thinned.rows * spread, offsets, weights=thinned.weights)
+
+
+def thinning_error(bags, features, thinned, thetas, link, *, n_jobs=None):
+    """Relative error of the bags' total rates by thinning, in one pass over all points.
+
+    Parameters
+    ----------
+    bags : Bags
+    features : callable
+        Rows [psi, 1] of points.
+    thinned : AggregateRows
+        From `thinned_point_rows`.
+    thetas : array, shape (S, d + 1)
+        Weights and intercept, such as draws from the posterior.
+    link : {"exp", "logit"}
+    n_jobs : int, optional
+        Threads; default all cores.
+
+    Returns
+    -------
+    array, shape (S, n)
+        lambda_a of the thinned points over that of all points, minus 1.
+    """
+    exact = bag_means(bags, features, thetas, link, n_jobs=n_jobs)
+    return thinned.means(thetas, link) / exact - 1

@@ -1,0 +1,1 @@
+"""Find or build CmdStan; find, compile and cache Stan programs."""

@@ -1,0 +1,1 @@
+"""Landmarks, mean embeddings, their shrinkage and the compression of their rows."""

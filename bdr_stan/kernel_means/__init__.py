@@ -1,0 +1,1 @@
+"""Kernel means of samples, their shrinkage, covariance operators and set kernels."""

@@ -1,0 +1,195 @@
+"""Density estimation by kernel mean matching: the mixture whose kernel mean is nearest.
+
+A mixture of isotropic Gaussians is fitted to an estimate of the kernel mean instead of to the
+points, so that a better estimate of the mean gives a better density.
+"""
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags import as_bags
+from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, check_closed_form
+from bdr_stan.kernels import RBF
+
+# Of the sd of the points: a component that shrinks beyond these has left the data behind.
+_SMALLEST_SD, _LARGEST_SD = 1e-2, 1e2
+
+
+def kmeans_mixture(points, n_components=10, *, n_init=50, seed=None):
+    """Mixture of isotropic Gaussians from k-means clusters, where `match_mixture` starts.
+
+    Parameters
+    ----------
+    points : array, shape (n, p)
+    n_components : int, default 10
+        m.
+    n_init : int, default 50
+        Random initialisations of k-means, of which the tightest clusters are kept.
+    seed : int, optional
+
+    Returns
+    -------
+    GaussianMixture
+        Shares, centres and variances within clusters; a cluster of one point, which has no
+        variance, gets the average one.
+
+    Raises
+    ------
+    ValueError : fewer points than components, or all points coincide.
+    """
+    from sklearn.cluster import KMeans
+
+    points = as_bags([points]).points
+    if not isinstance(n_components, (int, np.integer)) or not 1 <= n_components <= len(points):
+        raise ValueError(
+            f"n_components must be an integer from 1 to {len(points)}, the number of points, "
+            f"found {n_components!r}"
+        )
+    if np.all(points == points[0]):
+        raise ValueError("all points coincide: there is no density to estimate")
+    found = KMeans(n_components, n_init=n_init, random_state=seed).fit(points)
+    sizes = np.bincount(found.labels_, minlength=n_components)
+    squares = np.sum((points - found.cluster_centers_[found.labels_]) ** 2, axis=1)
+    within = np.bincount(found.labels_, squares, minlength=n_components)
+    floor = _SMALLEST_SD**2 * np.sum(np.var(points, axis=0))
+    variances = np.where(sizes > 1, within / sizes, within.sum() / len(points))
+    variances = np.maximum(variances, floor) / points.shape[1]
+    return GaussianMixture(sizes / len(points), found.cluster_centers_, variances)
+
+
+def match_mixture(mean, start, *, max_iterations=1000):
+    """Mixture of isotropic Gaussians whose kernel mean is nearest to an estimated one.
+
+    Minimises |mean - MixtureMean(mixture)|^2 over weights, means and variances from `start`, by
+    L-BFGS with analytic gradients. There are several minima, of which it finds one.
+
+    Parameters
+    ----------
+    mean : KernelMean
+        With an RBF kernel of one bandwidth, or a polynomial one of degree 1 to 3.
+    start : GaussianMixture, isotropic, as from `kmeans_mixture`
+    max_iterations : int, default 1000
+
+    Returns
+    -------
+    GaussianMixture
+
+    Raises
+    ------
+    ValueError : the kernel is another one.
+
+    Notes
+    -----
+    Standard deviations stay between 1/100 and 100 times that of the points: a polynomial kernel
+    sees a few moments of the distribution alone, so mixtures with needles match as well.
+    Source: Muandet et al. (2014), section 4.2.
+    """
+    kernel = mean.kernel
+    check_closed_form(kernel)
+    if isinstance(kernel, RBF) and np.ndim(kernel.bandwidth):
+        raise ValueError("kernel mean matching needs an RBF with one bandwidth for all columns")
+    m, p = start.means.shape
+    points, beta = mean.points, mean.weights
+    unit = np.sqrt(np.mean(np.var(points, axis=0)))
+    scale = mean.norm**2 or 1.0
+    zeros = np.zeros(len(points))
+
+    def unpack(parameters):
+        weights = softmax(parameters[:m])
+        means = parameters[m : m + m * p].reshape(m, p) * unit
+        return weights, means, np.exp(2 * parameters[m + m * p :]) * unit**2
+
+    def loss(parameters):
+        w, means, variances = unpack(parameters)
+        to_points = IsotropicProducts(kernel, means, variances, points, zeros)
+        to_selves = IsotropicProducts(kernel, means, variances, means, variances)
+        cross, own = to_points.values @ beta, to_selves.values @ w
+        value = w @ own - 2 * w @ cross
+        by_weight = 2 * (own - cross)
+        moved, widened = to_points.gradients(-2 * np.outer(w, beta))
+        # Both sides of the products of the mixture with itself move.
+        own_moved, own_widened = to_selves.gradients(2 * np.outer(w, w))
+        gradient = np.concatenate(
+            [
+                w * (by_weight - w @ by_weight),
+                (moved + own_moved).ravel() * unit,
+                (widened + own_widened) * 2 * variances,
+            ]
+        )
+        return value / scale, gradient / scale
+
+    # A weight of 0 could never grow again.
+    logits = np.log(np.maximum(start.weights, 1e-3 / m))
+    parameters = np.concatenate(
+        [logits, start.means.ravel() / unit, 0.5 * np.log(start.covariances / unit**2)]
+    )
+    bounds = [(None, None)] * (m + m * p) + [tuple(np.log([_SMALLEST_SD, _LARGEST_SD]))] * m
+    with threadpool_limits(1):  # thousands of small products gain nothing from threads
+        found = minimize(
+            loss,
+            parameters,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": 1e-12},
+        )
+    return GaussianMixture(*unpack(found.x))
+
+
+class IsotropicProducts:
+    """E k(u, v) for u ~ N(x_i, s_i I) and v ~ N(y_j, t_j I), and its gradients in x and s.
+
+    Parameters
+    ----------
+    kernel : RBF of one bandwidth, or Polynomial of degree 1 to 3
+    x : array, shape (n, p)
+    s : array, shape (n,), variances
+    y : array, shape (m, p)
+    t : array, shape (m,), variances
+
+    Attributes
+    ----------
+    values : array, shape (n, m); the formulas stand at `gaussian_mixtures.MixtureMean`
+    """
+
+    def __init__(self, kernel, x, s, y, t):
+        self.kernel, self.x, self.y, self.t = kernel, x, y, t
+        p = x.shape[1]
+        products = x @ y.T
+        norms, other_norms = np.sum(x**2, axis=1)[:, None], np.sum(y**2, axis=1)
+        if isinstance(kernel, RBF):
+            self.spread = kernel.bandwidth**2 + s[:, None] + t
+            self.squared = np.maximum(norms + other_norms - 2 * products, 0)
+            height = kernel.variance * (kernel.bandwidth**2 / self.spread) ** (p / 2)
+            self.values = height * np.exp(-self.squared / (2 * self.spread))
+            return
+        a = products + kernel.constant
+        q = norms * t + other_norms * s[:, None] + p * np.outer(s, t)
+        # Derivatives by x'y, by q, and by s beside q.
+        if kernel.degree == 1:
+            values, by_a, by_q, by_s = a, 1.0, 0.0, 0.0
+        elif kernel.degree == 2:
+            values, by_a, by_q, by_s = a**2 + q, 2 * a, 1.0, 0.0
+        else:
+            st = np.outer(s, t)
+            values = a**3 + 3 * a * q + 6 * st * products
+            by_a, by_q, by_s = 3 * (a**2 + q) + 6 * st, 3 * a, 6 * t * products
+        self.values = kernel.variance * values
+        self.by_a, self.by_q = by_a, by_q
+        self.by_s = by_s + by_q * (other_norms + p * t)
+
+    def gradients(self, factors):
+        """Gradients of sum_ij factors_ij values_ij: by x, shape (n, p), and by s, shape (n,)."""
+        x, y = self.x, self.y
+        if isinstance(self.kernel, RBF):
+            pull = factors * self.values / self.spread
+            by_x = pull @ y - pull.sum(axis=1)[:, None] * x
+            by_s = np.sum(pull * (self.squared / self.spread - x.shape[1]), axis=1) / 2
+            return by_x, by_s
+        factors = self.kernel.variance * factors
+        by_x = (factors * self.by_a) @ y + 2 * np.sum(factors * self.by_q * self.t, axis=1)[
+            :, None
+        ] * x
+        return by_x, np.sum(factors * self.by_s, axis=1)

@@ -1,0 +1,133 @@
+"""Mixtures of Gaussians and their exact kernel means.
+
+For the linear, polynomial and Gaussian kernels the integrals over Gaussians have closed forms:
+the distance of an estimate from the true kernel mean is then known without error.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bdr_stan.kernel_means.kernel_mean import HilbertMean
+from bdr_stan.kernels import RBF, Polynomial
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """sum_j weights_j N(means_j, covariances_j).
+
+    weights : array, shape (m,), >= 0 with sum 1
+    means : array, shape (m, p)
+    covariances : array, shape (m, p, p), or (m,) for variances times the unit matrix
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+    def sample(self, n, *, seed=None):
+        """n independent points, array of shape (n, p); `seed` is an int or numpy Generator."""
+        rng = np.random.default_rng(seed)
+        m, p = self.means.shape
+        component = rng.choice(m, n, p=self.weights)
+        noise = rng.standard_normal((n, p, 1))
+        return self.means[component] + (np.linalg.cholesky(self._full())[component] @ noise)[..., 0]
+
+    def log_density(self, points):
+        """Log density at points, shape (n, p); array, shape (n,)."""
+        factors = np.linalg.cholesky(self._full())
+        moved = points[None] - self.means[:, None]
+        white = np.linalg.solve(factors, moved.transpose(0, 2, 1))
+        logs = -0.5 * np.sum(white**2, axis=1)
+        logs -= np.sum(np.log(np.diagonal(factors, axis1=1, axis2=2)), axis=1)[:, None]
+        logs -= 0.5 * self.means.shape[1] * np.log(2 * np.pi)
+        with np.errstate(divide="ignore"):  # a weight may be 0
+            return logsumexp(logs + np.log(self.weights)[:, None], axis=0)
+
+    def _full(self):
+        """The covariances as matrices, shape (m, p, p)."""
+        if self.covariances.ndim == 3:
+            return self.covariances
+        return self.covariances[:, None, None] * np.eye(self.means.shape[1])
+
+
+class MixtureMean(HilbertMean):
+    """Exact kernel mean of a mixture of Gaussians, E k(x, .) over x of the mixture.
+
+    Parameters
+    ----------
+    mixture : GaussianMixture
+    kernel : RBF, or Polynomial of degree 1, 2 or 3
+        On all columns of the points, its bandwidth a number or one for each column.
+
+    Raises
+    ------
+    ValueError : another kernel, for which there is no closed form here.
+
+    Notes
+    -----
+    With x ~ N(m, S) and y ~ N(n, T) independent, a = m'n + c, q = m'Tm + n'Sn + trace(ST), and B
+    the diagonal matrix of squared bandwidths
+
+        E x'y + c     = a
+        E (x'y + c)^2 = a^2 + q
+        E (x'y + c)^3 = a^3 + 3 a q + 6 m'TSn
+        E rbf(x, y)   = |B|^(1/2) |B + S + T|^(-1/2) exp(-(m - n)' (B + S + T)^-1 (m - n) / 2)
+
+    A point is a Gaussian whose covariance is 0.
+    """
+
+    def __init__(self, mixture, kernel):
+        check_closed_form(kernel)
+        self.mixture, self.kernel = mixture, kernel
+        self._covariances = mixture._full()
+
+    def __call__(self, x):
+        """Value of the mean at points, shape (n, p); array, shape (n,)."""
+        x = np.asarray(x, np.float64)
+        zero = np.zeros((x.shape[1],) * 2)
+        parts = zip(self.mixture.means, self._covariances, strict=True)
+        values = [_expected_kernel(self.kernel, x, zero, m, S) for m, S in parts]
+        return self.mixture.weights @ values
+
+    def inner(self, other):
+        """Inner product in the RKHS with the mean of a sample or of a distribution."""
+        if not isinstance(other, MixtureMean):
+            return other.inner(self)
+        self._check_same_kernel(other)
+        total = 0.0
+        for w, m, S in zip(self.mixture.weights, self.mixture.means, self._covariances, strict=True):
+            of = zip(other.mixture.means, other._covariances, strict=True)
+            values = [_expected_kernel(self.kernel, m[None], S, n, T)[0] for n, T in of]
+            total += w * (other.mixture.weights @ values)
+        return float(total)
+
+
+def check_closed_form(kernel):
+    """Raise where Gaussians have no closed form of their means in this kernel."""
+    known = isinstance(kernel, RBF) and not isinstance(kernel.bandwidth, str)
+    known |= isinstance(kernel, Polynomial) and kernel.degree <= 3
+    if not known or kernel.columns is not None:
+        raise ValueError(
+            "exact kernel means of Gaussians need RBF with a number for its bandwidth or "
+            f"Polynomial of degree 1 to 3, on all columns, found {kernel}"
+        )
+
+
+def _expected_kernel(kernel, x, S, n, T):
+    """E k(u, v) for u ~ N(x_i, S), v ~ N(n, T); x of shape (k, p), result of shape (k,)."""
+    if isinstance(kernel, RBF):
+        squared = np.broadcast_to(np.square(kernel.bandwidth), len(n))
+        spread = np.eye(len(n)) + (S + T) / np.sqrt(np.outer(squared, squared))
+        factor = np.linalg.cholesky(spread)
+        white = np.linalg.solve(factor, ((x - n) / np.sqrt(squared)).T)
+        height = kernel.variance / np.prod(factor.diagonal())
+        return height * np.exp(-0.5 * np.sum(white**2, axis=0))
+    a = x @ n + kernel.constant
+    if kernel.degree == 1:
+        return kernel.variance * a
+    q = np.einsum("ij,jk,ik->i", x, T, x) + n @ S @ n + np.sum(S * T)
+    if kernel.degree == 2:
+        return kernel.variance * (a**2 + q)
+    return kernel.variance * (a**3 + 3 * a * q + 6 * x @ (T @ (S @ n)))

@@ -1,0 +1,138 @@
+"""Log likelihoods of weights and intercept: value, slope, Fisher information and curvature.
+
+Each function takes the data and the scales and returns a function of theta = [w; intercept],
+which gives the log density of the labels, its gradient, shape (d + 1,), the Fisher information,
+shape (d + 1, d + 1), and what a Newton step may take for its negative Hessian.
+"""
+
+import numpy as np
+from scipy.special import expit, log_expit, log_ndtr
+
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+
+_LOG_2PI = np.log(2 * np.pi)
+
+
+def normal_likelihood(data, lam, *, sigma, eta=1.0):
+    """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
+
+    Parameters
+    ----------
+    data : CompressedRows
+        Rows [z, 1, y] by group.
+    lam : array, shape (d,)
+        Within-bag variances; zeros give Bayesian linear regression.
+    sigma, eta : float, > 0
+        Noise sd and embedding scale.
+
+    Returns
+    -------
+    callable
+    """
+    X, lost, row_group = _design(data, lam, eta)
+    bend_of_variance = 2 * lost
+    y = data.rows[:, -1]
+
+    def likelihood(theta):
+        e = X @ theta - y
+        squares = np.add.reduceat(e**2, data.start)
+        variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
+        nu = variance + sigma**2
+        weight = 1.0 / nu[row_group]
+        value = -0.5 * np.sum(data.n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
+        slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (
+            data.n_bags / nu - squares / nu**2
+        )
+        design = (X * weight[:, None]).T @ X
+        of_variance = data.n_bags / nu**2
+        information = design + 0.5 * (slope_of_variance.T * of_variance) @ slope_of_variance
+        slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
+        crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
+        curvature = design - 0.5 * (crossed + crossed.T)
+        curvature += (slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)) @ slope_of_variance
+        bend = 0.5 * (data.n_bags / nu - squares / nu**2) @ bend_of_variance
+        curvature[np.diag_indices(len(bend))] += bend
+        return value, slope, information, curvature
+
+    return likelihood
+
+
+def probit_likelihood(data, lam, *, eta):
+    """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)): that of ``stan/bdr_probit.stan``.
+
+    Parameters
+    ----------
+    data : CompressedRows
+        One row [z, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
+    lam : array, shape (d,)
+        Within-bag variances.
+    eta : float, > 0
+        Embedding scale.
+
+    Returns
+    -------
+    callable
+    """
+    X, lost, row_group = _design(data, lam, eta)
+    sign = 2 * data.rows[:, -1] - 1
+
+    def likelihood(theta):
+        variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
+        total = 1 + variance[row_group]
+        h = X @ theta / np.sqrt(total)
+        slope_of_h = X / np.sqrt(total)[:, None]
+        slope_of_h -= 0.5 * (h / total)[:, None] * slope_of_variance[row_group]
+        log_density = -0.5 * (h**2 + _LOG_2PI)
+        log_p, log_q = log_ndtr(sign * h), log_ndtr(-sign * h)
+        pull = sign * np.exp(log_density - log_p)  # d log p / dh
+        weight = np.exp(2 * log_density - log_p - log_q)
+        information = (slope_of_h * weight[:, None]).T @ slope_of_h
+        curvature = (slope_of_h * (pull * (pull + h))[:, None]).T @ slope_of_h
+
+        def by_group(values):
+            return np.add.reduceat(values, data.start, axis=0)
+
+        # less pull times the second derivative of h
+        crossed = 0.5 * by_group(X * (pull * total**-1.5)[:, None]).T @ slope_of_variance
+        curvature += crossed + crossed.T
+        of_variance = by_group(0.75 * pull * h / total**2)
+        curvature -= (slope_of_variance.T * of_variance) @ slope_of_variance
+        curvature[np.diag_indices(len(theta))] += by_group(pull * h / total) @ lost
+        return log_p.sum(), slope_of_h.T @ pull, information, curvature
+
+    return likelihood
+
+
+def logit_likelihood(data):
+    """Labels 0 and 1 with log odds z'w + intercept: the likelihood of ``stan/blr_logit.stan``.
+
+    Parameters
+    ----------
+    data : CompressedRows
+        One row [z, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
+
+    Returns
+    -------
+    callable
+    """
+    X, y = data.rows[:, :-1], data.rows[:, -1]
+    sign = 2 * y - 1
+
+    def likelihood(theta):
+        h = X @ theta
+        p = expit(h)
+        information = (X * (p * (1 - p))[:, None]).T @ X
+        return log_expit(sign * h).sum(), X.T @ (y - p), information, information
+
+    return likelihood
+
+
+def _design(data, lam, eta):
+    """Shrunk rows [s z, 1], prior variance lost [eta (1 - s), 0] of each group, group of each row."""
+    s = shrinkage_factors(data.bag_size, lam, eta)
+    row_group = np.repeat(np.arange(len(data.length)), data.length)
+    X = data.rows[:, :-1].copy()
+    X[:, :-1] *= s[row_group]
+    lost = np.zeros((len(s), X.shape[1]))  # the intercept's column stays 0
+    lost[:, :-1] = eta * (1.0 - s)
+    return X, lost, row_group

@@ -1,0 +1,1 @@
+"""Priors, mode and evidence of the weights, whitening, and Stan's samplers."""

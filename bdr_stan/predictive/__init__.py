@@ -1,0 +1,1 @@
+"""Predictive distributions: of labels, classes, totals and rates at points."""

@@ -1,0 +1,234 @@
+"""Posterior of the rate at points, draw by draw, in passes over the points that hold no more than
+a chunk of them for each thread."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.special import expit
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.predictive.mixtures import interval_ends, quantile_levels
+
+# Rate of the function's value.
+LINKS = {"square": np.square, "exp": np.exp, "identity": np.positive, "logit": expit}
+# Rates (points x draws) that a thread works on: small enough for caches.
+_CHUNK_BYTES = 1 << 21
+
+
+class PointPredictive:
+    """Posterior distribution of the rate at each of n points.
+
+    Under draw s the rate at a point with features phi is link(phi' theta_s).
+
+    Parameters
+    ----------
+    read : callable
+        ``read(start, stop)`` gives these points, shape (stop - start, p); called from threads.
+    n_points : int
+        n.
+    features : callable
+        Rows phi of points, shape (k, d + 1), such as `bdr_stan.aggregate.rows.nystrom`.
+    theta : array, shape (S, d + 1)
+        Posterior draws.
+    link : {"square", "exp", "identity", "logit"}
+        The rate is f^2, exp(f), f or 1 / (1 + exp(-f)) of f = phi' theta.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+    n_jobs : int, optional
+        Threads; default all cores.
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of the rate
+        Of the posterior, both computed when one is first asked for.
+
+    Raises
+    ------
+    ValueError
+        There is no such link.
+
+    Notes
+    -----
+    Each method is a pass over the points; it costs n S (d + 1) multiplications. Several quantiles
+    asked for at once share a pass. float64 throughout.
+    """
+
+    def __init__(self, read, n_points, features, theta, link, weights=None, *, n_jobs=None):
+        if link not in LINKS:
+            raise ValueError(f"link must be one of {', '.join(LINKS)}, found {link!r}")
+        self._read, self._features, self._n_jobs = read, features, n_jobs
+        self.n_points, self.theta, self.link, self.weights = n_points, theta, link, weights
+
+    def __len__(self):
+        return self.n_points
+
+    def __repr__(self):
+        return (
+            f"PointPredictive({len(self)} points, {len(self.theta)} draws, link {self.link}; mean, "
+            "sd, quantile(q), interval(level), exceedance(threshold), cdf(rate), draws(rows))"
+        )
+
+    @property
+    def mean(self):
+        return self._moments[0]
+
+    @property
+    def sd(self):
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self):
+        weights = self._weights
+
+        def moments(rates, at):
+            mean = rates @ weights
+            rates -= mean[:, None]
+            np.square(rates, out=rates)
+            return mean, np.sqrt(rates @ weights)
+
+        return self._pass(moments, 2)
+
+    def quantile(self, q):
+        """Posterior quantiles of the rate at each point.
+
+        Parameters
+        ----------
+        q : float or array, shape (k,), 0 < q < 1
+
+        Returns
+        -------
+        array, shape (n,) or (k, n), units of the rate
+
+        Raises
+        ------
+        ValueError
+            If a q is not strictly between 0 and 1.
+        """
+        levels = quantile_levels(q)
+        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
+
+        def quantiles(rates, at):
+            return np.quantile(rates, levels, axis=1, overwrite_input=True, **method)
+
+        values = self._pass(quantiles, len(levels))
+        return values[0] if np.ndim(q) == 0 else values
+
+    def interval(self, level=0.95):
+        """Central (equal-tailed) posterior intervals, between two values of `quantile`.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+
+        Returns
+        -------
+        lower, upper : arrays, shape (n,), units of the rate
+
+        Raises
+        ------
+        ValueError
+            If the level is not strictly between 0 and 1.
+        """
+        lower, upper = self.quantile(interval_ends(level))
+        return lower, upper
+
+    def exceedance(self, threshold):
+        """Posterior probability that the rate exceeds a threshold.
+
+        Parameters
+        ----------
+        threshold : float, or array, shape (n,), units of the rate
+            For all points, or one for each.
+
+        Returns
+        -------
+        array, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            NaN, or another number of thresholds than points.
+        """
+        threshold, weights = np.asarray(threshold, float), self._weights
+        if threshold.shape not in ((), (len(self),)):
+            raise ValueError(
+                f"threshold has shape {threshold.shape}: pass one number, or one for each of the "
+                f"{len(self)} points"
+            )
+        if np.isnan(threshold).any():
+            raise ValueError("the threshold is NaN: pass a rate to compare with")
+        each = np.broadcast_to(threshold, len(self))
+
+        def exceeding(rates, at):
+            return np.greater(rates, each[at, None], out=rates) @ weights
+
+        return self._pass(exceeding, 1)[0]
+
+    def cdf(self, rate):
+        """Posterior probability of a rate not above each of `rate`, shape (n,).
+
+        The opposite of `exceedance`. At the true rates it is uniform on (0, 1) where the posterior
+        is calibrated.
+        """
+        return 1 - self.exceedance(rate)
+
+    def draws(self, rows):
+        """The rate at some points under each draw.
+
+        Parameters
+        ----------
+        rows : array of integers, shape (k,)
+            Numbers of the points, from 0.
+
+        Returns
+        -------
+        array, shape (S, k), units of the rate
+
+        Raises
+        ------
+        ValueError
+            `rows` are not numbers of points.
+        """
+        rows = np.asarray(rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
+            raise ValueError(
+                f"rows must list numbers of points, found {rows.dtype} of shape {rows.shape}"
+            )
+        strange = (rows < 0) | (rows >= len(self))
+        if strange.any():
+            raise ValueError(
+                f"there is no point {rows[strange][0]}: the points are 0 to {len(self) - 1}"
+            )
+        points = [self._read(row, row + 1) for row in rows]
+        return self._rates(np.concatenate(points)).T
+
+    @property
+    def _weights(self):
+        S = len(self.theta)
+        return np.full(S, 1 / S) if self.weights is None else self.weights
+
+    def _rates(self, points):
+        """Rates of points, one row each, under all draws."""
+        f = self._features(points) @ self.theta.T
+        return LINKS[self.link](f, out=f)
+
+    def _pass(self, reduce, n_values):
+        """What ``reduce(rates, at)`` gives for each chunk `at` of the points, shape (n_values, n).
+
+        It may write to its rates, shape (points of the chunk, S).
+        """
+        size = max(16, _CHUNK_BYTES // (8 * len(self.theta)))
+        out = np.empty((n_values, len(self)))
+
+        def run(start):
+            at = slice(start, min(start + size, len(self)))
+            out[:, at] = reduce(self._rates(self._read(at.start, at.stop)), at)
+
+        starts = range(0, len(self), size)
+        n_threads = effective_n_jobs(-1 if self._n_jobs is None else self._n_jobs)
+        # One BLAS thread in each of ours: small products gain nothing from more.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as threads:
+            list(threads.map(run, starts))
+        return out

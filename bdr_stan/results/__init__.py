@@ -1,0 +1,1 @@
+"""What a fit leaves: draws, the ArviZ object, files, diagnostics, stacking."""

@@ -1,0 +1,77 @@
+"""The groups of a fit: draws, data and pointwise quantities under named dimensions."""
+
+import numpy as np
+
+from bdr_stan.results.inference_data import dataset
+
+# log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
+LARGEST_POINTWISE = 20_000_000
+
+_DIMS = {"w": ["component"], "beta": ["landmark"], "dual": ["bag"], "y": ["bag"]}
+
+
+def named_groups(draws, stats, attrs, constants, ids, y):
+    """Groups posterior, sample_stats, observed_data and constant_data.
+
+    Parameters
+    ----------
+    draws, stats : dict, name -> array, shape (chain, draw, ...)
+    attrs : dict, of the posterior group
+    constants : dict, name -> (values, dimensions)
+    ids : array, shape (n,), of the bags
+    y : array, shape (n,), labels
+
+    Returns
+    -------
+    dict, group name -> xarray.Dataset
+    """
+    dims = {
+        name: _DIMS.get(name, [f"{name}_dim_{k}" for k in range(np.ndim(values) - 2)])
+        for name, values in draws.items()
+    }
+    coords = {"bag": ids}
+    for values, axes in constants.values():
+        for axis, length in zip(axes, np.shape(values), strict=True):
+            coords.setdefault(axis, np.arange(length))
+    groups = {
+        "posterior": dataset(draws, dims, coords, attrs=attrs),
+        "observed_data": dataset({"y": y}, _DIMS, coords, sample=False),
+        "constant_data": dataset(
+            {name: values for name, (values, _) in constants.items()},
+            {name: axes for name, (_, axes) in constants.items()},
+            coords,
+            sample=False,
+        ),
+    }
+    if stats:
+        groups["sample_stats"] = dataset(stats, {}, attrs=attrs)
+    return groups
+
+
+def pointwise_groups(training, y, ids, shape, *, log_lik=None, y_rep=None, seed=None):
+    """Groups log_likelihood and posterior_predictive of the training bags.
+
+    Parameters
+    ----------
+    training : Predictive, of the training bags
+    y : array, shape (n,)
+    ids : array, shape (n,)
+    shape : (chains, draws)
+    log_lik, y_rep : arrays, shape (chains, draws, n), optional
+        What the Stan program itself wrote; used where given.
+    seed : int, optional
+
+    Returns
+    -------
+    dict, empty if the two would hold more than `LARGEST_POINTWISE` numbers each
+    """
+    if np.prod(shape) * len(y) > LARGEST_POINTWISE:
+        return {}
+    if log_lik is None:
+        log_lik = training.log_likelihood(y).reshape(*shape, len(y))
+    if y_rep is None:
+        y_rep = training.sample(seed=seed).reshape(*shape, len(y))
+    return {
+        "log_likelihood": dataset({"y": log_lik}, _DIMS, {"bag": ids}),
+        "posterior_predictive": dataset({"y": y_rep}, _DIMS, {"bag": ids}),
+    }

@@ -1,0 +1,146 @@
+"""Classify bags of handwritten digits, of 1 to 300 images: how right are the probabilities?
+
+Each bag holds images of the digits that one distribution draws; its class is whether the mean of
+that *distribution* is above 4.5. A bag of one image says little about it, and its probability
+should say so. BLRClassifier takes every bag's mean embedding as exact; ShrinkageClassifier and
+BDRClassifier know how uncertain it is. Training and test bags are drawn from the same images of
+scikit-learn's digits, with defaults throughout: nothing is tuned.
+
+    python experiments/digits_classification.py                   about three minutes
+    python experiments/digits_classification.py --output docs     the table and figure in docs
+    python experiments/digits_classification.py --quick           fewer bags and draws
+
+Writes digits_classification.md (scores by bag size) and digits_classification.png (reliability
+of the probabilities by bag size).
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bdr_stan import BDRClassifier, BLRClassifier, ShrinkageClassifier, metrics, plots
+from bdr_stan.datasets import digits_bags
+from bdr_stan.results.inference_data import report
+
+MODELS = (BLRClassifier, ShrinkageClassifier, BDRClassifier)
+FULL = {"n_train": 800, "n_test": 4000, "n_landmarks": 60}, {"chains": 4, "draws": 1000}
+QUICK = {"n_train": 150, "n_test": 400, "n_landmarks": 15}, {"chains": 2, "draws": 200}
+N_BINS = 5
+SCORES = {
+    "log loss": lambda row: f"{row['log_loss']:.3f}",
+    "Brier": lambda row: f"{row['brier']:.3f}",
+    "accuracy": lambda row: f"{row['accuracy']:.3f}",
+}
+GAPS = {"gap": lambda row: f"{row['gap']:.3f} ({row['gap by chance']:.3f})"}
+
+
+def classes(n_bags, seed):
+    """Bags of digits and the class of each: its distribution's mean against 4.5."""
+    bags, mean = digits_bags(n_bags, seed=seed)
+    return bags, np.where(mean > 4.5, "> 4.5", "<= 4.5")
+
+
+def fit_all(bags, y, n_landmarks, sampling):
+    """The classifiers, all on the same landmarks and embeddings."""
+    features = BDRClassifier(n_landmarks).training_features(bags, seed=1)
+    models = {}
+    for classifier in MODELS:
+        begun = time.monotonic()
+        model = classifier(n_landmarks).fit_features(features, y, seed=1, **sampling)
+        models[classifier.__name__] = model
+        print(f"{classifier.__name__}, {time.monotonic() - begun:.1f} s")
+        print(report(model.diagnostics()), flush=True)
+    return models
+
+
+def scores(models, predictives, bags, y):
+    """Scores by bag size: name of a model -> DataFrame."""
+    tables = {}
+    for name in models:
+        table = metrics.classes_by_size(y, predictives[name], bags.sizes)
+        bins = metrics.reliability(y, predictives[name], N_BINS, sizes=bags.sizes)
+        table["gap"], table["gap by chance"] = calibration_gap(bins).T.loc[:, table.index].to_numpy()
+        tables[name] = table
+    return tables
+
+
+def calibration_gap(bins):
+    """Mean distance of observed shares from predicted probabilities, and what chance makes of it.
+
+    Both are averages over the bins, by the number of their bags; the mean distance of a normal
+    share from its expectation is sqrt(2 / pi) standard errors.
+    """
+    weight = bins["n_bags"] / bins.groupby("size")["n_bags"].transform("sum")
+    gap = weight * (bins["observed"] - bins["predicted"]).abs()
+    chance = weight * bins["se"] * np.sqrt(2 / np.pi)
+    return bins.assign(gap=gap, chance=chance).groupby("size")[["gap", "chance"]].sum()
+
+
+def markdown(tables, measures):
+    """Scores of all models side by side, a row a class of bag sizes.
+
+    measures : dict, title -> function of a row of the table, its text
+    """
+    first = next(iter(tables.values()))
+    heads, columns = ["images", "bags"], [first.index, first["n_bags"].astype(str)]
+    for title, text in measures.items():
+        for name, table in tables.items():
+            heads.append(f"{title} {name.removesuffix('Classifier')}")
+            columns.append(table.apply(text, axis=1))
+    lines = [heads, ["---:"] * len(heads), *zip(*columns)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def conclusion(tables):
+    losses = {name: table["log_loss"] for name, table in tables.items()}
+    smallest = next(iter(tables.values())).index[0]
+    images = "1 image" if smallest == "1" else f"{smallest} images"
+    each = ", ".join(f"{name} {loss[smallest]:.3f}" for name, loss in losses.items())
+    over_all = ", ".join(f"{name} {loss['all']:.3f}" for name, loss in losses.items())
+    return f"Log loss in bags of {images}: {each}; in all bags: {over_all} (base rate: 0.693)."
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path("digits_classification_output"))
+    parser.add_argument("--quick", action="store_true", help="fewer bags and draws")
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    counts, sampling = QUICK if args.quick else FULL
+
+    train, y = classes(counts["n_train"], seed=1)
+    test, truth = classes(counts["n_test"], seed=2)
+    models = fit_all(train, y, counts["n_landmarks"], sampling)
+    predictives = {name: model.predictive(test) for name, model in models.items()}
+    tables = scores(models, predictives, test, truth)
+
+    text = f"""\
+# Classes of bags of digits
+
+{len(train)} training bags, {len(test)} test bags of other draws of the same images, 1 to 300 images
+a bag; {counts["n_landmarks"]} landmarks; the class is whether the mean of a bag's distribution over
+the digits is above 4.5.
+
+{markdown(tables, SCORES)}
+
+{conclusion(tables)}
+
+Calibration: mean gap between the share of the class and its predicted probability, over {N_BINS}
+bins of the probability. In brackets what chance alone makes of it where every probability is right.
+
+{markdown(tables, GAPS)}
+
+Made by `python experiments/digits_classification.py{" --quick" if args.quick else ""}`.
+"""
+    (args.output / "digits_classification.md").write_text(text)
+    figure = plots.reliability(predictives, truth, test.sizes, n_bins=N_BINS)
+    figure.savefig(args.output / "digits_classification.png", dpi=110)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""How much of a bag's embedding survives shrinkage: Appendix C of Law et al. (2018).
+
+The eigenvalues of R_eta (R_eta + Sigma / N)^-1 on the gamma bags, for bags of several sizes N and
+three prior covariances R of the embeddings: the kernel, the convolution kernel and the covariance
+between the bags, estimated. eta, and the convolution's length, are those of highest posterior
+density, from `Shrinkage`. Prints the sum of the eigenvalues, the effective number of coordinates
+that a bag of N points shows.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from bdr_stan import Shrinkage
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from data_gen.gamma import gamma_bags
+
+SIZES = (1, 5, 20, 100, 1000)
+PRIORS = ("kernel", "convolution", "empirical")
+
+
+def fit_each(bags, y, n_landmarks, seed):
+    """Shrinkage with the same landmarks and each prior of the embeddings."""
+    models = {}
+    for prior in PRIORS:
+        model = Shrinkage(n_landmarks, embedding_prior=prior)
+        models[prior] = model.fit(bags, y, seed=seed)
+        print(f"fitted embedding_prior={prior!r}: eta {eta_of(model):.3g}", flush=True)
+    return models
+
+
+def eta_of(model):
+    return model.idata["posterior"]["eta"].values.item()
+
+
+def effective_numbers(models):
+    """Effective number of coordinates in bags of each size, as a table in Markdown."""
+    lines = [
+        "| points in a bag | " + " | ".join(models) + " |",
+        "|---:|" + "---:|" * len(models),
+    ]
+    columns = [
+        shrinkage_factors(SIZES, m.coordinates_.lam, eta_of(m)).sum(axis=1) for m in models.values()
+    ]
+    for size, row in zip(SIZES, np.transpose(columns)):
+        lines.append(f"| {size} | " + " | ".join(f"{value:.1f}" for value in row) + " |")
+    return "\n".join(lines)
+
+
+def draw(models, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from bdr_stan import plots
+
+    figure, axes = plt.subplots(
+        1, len(models), figsize=(4.2 * len(models), 4.4), sharey=True, layout="constrained"
+    )
+    for ax, (prior, model) in zip(axes, models.items()):
+        plots.shrinkage_spectrum(model, sizes=SIZES, ax=ax)
+        ax.set_title(f"R: {prior}")
+        ax.label_outer()
+    figure.savefig(path, dpi=90)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
+    parser.add_argument("--landmarks", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
+    parser.add_argument("--output", type=Path, help="folder for shrinkage_spectrum.png and .md")
+    parser.add_argument("--quick", action="store_true", help="300 bags, 20 landmarks")
+    args = parser.parse_args()
+
+    bags, y = gamma_bags(s5=args.s5, splits=("train",))["train"]
+    n_landmarks = args.landmarks
+    if args.quick:
+        bags, y, n_landmarks = bags[:300], y[:300], 20
+    models = fit_each(bags, y, n_landmarks, args.seed)
+    table = effective_numbers(models)
+    print(f"\nEffective number of coordinates, of {n_landmarks}:\n\n{table}")
+    if args.output is not None:
+        args.output.mkdir(parents=True, exist_ok=True)
+        draw(models, args.output / "shrinkage_spectrum.png")
+        (args.output / "shrinkage_spectrum.md").write_text(
+            f"# Effective number of coordinates\n\nOf {n_landmarks} landmarks, on {len(bags)} "
+            "training gamma bags (`experiments/shrinkage_spectrum.py`): the sum over coordinates of "
+            f"eta / (eta + lambda / N).\n\n{table}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""Stan programs: found, compiled once, cached by all they depend on, ejected."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bdr_stan.cmdstan import programs, toolchain
+from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject
+from bdr_stan.cmdstan.toolchain import ToolchainError
+
+COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
+SHIFT = "real shift(real x) {\n  return x + 1;\n}\n"
+USES_SHIFT = """functions {
+#include functions/shift.stanfunctions
+}
+parameters {
+  real x;
+}
+model {
+  x ~ normal(shift(1), 1);
+}
+"""
+
+
+@pytest.fixture
+def user(tmp_path):
+    """A user's program with an include of its own."""
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions" / "shift.stanfunctions").write_text(SHIFT)
+    (tmp_path / "mine.stan").write_text(USES_SHIFT)
+    return tmp_path / "mine.stan"
+
+
+def entry(program, **options):
+    """Where the executable of a program is cached."""
+    source = programs._source(program)
+    folders = programs._include_folders(source)
+    files = {source.name: source, **programs._includes(source, folders)}
+    flags = [*programs._stanc_flags(options.get("stanc_options")),
+             *programs._make_flags(options.get("cpp_options"), options.get("threads", False))]
+    return programs._key(files, flags, toolchain.choose())
+
+
+# ------------------------------------------------------------------ stock programs
+
+
+def test_stock_programs_are_found_by_name():
+    assert {"blr", "bdr"} <= set(programs.program_names())
+    path = programs.program_path("bdr")
+    assert path.name == "bdr.stan"
+    assert path.parent == programs.stan_directory()
+    assert path.is_file()
+
+
+def test_an_unknown_name_lists_the_names():
+    with pytest.raises(ValueError, match="no Stan program called 'bdrr'; there are: .*bdr, .*blr"):
+        programs.program_path("bdrr")
+    with pytest.raises(FileNotFoundError, match="no Stan program .*nowhere/mine.stan"):
+        compile_program("nowhere/mine.stan")
+
+
+def test_eject_writes_a_program_ready_to_edit(tmp_path):
+    written = eject("bdr", tmp_path / "new" / "mine.stan")
+    assert written[0] == tmp_path / "new" / "mine.stan"
+    assert written[0].read_text() == programs.program_path("bdr").read_text()
+    includes = programs._includes(written[0], [tmp_path / "new"])
+    assert set(includes.values()) == set(written[1:])
+    assert eject("blr", tmp_path)[0] == tmp_path / "blr.stan"
+
+
+def test_eject_does_not_overwrite(tmp_path):
+    mine = tmp_path / "bdr.stan"
+    mine.write_text("my own work")
+    with pytest.raises(FileExistsError, match="bdr.stan exists already; force=True"):
+        eject("bdr", tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["bdr.stan"]
+    assert mine.read_text() == "my own work"
+    eject("bdr", tmp_path, force=True)
+    assert mine.read_text() == programs.program_path("bdr").read_text()
+
+
+def test_eject_shares_includes_between_programs(tmp_path):
+    eject("bdr", tmp_path)
+    assert eject("bdr", tmp_path) == []  # all there, unchanged
+    eject("blr", tmp_path)
+    assert {"bdr.stan", "blr.stan"} <= {p.name for p in tmp_path.iterdir()}
+
+
+def test_eject_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    real, calls = shutil.copyfile, []
+
+    def fail_late(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError("no room")
+        real(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", fail_late)
+    with pytest.raises(OSError, match="no room"):
+        eject("bdr", tmp_path)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+# ------------------------------------------------------------------ what the cache goes by
+
+
+def test_includes_are_followed_and_found_beside_the_program_first(user):
+    beside = user.parent / "functions"
+    (beside / "shift.stanfunctions").write_text('#include "functions/more.stanfunctions"\n' + SHIFT)
+    (beside / "more.stanfunctions").write_text("// more\n")
+    folders = programs._include_folders(user)
+    assert programs._includes(user, folders) == {
+        "functions/shift.stanfunctions": beside / "shift.stanfunctions",
+        "functions/more.stanfunctions": beside / "more.stanfunctions",
+    }
+    assert folders[-1] == programs.stan_directory().absolute()
+
+
+def test_the_key_changes_with_all_that_matters(user, monkeypatch):
+    keys = [entry(user)]
+    assert entry(user) == keys[0]
+    include = user.parent / "functions" / "shift.stanfunctions"
+    include.write_text(SHIFT.replace("+ 1", "+ 2"))
+    keys.append(entry(user))
+    user.write_text(USES_SHIFT + "// edited\n")
+    keys.append(entry(user))
+    keys.append(entry(user, threads=True))
+    keys.append(entry(user, stanc_options={"O1": True}))
+    keys.append(entry(user, cpp_options={"STAN_NO_RANGE_CHECKS": True}))
+    keys.append(entry(user, cpp_options={"CXXFLAGS": "-march=native"}))
+    monkeypatch.setattr(programs, "_cpu_model", lambda: "another processor")
+    keys.append(entry(user, cpp_options={"CXXFLAGS": "-march=native"}))
+    monkeypatch.setattr(programs, "compiler_version", lambda program: "g++ 99")
+    keys.append(entry(user))
+    monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent))
+    keys.append(entry(user))
+    assert len(set(keys)) == len(keys)
+    assert entry(user, cpp_options={"STAN_THREADS": False}) == entry(user)
+    assert entry(user, cpp_options={"O": 0}) != entry(user)
+    monkeypatch.setenv("STAN_THREADS", "1")
+    assert entry(user) != keys[-1]
+
+
+def test_a_second_call_compiles_nothing(monkeypatch):
+    first = compile_program(COIN, progress=False)
+    monkeypatch.setattr(programs, "_build", None)
+    again = compile_program(COIN, progress=False)
+    assert again.exe_file == first.exe_file
+    assert Path(again.exe_file).parent.parent == toolchain.cache_directory() / "programs"
+    assert not COIN.with_suffix(".hpp").exists()
+    assert not COIN.with_suffix("").exists()
+
+
+# ------------------------------------------------------------------ messages
+
+
+def test_a_syntax_error_names_the_users_file_and_line(user):
+    user.write_text("parameters {\n  real x\n}\n")
+    with pytest.raises(ProgramError) as caught:
+        compile_program(user, progress=False)
+    message = str(caught.value)
+    assert message.startswith(f"{user} is not a valid Stan program.\n")
+    assert f"Syntax error in '{user}', line 3, column 0" in message
+    assert "make" not in message
+
+
+def test_a_syntax_error_in_an_include_names_the_include(user):
+    include = user.parent / "functions" / "shift.stanfunctions"
+    include.write_text("real shift(real x) {\n  return x + ;\n}\n")
+    with pytest.raises(ProgramError) as caught:
+        compile_program(user, progress=False)
+    message = str(caught.value)
+    assert f"Syntax error in '{include}', line 2, column 13, included from" in message
+    assert f"'{user}', line 2" in message
+
+
+def test_a_missing_include(user):
+    shutil.rmtree(user.parent / "functions")
+    with pytest.raises(ProgramError, match="Could not find include file"):
+        compile_program(user, progress=False)
+
+
+def test_an_error_of_the_cpp_compiler_is_shown_without_make(user):
+    user.write_text("functions {\n  real f();\n}\nmodel {\n  target += f();\n}\n")
+    with pytest.raises(ProgramError, match="(?s)does not compile as C.*error: .*nowhere.hpp"):
+        compile_program(
+            user, progress=False, stanc_options={"allow-undefined": True},
+            cpp_options={"USER_HEADER": "/nowhere.hpp"},
+        )
+
+
+def test_a_cache_folder_with_a_blank(user, monkeypatch):
+    monkeypatch.delenv("CMDSTAN", raising=False)
+    monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent / "a folder"))
+    monkeypatch.setattr(toolchain, "_foreign_home", lambda: Path("/opt/cmdstan"))
+    monkeypatch.setattr(programs, "identity", str)
+    monkeypatch.setattr(toolchain, "ready", lambda home: None)
+    with pytest.raises(ToolchainError, match="white space in its name.*BDR_STAN_CACHE"):
+        compile_program(user, progress=False)
+
+
+def test_a_cache_folder_that_cannot_be_written(user, monkeypatch):
+    (user.parent / "file").touch()
+    monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent / "file"))
+    with pytest.raises(ToolchainError, match="cannot build in the cache folder .*BDR_STAN_CACHE"):
+        compile_program(user, progress=False)
+
+
+# ------------------------------------------------------------------ several at once, killed
+
+
+@pytest.fixture
+def small_cache(tmp_path, monkeypatch):
+    """A cache of its own that has the driver already."""
+    home = toolchain.setup(progress=False)
+    if not toolchain.is_own(home):
+        pytest.skip("another CmdStan is installed and used")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    shutil.copytree(home, cache / home.name, symlinks=True)
+    monkeypatch.setenv("BDR_STAN_CACHE", str(cache))
+    monkeypatch.delenv("CMDSTAN")
+    return cache
+
+
+def compiling(program):
+    """A process that compiles a program."""
+    code = (
+        "import sys\nfrom bdr_stan.cmdstan.programs import compile_program\n"
+        "print(compile_program(sys.argv[1]).exe_file)\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(program)], text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.slow
+def test_two_processes_compile_a_program_once(small_cache, user, monkeypatch):
+    make, log = user.parent / "make", user.parent / "log"
+    make.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec make "$@"\n')
+    make.chmod(0o755)
+    monkeypatch.setenv("MAKE", str(make))
+    both = [compiling(user), compiling(user)]
+    said = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert said[0][0] == said[1][0]
+    entries = os.listdir(small_cache / "programs")
+    assert len(entries) == 1
+    executable = Path(said[0][0].strip())
+    assert sorted(p.name for p in executable.parent.iterdir()) == ["functions", "mine", "mine.stan"]
+    objects = [line for line in log.read_text().splitlines() if line.endswith("/mine.o")]
+    assert len(objects) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_a_killed_compile_does_no_harm(small_cache, user, whole_group):
+    process = compiling(user)
+    while not list(small_cache.glob("programs/*.building-*/mine.hpp")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    if whole_group:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:  # its compilers run on
+        process.kill()
+    process.communicate()
+    assert not (small_cache / "programs").joinpath("mine").exists()
+    second = compiling(user)
+    said = second.communicate()
+    assert second.returncode == 0, said
+    info = subprocess.run([said[0].strip(), "info"], capture_output=True, text=True, check=True)
+    assert "stan_version_minor = 35" in info.stdout
+    assert len(os.listdir(small_cache / "programs")) == 1

@@ -1,0 +1,585 @@
+"""Rates inside bags, as a user meets them: fits, predictions, files, and what is refused."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+
+import bdr_stan
+from bdr_stan import AggregateRegressor, Bags
+from bdr_stan.aggregate.densities import LINKS
+from bdr_stan.aggregate.rows import totals
+from bdr_stan.kernels import RBF, Matern32
+from bdr_stan.estimators import aggregate
+
+MODELS = [(likelihood, link) for likelihood, links in LINKS.items() for link in links]
+EVERY = pytest.mark.parametrize("likelihood, link", MODELS)
+METHODS = AggregateRegressor._methods
+RATES = {"square": lambda f: f**2, "exp": np.exp, "logit": expit, "identity": lambda f: f}
+SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}
+TRIALS = 200
+
+
+def surface(points):
+    """The function whose link is the rate; the second column does not matter."""
+    return 1.5 + 0.8 * np.sin(1.5 * points[:, 0])
+
+
+def country(n=30, size=10, seed=1, n_features=2):
+    """Bags of weighted points around centres of their own."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 2 * size, n)
+    centres = rng.uniform(-2, 2, (n, n_features))
+    points = np.repeat(centres, sizes, axis=0) + 0.3 * rng.normal(size=(sizes.sum(), n_features))
+    weights = rng.gamma(2, 1, len(points))
+    return Bags.from_points(points, sizes=sizes, weights=weights)
+
+
+def sums(bags, values):
+    """sum_j p_j values_j of each bag."""
+    return np.array(
+        [p @ v for p, v in zip(*(np.split(x, bags.offsets[1:-1]) for x in (bags.weights, values)))]
+    )
+
+
+def labels(bags, likelihood, link, seed=2, f=surface):
+    rng = np.random.default_rng(seed)
+    mean = sums(bags, RATES[link](f(bags.points)))
+    if likelihood == "normal":
+        return mean + 0.2 * np.sqrt(sums(bags, bags.weights)) * rng.normal(size=len(bags))
+    if likelihood == "exponential":
+        return rng.exponential(mean)
+    if likelihood == "binomial":
+        return rng.binomial(TRIALS, mean / totals(bags))
+    effect = rng.gamma(1 / 0.3**2, 0.3**2, len(bags)) if likelihood == "negative binomial" else 1
+    return rng.poisson(mean * effect)
+
+
+def with_trials(likelihood, n=None):
+    return {"trials": np.full(n, TRIALS) if n else TRIALS} if likelihood == "binomial" else {}
+
+
+def fitted(likelihood="poisson", link=None, method="laplace", *, bags=None, fit=None, **options):
+    """A small model, its bags and their labels."""
+    bags = country() if bags is None else bags
+    y = labels(bags, likelihood, link or LINKS[likelihood][0])
+    options = {"n_landmarks": 8, "kernel": RBF(1.0), "learn_kernel": False, **options}
+    model = AggregateRegressor(likelihood, link, method=method, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # short chains mix badly, and say so
+        model.fit(bags, y, **with_trials(likelihood, len(bags)), **{**SHORT, **(fit or {})})
+    return model, bags, y
+
+
+# ---------------------------------------------------------------- fits
+
+
+@EVERY
+@pytest.mark.parametrize("method", METHODS)
+def test_every_likelihood_link_and_method(likelihood, link, method):
+    if (likelihood, method) == ("binomial", "vb"):
+        return  # refused, see below
+    model, bags, _ = fitted(likelihood, link, method)
+    truth = RATES[link](surface(bags.points))
+    rates = model.predict_points(bags)
+    assert rates.mean.shape == (len(bags.points),)
+    assert np.corrcoef(rates.mean, truth)[0, 1] > (0.3 if likelihood == "exponential" else 0.8)
+    for group in ("observed_data", "constant_data", "log_likelihood", "posterior_predictive"):
+        assert model.idata[group].sizes["bag"] == len(bags)
+    posterior = model.idata["posterior"]
+    assert posterior["w"].shape[2:] == posterior["beta"].shape[2:] == (8,)
+    n_draws = {"nuts": (2, 100), "optimize": (1, 1)}.get(method, (1, 100))
+    assert posterior["intercept"].shape == n_draws
+    assert ("sigma" in posterior) == (likelihood == "normal")
+    assert ("dispersion" in posterior) == (likelihood == "negative binomial")
+    assert isinstance(model.report(), str) and len(model.report()) > 10
+    own = {"normal": {"sigma"}, "negative binomial": {"dispersion"}}.get(likelihood, set())
+    assert set(model.priors().index) == {"intercept", "rho"} | own
+    if method == "vb":
+        assert np.isfinite(model.bound_)
+
+
+@EVERY
+def test_bag_means_are_sums_of_points_rates(likelihood, link):
+    model, _, _ = fitted(likelihood, link)
+    bags = country(7, seed=5)
+    rates = model.predict_points(bags, n_draws=10_000)
+    expected = sums(bags, rates.mean)
+    if likelihood == "binomial":
+        expected = TRIALS * expected / totals(bags)
+    trials = with_trials(likelihood)
+    np.testing.assert_allclose(model.predict(bags, **trials), expected, rtol=1e-8)
+    mean, sd = model.predict(bags, **trials, return_std=True)
+    predictive = model.predictive(bags, **trials)
+    np.testing.assert_array_equal(mean, predictive.mean)
+    np.testing.assert_array_equal(sd, predictive.sd)
+    low, high = predictive.interval(0.9)
+    assert np.all(low <= high) and predictive.sample(5, seed=1).shape == (5, 7)
+    assert np.isfinite(predictive.log_prob(labels(bags, likelihood, link))).all()
+
+
+@EVERY
+def test_files_keep_the_fit(likelihood, link, tmp_path):
+    model, bags, _ = fitted(likelihood, link, landmarks="random", kernel="matern32")
+    model.save(tmp_path / "fit.nc", notes={"source": "here"})
+    trials = with_trials(likelihood)
+    for again in (AggregateRegressor.load(tmp_path / "fit.nc"), bdr_stan.load(tmp_path / "fit.nc")):
+        assert again.get_params() == model.get_params() and again.notes_ == {"source": "here"}
+        np.testing.assert_array_equal(again.predict(bags, **trials), model.predict(bags, **trials))
+        one, other = (m.predict_points(bags.points[:9]) for m in (again, model))
+        np.testing.assert_array_equal(one.quantile([0.1, 0.9]), other.quantile([0.1, 0.9]))
+        assert again.priors().equals(model.priors())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF("ard"),
+        RBF([1.0, 2.0], variance=2.0) + Matern32(columns=("x",)),
+        RBF(1.0, columns=["x"]) * Matern32(2.0, columns=["z"]),
+    ],
+)
+def test_files_keep_kernels_and_given_landmarks(kernel, tmp_path):
+    bags = country()
+    named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["x", "z"])
+    model, _, _ = fitted(
+        bags=named, kernel=kernel, learn_kernel=True, landmarks=bags.points[::40], method="vb"
+    )
+    model.save(tmp_path / "fit.nc")
+    again = bdr_stan.load(tmp_path / "fit.nc")
+    assert again.bound_ == model.bound_
+    np.testing.assert_array_equal(again.landmarks, bags.points[::40])
+    np.testing.assert_array_equal(again.kernel_.log_parameters, model.kernel_.log_parameters)
+    assert type(again.kernel) is type(kernel)
+    np.testing.assert_array_equal(again.predict(named), model.predict(named))
+    refitted = again.fit(named, labels(named, "poisson", "square"), seed=1, draws=100)
+    np.testing.assert_allclose(refitted.predict(named), model.predict(named), rtol=1e-12)
+
+
+def test_same_seed_same_fit_and_input_is_left_alone():
+    bags = country()
+    points, weights = bags.points.copy(), bags.weights.copy()
+    one, _, y = fitted(bags=bags, learn_kernel=True, method="vb")
+    other = clone(one).fit(bags, y, seed=1, draws=100)
+    np.testing.assert_array_equal(one.predict(bags), other.predict(bags))
+    np.testing.assert_array_equal(bags.points, points)
+    np.testing.assert_array_equal(bags.weights, weights)
+
+
+def test_order_and_chunks_of_bags_do_not_matter():
+    model, bags, y = fitted(landmarks=country().points[::30], method="optimize")
+    order = np.random.default_rng(0).permutation(len(bags))
+    again = clone(model).fit(bags[order], y[order], seed=1)
+    np.testing.assert_allclose(again.predict(bags), model.predict(bags), rtol=1e-4)
+    whole = model.predict(bags)
+    np.testing.assert_allclose(model.predict(bags[order]), whole[order], rtol=1e-10)
+    np.testing.assert_allclose(model.predict(bags[4:6]), whole[4:6], rtol=1e-10)
+
+
+def test_bags_without_weights_are_lists_of_points():
+    bags = country()
+    counted = Bags(bags.points, bags.offsets, weights=np.ones(len(bags.points)))
+    y = labels(counted, "poisson", "square")
+    model = AggregateRegressor(n_landmarks=6, method="optimize", random_state=3)
+    one = clone(model).fit(counted, y)
+    other = clone(model).fit([np.array(bag) for bag in bags], y)
+    np.testing.assert_allclose(one.predict(counted), other.predict(list(bags)), rtol=1e-10)
+    with_zeros = Bags.from_list(
+        [np.vstack([bag, [[0.5, 0.5]]]) for bag in bags],
+        weights=[np.r_[np.ones(len(bag)), 0] for bag in bags],
+    )
+    np.testing.assert_allclose(one.predict(with_zeros), one.predict(counted), rtol=1e-10)
+
+
+def test_a_point_may_lie_in_several_bags():
+    """Overlapping catchments: what one bag says of the point, all its bags take."""
+    rng = np.random.default_rng(4)
+    points = rng.uniform(-2, 2, (60, 2))
+    members = [rng.choice(60, 12, replace=False) for _ in range(25)]
+    bags = Bags.from_list(
+        [points[m] for m in members], weights=[rng.gamma(2, 1, 12) for _ in members]
+    )
+    model, _, _ = fitted(bags=bags, method="vb")
+    rates = model.predict_points(points, n_draws=10_000).mean
+    expected = [p @ rates[m] for p, m in zip(np.split(bags.weights, 25), members)]
+    np.testing.assert_allclose(model.predict(bags), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "likelihood, link", [("poisson", "exp"), ("binomial", "logit"), ("poisson", "square")]
+)
+def test_points_of_tables_and_memory_maps(likelihood, link, tmp_path):
+    bags = country()
+    owner = np.repeat([f"district {i}" for i in range(len(bags))], bags.sizes)
+    table = pd.DataFrame(bags.points, columns=["rain", "height"])
+    table = table.assign(people=bags.weights, district=owner, note="dry")
+    named = Bags.from_dataframe(table, bag="district", weight="people", features=["rain", "height"])
+    model, _, _ = fitted(likelihood, link, bags=named)
+    plain, _, _ = fitted(likelihood, link, bags=bags)
+    assert list(model.feature_names_in_) == ["rain", "height"]
+    assert list(model.idata["observed_data"]["bag"].values[:2]) == ["district 0", "district 1"]
+    expected = plain.predict_points(bags.points).mean
+    np.testing.assert_array_equal(
+        model.predict_points(table[["people", "height", "rain"]]).mean, expected
+    )
+    np.save(tmp_path / "points.npy", bags.points)
+    mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
+    np.testing.assert_array_equal(model.predict_points(mapped).mean, expected)
+    of_file = Bags(mapped, bags.offsets, weights=bags.weights)
+    trials = with_trials(likelihood)
+    again, _, _ = fitted(likelihood, link, bags=of_file)
+    np.testing.assert_array_equal(again.predict(of_file, **trials), plain.predict(bags, **trials))
+
+
+def test_landmarks_one_per_bag():
+    model, bags, _ = fitted(landmarks="one per bag", n_landmarks=None, method="optimize")
+    assert model.landmarks_.shape == (30, 2)
+    for landmark, bag in zip(model.landmarks_, bags, strict=True):
+        assert np.any(np.all(landmark == bag, axis=1))
+
+
+def test_priors_are_on_the_scale_of_the_data():
+    model, bags, y = fitted("negative binomial", "square")
+    numbers = model.priors(as_table=False)
+    rate = y.sum() / bags.weights.sum()
+    assert numbers["intercept_location"] == pytest.approx(np.sqrt(rate))
+    assert numbers["intercept_scale"] == pytest.approx(np.sqrt(rate) / 3)
+    table = model.priors()
+    assert list(table.index) == ["intercept", "rho", "dispersion"]
+    assert table.loc["dispersion", "prior"] == "half-normal(0, 1)"
+    own, _, _ = fitted("negative binomial", "square", prior={"dispersion_scale": 0.2})
+    assert own.priors().loc["dispersion", "prior"] == "half-normal(0, 0.2)"
+    exp, _, _ = fitted("poisson", "exp")
+    numbers = exp.priors(as_table=False)
+    assert numbers["intercept_location"] == pytest.approx(
+        np.log(labels(bags, "poisson", "exp").sum() / bags.weights.sum())
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e4])
+@pytest.mark.parametrize("link", ["square", "exp"])
+def test_the_unit_of_weights_is_that_of_rates(link, unit):
+    """People or thousands of people: the same totals, rates per person or per thousand."""
+    bags = country()
+    scaled = Bags(bags.points, bags.offsets, weights=unit * bags.weights)
+    y = labels(bags, "poisson", link)
+    model = AggregateRegressor(link=link, n_landmarks=6, method="vb", random_state=1)
+    one, other = clone(model).fit(bags, y, draws=100), clone(model).fit(scaled, y, draws=100)
+    np.testing.assert_allclose(other.predict(scaled), one.predict(bags), rtol=0.02)
+    at = bags.points[::20]
+    np.testing.assert_allclose(
+        unit * other.predict_points(at).mean, one.predict_points(at).mean, rtol=0.03
+    )
+
+
+def test_normal_means_are_totals_of_weights_one_over_n():
+    """A bag's mean label says of f what its total says."""
+    bags = country()
+    share = Bags(bags.points, bags.offsets, weights=1.0 / np.repeat(bags.sizes, bags.sizes))
+    whole = Bags(bags.points, bags.offsets, weights=np.ones(len(bags.points)))
+    y = labels(whole, "normal", "identity")
+    model = AggregateRegressor(
+        "normal", n_landmarks=6, kernel=RBF(1.0), learn_kernel=False, method="vb", random_state=1,
+        prior={"intercept_location": 1.5, "intercept_scale": 1.0, "rho_median": 1.0, "sigma_scale": 1.0},
+    )  # fmt: skip
+    of_totals, of_means = clone(model).fit(whole, y), clone(model).fit(share, y / bags.sizes)
+    at = bags.points[::20]
+    np.testing.assert_allclose(
+        of_means.predict_points(at).mean, of_totals.predict_points(at).mean, rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        of_means.predict(share), of_totals.predict(whole) / bags.sizes, rtol=1e-4
+    )
+    sd = [m.predict(b, return_std=True)[1] for m, b in ((of_means, share), (of_totals, whole))]
+    np.testing.assert_allclose(sd[0], sd[1] / bags.sizes, rtol=1e-3)
+
+
+def test_exact_posterior_of_normal_totals():
+    """Given sigma and rho: that of a linear regression on the points' features."""
+    model, bags, y = fitted("normal", method="vb", fit={"draws": 20_000})
+    posterior, priors = model.idata["posterior"], model.priors(as_table=False)
+    sigma, rho = (float(posterior[name][0, 0]) for name in ("sigma", "rho"))
+    X = np.array(
+        [
+            p @ model.features_(points)
+            for p, points in zip(np.split(bags.weights, bags.offsets[1:-1]), bags)
+        ]
+    )
+    noise = sigma**2 * sums(bags, bags.weights)
+    precision = np.diag(np.r_[np.full(8, rho**-2.0), priors["intercept_scale"] ** -2.0])
+    H = (X.T / noise) @ X + precision
+    at = np.linalg.solve(
+        H, (X.T / noise) @ y + precision @ np.r_[np.zeros(8), priors["intercept_location"]]
+    )
+    draws = np.column_stack([posterior["w"][0], posterior["intercept"][0]])
+    sd = np.sqrt(np.diag(np.linalg.inv(H)))
+    np.testing.assert_allclose((draws.mean(axis=0) - at) / sd, 0, atol=4.5 / np.sqrt(20_000))
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.03)
+
+
+# ---------------------------------------------------------------- effects and thinning
+
+
+@pytest.mark.parametrize(
+    "likelihood, link", [(name, link) for name, link in MODELS if name != "normal"]
+)
+def test_bag_effects(likelihood, link):
+    model, _, _ = fitted(likelihood, link, "nuts", bag_effects=True)
+    posterior = model.idata["posterior"]
+    assert posterior["effect"].shape == (2, 100, 30) and posterior["tau"].shape == (2, 100)
+    assert (
+        "effect_raw" not in posterior and model.priors().loc["tau", "prior"] == "half-normal(0, 1)"
+    )
+    tau = float(posterior["tau"].mean())
+    assert 0.5 * tau < float(posterior["effect"].std()) < 2 * tau
+    new = country(7, seed=5)
+    mean = model.predict(new, **with_trials(likelihood))
+    rates = sums(new, model.predict_points(new, n_draws=10_000).mean)  # without effects
+    if likelihood == "binomial":
+        rates = TRIALS * rates / totals(new)
+    np.testing.assert_allclose(mean, rates, rtol=0.5)
+    assert np.all(np.abs(mean / rates - 1) > 1e-6)
+
+
+def test_training_bags_keep_their_effects():
+    """The pointwise likelihood of an effect's own bag, in place of a new one's."""
+    bags = country()
+    y = labels(bags, "poisson", "square")
+    i = int(np.argmax(y))
+    y[i] *= 6
+    model = AggregateRegressor(n_landmarks=6, bag_effects=True, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(bags, y, chains=2, warmup=200, draws=100)
+    effect = model.idata["posterior"]["effect"].values.mean(axis=(0, 1))
+    assert np.argmax(effect) == i and effect[i] > 0.7
+    replicated = model.idata["posterior_predictive"]["y"].values.mean(axis=(0, 1))
+    assert replicated[i] == pytest.approx(y[i], rel=0.3)
+
+
+@pytest.mark.parametrize("likelihood, link", [("poisson", "exp"), ("binomial", "logit")])
+def test_thinning_and_its_error(likelihood, link):
+    models = [
+        fitted(likelihood, link, thin=thin, fit={"draws": 40})[0] for thin in (2, 5, 100)
+    ]  # bags have up to 19 points
+    errors = [np.abs(model.thinning_error_) for model in models]
+    assert errors[0].shape == (20, 30)
+    assert errors[0].max() > errors[1].max() > 0.001
+    np.testing.assert_allclose(errors[2], 0, atol=1e-10)
+    bags = country(7, seed=5)
+    trials = with_trials(likelihood)
+    exact = fitted(likelihood, link, fit={"draws": 40})[0].predict(bags, **trials)
+    np.testing.assert_allclose(models[2].predict(bags, **trials), exact, rtol=1e-8)
+    np.testing.assert_allclose(models[1].predict(bags, **trials), exact, rtol=0.05)
+    again = models[0].set_params(thin=None)
+    again.fit(
+        country(), labels(country(), likelihood, link), **with_trials(likelihood, 30), draws=10
+    )
+    assert not hasattr(again, "thinning_error_")
+
+
+# ---------------------------------------------------------------- kernels that are learned
+
+
+def test_relevant_columns_get_short_lengths():
+    bags = country(60, size=20, n_features=3)
+    y = labels(bags, "poisson", "square")
+    model = AggregateRegressor(n_landmarks=25, kernel=RBF("ard"), method="optimize", random_state=1)
+    lengths = model.fit(bags, y).kernel_.bandwidth
+    assert lengths.shape == (3,) and np.all(lengths[1:] > 2.5 * lengths[0])
+
+
+@pytest.mark.parametrize("likelihood, link", [("normal", "identity"), ("poisson", "exp")])
+def test_rough_surfaces_get_short_bandwidths(likelihood, link):
+    bags, found = country(80, size=8, n_features=1), []
+    for speed in (0.5, 4.0):
+        y = labels(bags, likelihood, link, f=lambda x, s=speed: 1.5 + 0.8 * np.sin(s * x[:, 0]))
+        model = AggregateRegressor(
+            likelihood, link, n_landmarks=20, method="optimize", random_state=1
+        )
+        found.append(model.fit(bags, y).kernel_.bandwidth)
+    assert found[0] > 2 * found[1]
+
+
+def test_many_points_are_thinned_for_learning(monkeypatch):
+    bags = country(60, size=20)
+    y = labels(bags, "poisson", "square")
+    model = AggregateRegressor(n_landmarks=15, kernel=RBF("ard"), method="optimize", random_state=1)
+    whole = clone(model).fit(bags, y).kernel_.bandwidth
+    monkeypatch.setattr(aggregate, "_LEARNING_POINTS", 600)
+    few = clone(model).fit(bags, y).kernel_.bandwidth
+    assert np.all(few != whole)
+    np.testing.assert_allclose(few, whole, rtol=0.5)
+
+
+def test_kernels_that_are_given_stay():
+    for kernel in (RBF(0.8), RBF([0.8, 1.5]) + Matern32(2.0, variance=0.5)):
+        model, _, _ = fitted(kernel=kernel, method="optimize")
+        np.testing.assert_array_equal(model.kernel_.log_parameters, kernel.log_parameters)
+    median, bags, _ = fitted(kernel="rbf", method="optimize")
+    assert median.kernel_.bandwidth == RBF("median").at_median(bags, seed=1).bandwidth
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def fit_with(y=None, bags=None, trials=None, fit=None, **parameters):
+    bags = country() if bags is None else bags
+    y = np.arange(len(bags)) if y is None else y
+    AggregateRegressor(**{"n_landmarks": 5, **parameters}).fit(
+        bags, y, trials=trials, **(fit or {})
+    )
+
+
+def changed(values, i, value):
+    values = np.array(values, float)
+    values[i] = value
+    return values
+
+
+COUNTS = np.arange(1, 31)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"likelihood": "gamma"}, "likelihood must be one of 'poisson', .*found 'gamma'"),
+        ({"link": "log"}, "the poisson likelihood takes the link 'square' or 'exp', found 'log'"),
+        ({"likelihood": "normal", "link": "square"}, "normal likelihood takes the link 'identity'"),
+        ({"likelihood": "binomial", "link": "exp"}, "binomial likelihood takes the link 'logit'"),
+        ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: .*vb"),
+        ({"kernel": "gauss"}, "kernel must be one of 'rbf', .*found 'gauss'"),
+        ({"y": changed(COUNTS, 3, 2.5)}, "label of bag 3 is 2.5 .*poisson likelihood needs counts"),
+        ({"y": changed(COUNTS, 3, -1)}, "label of bag 3 is -1 .*poisson likelihood needs counts"),
+        ({"y": changed(COUNTS, 3, 2.0**31)}, "label of bag 3 is 2147483648 .*up to 2147483647"),
+        ({"y": changed(COUNTS, 3, np.nan)}, "label of bag 3 is nan"),
+        ({"y": np.zeros(30)}, "all 30 labels are 0"),
+        ({"y": COUNTS[:7]}, "y has 7 labels, but there are 30 bags"),
+        ({"y": COUNTS - 1, "likelihood": "exponential"}, "bag 0 is 0 .*needs labels > 0"),
+        ({"likelihood": "binomial"}, "the binomial likelihood needs trials, the people asked"),
+        ({"likelihood": "binomial", "y": COUNTS, "trials": np.full(30, 20)},
+         "label of bag 20 is 21, above its 20 trials"),
+        ({"trials": COUNTS}, "trials belong to the binomial likelihood, not to 'poisson'"),
+        ({"likelihood": "binomial", "method": "vb", "trials": COUNTS},
+         "method='vb' has no bound for the binomial likelihood"),
+        ({"bag_effects": True, "method": "laplace"}, "method='laplace' knows no bag_effects"),
+        ({"bag_effects": True, "likelihood": "normal"}, "bag_effects go with counts"),
+        ({"thin": 10}, "link 'square' needs no thinning: it is compressed without loss"),
+        ({"thin": 10, "likelihood": "normal"}, "link 'identity' needs no thinning"),
+        ({"thin": 0, "link": "exp"}, "thin must be an integer >= 1, found 0"),
+        ({"thin": 2.5, "link": "exp"}, "thin must be an integer >= 1, found 2.5"),
+        ({"method": "vb", "stan_file": "mine.stan"}, "method='vb' runs no Stan program"),
+        ({"landmarks": "grid"}, "must be 'kmeans', 'random', 'one per bag' or an array"),
+        ({"kernel": RBF(columns=[5])}, "RBF looks at the column 5, which the points do not have"),
+        ({"kernel": RBF(columns=["rain"])}, "looks at the column 'rain', .*they have 0 to 1"),
+        ({"kernel": RBF([1.0, 2.0, 3.0])}, "bandwidth has 3 entries, but the points have 2"),
+        ({"fit": {"draws": 0}}, "draws must be an integer >= 1, found 0"),
+        ({"prior": {"sigma_scale": 1.0}, "learn_kernel": False},
+         "prior has no number called 'sigma_scale'; this model has intercept_location"),
+    ],
+)  # fmt: skip
+def test_what_a_fit_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fit_with(**{"y": COUNTS, **arguments})
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.7, -3.0])
+def test_normal_totals_that_are_all_alike(rate):
+    bags = country()
+    with pytest.raises(ValueError, match=f"every label is {rate:g} times its bag's total weight"):
+        fit_with(rate * totals(bags), likelihood="normal")
+
+
+def test_kernels_that_are_none():
+    with pytest.raises(TypeError, match="kernel must be a name or a Kernel, found 3"):
+        fit_with(kernel=3)
+    with pytest.raises(ValueError, match="RBF names the column 'rain' twice: name each once"):
+        RBF(columns=["rain", "height", "rain"])
+
+
+@pytest.mark.parametrize("value, said", [(np.nan, "value is nan"), (-3.4e38, "nodata marker")])
+def test_missing_values(value, said, tmp_path):
+    bags = country()
+    points = bags.points.copy()
+    points[bags.offsets[5] - 1, 1] = value
+    np.save(tmp_path / "points.npy", points)
+    with pytest.raises(ValueError, match=f"bag 4, point [0-9]+, column 1: .*{said}"):
+        Bags(points, bags.offsets)
+    mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), bags.offsets)
+    with pytest.raises(ValueError, match=f"bag 4, point [0-9]+, column 1: .*{said}"):
+        fit_with(COUNTS, mapped)
+
+
+def test_bags_of_no_weight():
+    bags = country()
+    weights = bags.weights.copy()
+    weights[bags.offsets[2] : bags.offsets[3]] = 0
+    with pytest.raises(ValueError, match="all weights of bag 2 are zero"):
+        Bags(bags.points, bags.offsets, weights=weights)
+
+
+def test_what_predictions_refuse():
+    model, bags, _ = fitted("binomial")
+    with pytest.raises(ValueError, match="needs trials to predict a bag's label"):
+        model.predict(bags)
+    with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
+        model.predict(bags, trials=[5, 5])
+    named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["rain", "height"])
+    with pytest.raises(
+        ValueError, match="no column 'height', which the model was fitted to; it has"
+    ):
+        fitted(bags=named)[0].predict_points(pd.DataFrame({"rain": [0.5], "people": [3.0]}))
+    with pytest.raises(ValueError, match="have 3 features a point, but the model was fitted to 2"):
+        model.predict_points(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="n_draws must be an integer >= 1, found 0"):
+        model.predict_points(bags, n_draws=0)
+    with pytest.raises(ValueError, match="value is nan"):
+        model.predict_points(np.full((4, 2), np.nan))
+
+
+# ---------------------------------------------------------------- slow
+
+
+@pytest.fixture(scope="module")
+def large():
+    return country(100, size=15, seed=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "likelihood, link",
+    [
+        ("poisson", "square"),
+        ("poisson", "exp"),
+        ("negative binomial", "square"),
+        ("binomial", "logit"),
+        ("normal", "identity"),
+    ],
+)
+def test_nuts_finds_the_surface_and_approximations_come_near(large, likelihood, link):
+    y, trials = labels(large, likelihood, link), with_trials(likelihood, len(large))
+    model = AggregateRegressor(likelihood, link, n_landmarks=15, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # chains mix
+        model.fit(large, y, **trials)
+    at = np.random.default_rng(8).uniform(-1.8, 1.8, (300, 2))
+    truth, rates = RATES[link](surface(at)), model.predict_points(at)
+    assert np.corrcoef(rates.mean, truth)[0, 1] > 0.97
+    low, high = rates.interval(0.95)
+    assert np.mean((low < truth) & (truth < high)) > 0.8  # points near each other are alike
+    for method in METHODS[1:]:
+        if (likelihood, method) == ("binomial", "vb"):
+            continue
+        near = clone(model).set_params(
+            method=method, kernel=model.kernel_, learn_kernel=False, landmarks=model.landmarks_
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Pathfinder's k-hat
+            near = near.fit(large, y, **trials, draws=1000).predict_points(at)
+        off, width = np.abs(near.mean - rates.mean) / rates.sd, np.median(near.sd / rates.sd)
+        assert np.mean(off) < 0.3, method
+        if method != "optimize":
+            assert (0.6 if (method, link) == ("vb", "exp") else 0.75) < width < 1.2, method

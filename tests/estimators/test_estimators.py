@@ -1,0 +1,382 @@
+"""The estimators as a user meets them: one battery for all, then what each has of its own.
+
+Runs under either ArviZ major version.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import bdr_stan
+from bdr_stan import BDR, BLR, Bags, FreqShrinkage, RBFNetwork, Shrinkage
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.cmdstan.programs import eject
+
+SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}
+
+
+BAYESIAN = [
+    BLR(5, method="exact"),
+    BLR(5),
+    Shrinkage(5),
+    BDR(5, method="laplace"),
+    BDR(5, method="pathfinder"),
+    BDR(5),
+]
+RIDGE = [RBFNetwork(5), RBFNetwork(5, features="fourier"), FreqShrinkage(5)]
+
+
+def name_of(model):
+    return f"{type(model).__name__}-{getattr(model, 'method', model.kernel)}"
+
+
+# For tests of what the ridge estimators do not have: a predictive distribution, priors, draws.
+bayesian = pytest.mark.parametrize("fitted", BAYESIAN, indirect=True, ids=name_of)
+
+
+def short_fit(model, bags, y, **options):
+    if not hasattr(model, "method"):  # no chains
+        return model.fit(bags, y, seed=SHORT["seed"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # short chains mix badly, and say so
+        return model.fit(bags, y, **{**SHORT, **options})
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Bags of a location family; the label is the bag's location, sizes from 1 to 40."""
+    rng = np.random.default_rng(5)
+    sizes = rng.permutation(np.r_[np.ones(6, int), rng.integers(2, 41, 44)])
+    centres = rng.normal(size=50)
+    bags = [c + rng.normal(size=(m, 2)) for c, m in zip(centres, sizes, strict=True)]
+    return bags, 3 + centres
+
+
+@pytest.fixture(scope="module", params=BAYESIAN + RIDGE, ids=name_of)
+def fitted(request, problem):
+    return short_fit(clone(request.param), *problem)
+
+
+# ------------------------------------------------------------ the battery
+
+
+@bayesian
+def test_prediction_shapes_and_agreement(fitted, problem):
+    bags, y = problem
+    mean, sd = fitted.predict(bags, return_std=True)
+    predictive = fitted.predictive(bags)
+    np.testing.assert_array_equal(mean, fitted.predict(bags))
+    np.testing.assert_array_equal(mean, predictive.mean)
+    np.testing.assert_array_equal(sd, predictive.sd)
+    lower, upper = predictive.interval(0.9)
+    assert np.all(lower < upper)
+    assert 0.8 <= np.mean((lower <= y) & (y <= upper))
+    assert predictive.log_prob(y).shape == mean.shape == (50,)
+    assert predictive.sample(7, seed=0).shape == (7, 50)
+    assert fitted.score(bags, y) > 0.5
+
+
+@bayesian
+def test_idata_groups_and_names(fitted, problem):
+    idata = fitted.idata
+    for group in ("posterior", "observed_data", "constant_data", "log_likelihood"):
+        assert group in idata
+    posterior = idata["posterior"]
+    assert posterior["w"].dims == ("chain", "draw", "component")
+    assert posterior["beta"].dims == ("chain", "draw", "landmark")
+    assert "t" not in posterior
+    assert idata["log_likelihood"]["y"].dims == ("chain", "draw", "bag")
+    np.testing.assert_array_equal(idata["observed_data"]["y"], problem[1])
+    w, basis = posterior["w"].values, idata["constant_data"]["basis"].values
+    np.testing.assert_allclose(posterior["beta"].values, w @ basis.T, rtol=1e-10)
+
+
+@bayesian
+def test_arviz_runs_on_every_sample(fitted):
+    import arviz as az
+    import matplotlib
+
+    matplotlib.use("Agg")
+    idata = fitted.idata
+    scalars = [name for name in ("intercept", "sigma", "eta") if name in idata["posterior"]]
+    if fitted.method == "optimize":
+        assert idata["posterior"].sizes["draw"] == 1
+        return
+    assert len(az.summary(idata, var_names=scalars)) == len(scalars)
+    az.rhat(idata, var_names=scalars)
+    az.ess(idata, var_names=scalars)
+    az.plot_trace(idata, var_names=["intercept"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pareto k on few draws
+        loo = az.loo(idata)
+    assert np.isfinite(getattr(loo, "elpd", None) or loo.elpd_loo)
+    plot_ppc = getattr(az, "plot_ppc", None) or az.plot_ppc_dist
+    plot_ppc(idata)
+    matplotlib.pyplot.close("all")
+
+
+@bayesian
+def test_summary_has_convergence_for_nuts_alone(fitted):
+    table = fitted.summary(["intercept", "sigma"])
+    assert list(table.index) == ["intercept", "sigma"]
+    assert ("r_hat" in table) == (fitted.method == "nuts")
+    assert fitted.diagnostics()["method"] == fitted.method
+    assert ("max_r_hat" in fitted.diagnostics()) == (fitted.method == "nuts")
+
+
+@bayesian
+def test_report_tells_what_was_measured(fitted):
+    words = {
+        "nuts": "R-hat",
+        "laplace": "Pareto k-hat",
+        "pathfinder": "Pareto k-hat",
+        "optimize": "posterior mode",
+        "exact": "exact posterior",
+    }
+    assert words[fitted.method] in fitted.report()
+
+
+# ------------------------------------------------------------ fitting
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"covariance": "pooled"},
+        {"covariance": "identity", "tau": 0.5},
+        {"embedding_prior": "kernel"},
+        {"embedding_prior": "convolution"},
+        {"embedding_prior": "convolution", "measure_scale": 2.0},
+        {"bandwidth": [1.5, 0.8]},
+        {"landmarks": "random"},
+        {"compress": False},
+    ],
+    ids=str,
+)
+def test_options_of_bdr_fit_and_predict(options, problem):
+    bags, y = problem
+    model = Shrinkage(5, **options).fit(bags, y, seed=1)
+    assert model.score(bags, y) > 0.4
+
+
+def test_measure_scale_is_that_of_highest_evidence(problem, tmp_path):
+    bags, y = problem
+    landmarks = np.concatenate(bags)[:5]
+    model = Shrinkage(embedding_prior="convolution", landmarks=landmarks, bandwidth=1.0)
+    features = model.training_features(Bags.from_list(bags))
+
+    def height(length):
+        at = clone(model).set_params(measure_scale=length)
+        at._adopt(features)
+        _, scales, mode, _ = at._prepare(features, y)
+        return mode.log_evidence + log_prior_of_scales(at.priors_)(**scales)
+
+    model.fit(bags, y, seed=1)
+    best = height(model.measure_scale_)
+    assert all(best > height(model.measure_scale_ * factor) - 0.05 for factor in (0.2, 0.5, 2, 5))
+    assert best > min(height(model.measure_scale_ * factor) for factor in (0.2, 5)) + 0.05
+    model.save(tmp_path / "fit.nc")
+    assert Shrinkage.load(tmp_path / "fit.nc").measure_scale_ == model.measure_scale_
+
+
+def test_uncompressed_rows_give_the_same_fit(problem):
+    bags, y = problem
+    whole, compressed = (
+        Shrinkage(4, compress=c).fit(bags, y, seed=1).predictive(bags) for c in (False, True)
+    )
+    np.testing.assert_allclose(whole.mean, compressed.mean, rtol=1e-3)
+    np.testing.assert_allclose(whole.sd, compressed.sd, rtol=1e-3)
+
+
+def test_more_points_narrow_the_prediction(problem):
+    bags, y = problem
+    model = Shrinkage(5).fit(bags, y, seed=1)
+    bag = bags[int(np.argmax([len(b) for b in bags]))]
+    _, sd = model.predict([bag[:2], bag[:10], bag, np.tile(bag, (50, 1))], return_std=True)
+    assert np.all(np.diff(sd) < 0)
+
+
+def test_weighted_points_count_by_weight(problem):
+    bags, y = problem
+    doubled = [np.vstack([bag, bag]) for bag in bags]
+    ones = Bags.from_list(doubled, weights=[np.ones(len(b)) for b in doubled])
+    model = BLR(landmarks=np.concatenate(bags)[:5], bandwidth=1.0, method="exact").fit(bags, y)
+    np.testing.assert_allclose(model.predict(ones), model.predict(bags), rtol=1e-10)
+
+
+def test_priors_are_shown_and_replaced(problem):
+    bags, y = problem
+    model = Shrinkage(4, prior={"sigma_scale": 0.25}).fit(bags, y, seed=1)
+    assert "half-normal(0, 0.25)" in model.priors().to_string()
+    assert list(model.priors().index) == ["intercept", "sigma", "rho", "eta"]
+    numbers = model.priors(as_table=False)
+    assert numbers["sigma_scale"] == 0.25
+    np.testing.assert_allclose(numbers["intercept_location"], y.mean())
+    scaled = Shrinkage(4).fit(bags, 100 * y, seed=1).priors(as_table=False)
+    plain = Shrinkage(4).fit(bags, y, seed=1).priors(as_table=False)
+    for name in ("intercept_location", "intercept_scale", "sigma_scale", "rho_median"):
+        np.testing.assert_allclose(scaled[name], 100 * plain[name])
+    assert scaled["eta_median"] == plain["eta_median"]
+
+
+def test_labels_in_other_units_give_the_same_predictions(problem):
+    bags, y = problem
+    model = BLR(5, method="exact")
+    plain = clone(model).fit(bags, y, seed=1).predict(bags)
+    scaled = clone(model).fit(bags, 1e4 * y - 7e5, seed=1).predict(bags)
+    np.testing.assert_allclose((scaled + 7e5) / 1e4, plain, rtol=1e-4)
+
+
+def test_trouble_of_the_sampler_is_told_with_advice(problem):
+    with pytest.warns(UserWarning, match="effective sample size .* Raise draws"):
+        BDR(5).fit(*problem, chains=2, warmup=100, draws=30, seed=1)
+
+
+# ------------------------------------------------------------ a user's program
+
+
+def student_t_variant(folder):
+    """bdr.stan with one line changed: Student-t labels."""
+    path = eject("bdr", folder / "robust.stan")[0]
+    text = path.read_text()
+    line = "target += compressed_normal_lpdf(e | n_bags, nu, group);"
+    assert line in text
+    path.write_text(text.replace(line, "target += student_t_lpdf(e | 4, 0, sqrt(nu[group]));"))
+    return path
+
+
+@pytest.mark.slow
+def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
+    bags, y = problem
+    wrong = y.copy()
+    wrong[[7, 23]] += 15.0  # two labels typed wrong
+    path = student_t_variant(tmp_path)
+    robust = short_fit(BDR(5, stan_file=path, compress=False), bags, wrong)
+    normal = short_fit(BDR(5), bags, wrong)
+    rest = np.delete(np.arange(50), [7, 23])
+    error = [np.mean((m.predict(bags) - y)[rest] ** 2) for m in (robust, normal)]
+    assert error[0] < 0.5 * error[1]
+    assert robust.get_params()["stan_file"] == path
+    robust.save(tmp_path / "fit.nc")
+    again = BDR.load(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(again.predict(bags), robust.predict(bags))
+
+
+@pytest.mark.slow
+def test_pointwise_quantities_of_the_program_are_used(problem, tmp_path):
+    path = eject("blr", tmp_path / "mine.stan")[0]
+    path.write_text(
+        path.read_text().replace("real<lower=0> sigma;", "real<lower=0> sigma;\n  real extra;")
+        + """
+generated quantities {
+  vector[N] log_lik = rep_vector(-1.5, N);
+  vector[N] y_rep = rep_vector(2.5, N);
+}
+"""
+    )
+    text = path.read_text().replace("w ~ normal(0, rho);", "w ~ normal(0, rho);\n  extra ~ normal(0, 1);")
+    path.write_text(text)
+    model = short_fit(BLR(4, stan_file=path), *problem)
+    assert np.all(model.idata["log_likelihood"]["y"] == -1.5)
+    assert np.all(model.idata["posterior_predictive"]["y"] == 2.5)
+    assert "log_lik" not in model.idata["posterior"]
+    assert "extra" in model.idata["posterior"]
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
+    path = eject("blr", tmp_path / "mine.stan")[0]
+    words = "transformed data {\n  reject(\"T is \", T, \", I want more\");\n}\nparameters {"
+    path.write_text(path.read_text().replace("parameters {", words, 1))
+    model = BLR(4, method="exact").fit(*problem)
+    model.set_params(method="nuts", stan_file=path)
+    with pytest.raises(RuntimeError, match="nuts of .*mine.stan failed: .*T is 6, I want more") as why:
+        short_fit(model, *problem)
+    assert "cmd" not in str(why.value)
+    with pytest.raises(NotFittedError):
+        model.predict(problem[0])
+
+
+@pytest.mark.slow
+def test_program_without_the_needed_names(problem, tmp_path):
+    path = eject("blr", tmp_path / "mine.stan")[0]
+    path.write_text(path.read_text().replace("sigma", "noise").replace("noise_scale", "sigma_scale"))
+    with pytest.raises(ValueError, match="has no variable 'sigma'.*keep these names"):
+        short_fit(BLR(4, stan_file=path), *problem)
+
+
+# ------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (BLR(method="mcmc"), "BLR has no method 'mcmc'; there are: nuts, exact"),
+        (BDR(method="exact"), "BDR has no method 'exact'"),
+        (BDR(kernel="matern"), "kernel must be one of 'rbf', .*found 'matern'"),
+        (BDR(bandwidth="scott"), "bandwidth must be 'median' or a positive number, found 'scott'"),
+        (BDR(bandwidth=-1.0), "bandwidth must be a positive number, found -1.0"),
+        (BDR(bandwidth_scale=0), "bandwidth_scale must be a positive number, found 0"),
+        (BDR(covariance="full"), "covariance must be 'average', 'pooled' or 'identity', found 'full'"),
+        (BDR(embedding_prior="r"), "embedding_prior must be 'empirical', 'kernel' or 'convolution'"),
+        (
+            BDR(embedding_prior="convolution", measure_scale="median"),
+            "measure_scale must be 'evidence' or a positive number, found 'median'",
+        ),
+        (BDR(jitter=-1), "jitter must be a number >= 0, found -1"),
+        (BLR(method="exact", stan_file="x.stan"), "runs no Stan program: leave stan_file out"),
+        (Shrinkage(4, prior={"sigma": 1}), "prior has no number called 'sigma'; this model has"),
+        (Shrinkage(4, prior={"sigma_scale": 0}), r"prior\['sigma_scale'\] must be positive, found 0"),
+        (Shrinkage(4, prior={"eta_median": np.nan}), r"prior\['eta_median'\] must be a finite number"),
+        (BDR(5000), "more|5000 landmarks asked for"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(model, message, problem):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*problem)
+
+
+@pytest.mark.parametrize("name", ["chains", "warmup", "draws"])
+def test_wrong_counts(name, problem):
+    with pytest.raises(ValueError, match=f"{name} must be an integer >= [01], found -1"):
+        BDR().fit(*problem, **{name: -1})
+
+
+def test_wrong_labels_and_bags(problem):
+    bags, y = problem
+    with pytest.raises(ValueError, match="49 labels, but there are 50 bags"):
+        BDR().fit(bags, y[1:])
+    with pytest.raises(ValueError, match="labels equal 1"):
+        BDR().fit(bags, np.ones(50))
+    with pytest.raises(ValueError, match="all bags have one point.*covariance='identity'"):
+        BDR(5).fit([bag[:1] for bag in bags], y)
+
+
+def test_bags_of_other_points(problem):
+    bags, y = problem
+    model = BLR(4, method="exact").fit(bags, y)
+    with pytest.raises(ValueError, match="3 features a point, but the model was fitted to 2"):
+        model.predict([np.zeros((4, 3))])
+
+
+def test_wrong_files(problem, tmp_path):
+    bags, y = problem
+    BLR(4, method="exact").fit(bags, y).save(tmp_path / "blr.nc")
+    with pytest.raises(ValueError, match="holds a fit of BLR, not of BDR: use BLR.load"):
+        BDR.load(tmp_path / "blr.nc")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        bdr_stan.load(tmp_path / "none.nc")
+    model = BLR(4, method="exact").fit(bags, y)
+    model.get_params = lambda deep: {"n_trees": 4}  # as another version might have
+    model.save(tmp_path / "later.nc")
+    with pytest.raises(ValueError, match="a fit of BLR by bdr_stan .* use that version"):
+        bdr_stan.load(tmp_path / "later.nc")
+
+
+def test_stan_says_why_it_failed(problem):
+    with pytest.raises((RuntimeError, ValueError), match="adapt_delta|delta"):
+        BDR(4).fit(*problem, adapt_delta=1.5)

@@ -1,0 +1,303 @@
+"""What the ridge estimators have of their own; the battery is in test_estimators.py."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+
+import bdr_stan
+from bdr_stan import BLR, Bags, FreqShrinkage, RBFNetwork
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernel_means.kernel_mean import f_kmse, s_kmse
+from bdr_stan.kernels import rbf
+from bdr_stan.estimators.ridge import RidgePath, ShrunkEmbedding, shrink_embedding
+
+ALPHAS = np.geomspace(1e-6, 1e2, 9)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Bags of a location family; the label is the bag's location, sizes from 1 to 30."""
+    rng = np.random.default_rng(11)
+    sizes = rng.permutation(np.r_[1, 1, rng.integers(2, 31, 38)])
+    centres = rng.normal(size=40)
+    bags = [c + rng.normal(size=(m, 2)) for c, m in zip(centres, sizes, strict=True)]
+    return bags, 3 + centres
+
+
+# ------------------------------------------------------------ the path of penalties
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 4), (30, 1), (6, 9), (2, 3)])
+def test_path_is_ridge_regression_with_intercept(rng, n, d):
+    x, y = rng.normal(size=(n, d)) + 2, rng.normal(size=n)
+    path = RidgePath(x, y)
+    weights = path.weights(ALPHAS)
+    for k, alpha in enumerate(ALPHAS):
+        plain = Ridge(alpha=alpha, solver="svd").fit(x, y)
+        np.testing.assert_allclose(weights[:, k], plain.coef_, rtol=1e-7, atol=1e-12)
+        level = plain.predict(path.origin[None])[0]
+        assert path.level == pytest.approx(level)
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 4), (12, 1), (6, 9)])
+def test_leave_one_out_is_that_of_fits_without_the_row(rng, n, d):
+    x, y = rng.normal(size=(n, d)) + 2, rng.normal(size=n)
+    errors = [
+        np.mean((y - cross_val_predict(Ridge(alpha=a, solver="svd"), x, y, cv=LeaveOneOut())) ** 2)
+        for a in ALPHAS
+    ]
+    np.testing.assert_allclose(RidgePath(x, y).leave_one_out(ALPHAS), errors, rtol=1e-6)
+
+
+def test_rows_all_equal_predict_the_average(rng):
+    path = RidgePath(np.ones((4, 2)), np.arange(4.0))
+    np.testing.assert_array_equal(path.weights(ALPHAS), 0)
+    # each label from the average of the three others
+    assert path.leave_one_out(ALPHAS)[0] == pytest.approx(np.mean((np.arange(4) - 1.5) ** 2) * 16 / 9)
+
+
+# ------------------------------------------------------------ RBF network
+
+
+def test_equals_ridge_on_the_embeddings(problem):
+    bags, y = problem
+    landmarks = np.concatenate(bags)[::40]
+    model = RBFNetwork(landmarks=landmarks, bandwidth=1.3, alpha=0.2).fit(bags, y)
+    x = embed(bags, landmarks, 1.3).mean
+    plain = Ridge(alpha=0.2, solver="svd").fit(x, y)
+    np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-10)
+    posterior = model.idata["posterior"]
+    assert posterior["beta"].dims == ("chain", "draw", "landmark")
+    np.testing.assert_allclose(posterior["beta"].values[0, 0], plain.coef_, rtol=1e-8)
+    m0 = model.idata["constant_data"]["m0"].values
+    np.testing.assert_allclose(
+        float(posterior["intercept"][0, 0]) - m0 @ plain.coef_, plain.intercept_, rtol=1e-10
+    )
+
+
+def test_alpha_by_leave_one_out_is_scikit_learns(problem):
+    bags, y = problem
+    model = RBFNetwork(6, alpha=ALPHAS).fit(bags, y, seed=1)
+    x = embed(bags, model.landmarks_, model.bandwidth_).mean
+    plain = RidgeCV(ALPHAS).fit(x, y)
+    assert model.alpha_ == pytest.approx(plain.alpha_)
+    assert ALPHAS[0] < model.alpha_ < ALPHAS[-1]
+    np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-8)
+
+
+def test_alpha_by_validation(problem):
+    bags, y = problem
+    train, held = slice(0, 25), slice(25, 40)
+    model = RBFNetwork(6, alpha=list(ALPHAS))
+    model.fit(bags[train], y[train], validation=(bags[held], y[held]), seed=1)
+    errors = [
+        np.mean((clone(model).set_params(alpha=a).fit(bags[train], y[train], seed=1)
+                 .predict(bags[held]) - y[held]) ** 2)
+        for a in ALPHAS
+    ]
+    assert model.alpha_ == pytest.approx(ALPHAS[np.argmin(errors)])
+    assert np.mean((model.predict(bags[held]) - y[held]) ** 2) == pytest.approx(min(errors))
+    # Labels of the validation bags matter: of noise, only the average can be predicted.
+    noise = np.random.default_rng(0).normal(size=15)
+    other = clone(model).fit(bags[train], y[train], validation=(bags[held], noise), seed=1)
+    assert other.alpha_ > model.alpha_
+
+
+def test_default_penalties_follow_the_scale(problem):
+    bags, y = problem
+    model = RBFNetwork(6).fit(bags, y, seed=1)
+    x = embed(bags, model.landmarks_, model.bandwidth_).mean
+    largest = np.linalg.svd(x - x.mean(axis=0), compute_uv=False)[0] ** 2
+    assert 1e-12 * largest <= model.alpha_ <= largest
+    np.testing.assert_allclose(
+        RBFNetwork(6).fit(bags, 1e3 * y - 5, seed=1).predict(bags),
+        1e3 * model.predict(bags) - 5,
+        rtol=1e-8,
+    )
+
+
+def test_validation_on_shared_features(problem):
+    bags, y = problem
+    model = RBFNetwork(6)
+    features = model.training_features(bags[:25], seed=1)
+    held = embed(bags[25:], features.landmarks, features.bandwidth)
+    model.fit_features(features, y[:25], validation=(held, y[25:]))
+    whole = RBFNetwork(6).fit(bags[:25], y[:25], validation=(bags[25:], y[25:]), seed=1)
+    assert model.alpha_ == whole.alpha_
+    np.testing.assert_array_equal(model.predict_features(held), whole.predict(bags[25:]))
+
+
+def test_fourier_features_approximate_the_kernel_between_bags(problem):
+    """Kernel ridge regression with the mean of k over pairs of points: no landmarks at all."""
+    bags, y = problem
+    bandwidth, alpha = 1.5, 0.05
+    gram = np.array([[rbf(a, b, bandwidth).mean() for b in bags] for a in bags])
+    centre = np.eye(40) - 1 / 40
+    centred = centre @ gram @ centre
+    dual = np.linalg.solve(centred + alpha * np.eye(40), y - y.mean())
+    exact = y.mean() + centred @ dual
+    error = {}
+    for n in (20, 4000):
+        model = RBFNetwork(n, bandwidth, features="fourier", alpha=alpha).fit(bags, y, seed=2)
+        assert model.landmarks_.shape == (n, 2)
+        assert model.idata["posterior"]["beta"].shape == (1, 1, 2 * n)
+        error[n] = np.abs(model.predict(bags) - exact).max()
+    assert error[4000] < 0.03 * np.ptp(y)
+    assert error[4000] < 0.5 * error[20]
+
+
+def test_a_bandwidth_for_each_feature(problem, tmp_path):
+    bags, y = problem
+    for model in (RBFNetwork(6), RBFNetwork(6, features="fourier"), FreqShrinkage(6)):
+        model.set_params(bandwidth=np.array([1.0, 2.0])).fit(bags, y, seed=1)
+        stretched = [bag / [1.0, 2.0] for bag in bags]
+        if model.features == "landmarks":
+            same = clone(model).set_params(bandwidth=1.0, landmarks=model.landmarks_ / [1.0, 2.0])
+            np.testing.assert_allclose(
+                same.fit(stretched, y).predict(stretched), model.predict(bags), rtol=1e-6
+            )
+        model.save(tmp_path / "fit.nc")
+        again = bdr_stan.load(tmp_path / "fit.nc")
+        np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+
+
+def test_weighted_points_count_by_weight(problem):
+    bags, y = problem
+    doubled = [np.vstack([bag, bag[:1]]) for bag in bags]
+    weighted = Bags.from_list(bags, weights=[np.r_[2.0, np.ones(len(b) - 1)] for b in bags])
+    model = RBFNetwork(6).fit(doubled, y, seed=1)
+    np.testing.assert_allclose(model.predict(weighted), model.predict(doubled), rtol=1e-10)
+
+
+# ------------------------------------------------------------ shrunk kernel means
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "fourier"])
+@pytest.mark.parametrize(("estimator", "weights_of"), [("s-kmse", s_kmse), ("f-kmse", f_kmse)])
+def test_shrunk_embedding_has_the_weights_of_the_kernel_mean(problem, kernel, estimator, weights_of):
+    bags = Bags.from_list(problem[0])
+    landmarks = np.concatenate(problem[0])[::50]
+    plain = embed(bags, landmarks, 1.4, kernel=kernel)
+    shrunk = shrink_embedding(plain, bags, landmarks, 1.4, kernel=kernel, estimator=estimator)
+    for i, bag in enumerate(problem[0]):
+        weights, shrinkage = weights_of(rbf(bag, bag, 1.4))
+        # the features of a point are the embedding of a bag that has it alone
+        features = embed([point[None] for point in bag], landmarks, 1.4, kernel=kernel).mean
+        name = f"bag {i}"
+        np.testing.assert_allclose(shrunk.mean[i], weights @ features, rtol=1e-7, err_msg=name)
+        np.testing.assert_allclose(
+            shrunk.shrinkage[i], shrinkage, rtol=1e-7, atol=1e-14, err_msg=name
+        )
+    alone = np.flatnonzero(bags.sizes == 1)
+    np.testing.assert_array_equal(shrunk.shrinkage[alone], 0)
+    np.testing.assert_allclose(shrunk.mean[alone], plain.mean[alone], rtol=1e-12)
+    assert np.all(shrunk.shrinkage[bags.sizes > 1] > 0)
+    threads = shrink_embedding(
+        plain, bags, landmarks, 1.4, kernel=kernel, estimator=estimator, n_jobs=1
+    )
+    np.testing.assert_array_equal(threads.mean, shrunk.mean)
+
+
+@pytest.mark.parametrize("estimator", ["s-kmse", "f-kmse"])
+def test_new_bags_are_shrunk_as_the_training_bags(problem, estimator, tmp_path):
+    bags, y = problem
+    landmarks = np.concatenate(bags)[::50]
+    model = FreqShrinkage(landmarks=landmarks, bandwidth=1.4, estimator=estimator, alpha=0.1)
+    model.fit(bags[:30], y[:30])
+    plain = embed(bags, landmarks, 1.4)
+    x = shrink_embedding(plain, Bags.from_list(bags), landmarks, 1.4, estimator=estimator).mean
+    reference = Ridge(alpha=0.1, solver="svd").fit(x[:30], y[:30])
+    np.testing.assert_allclose(model.predict(bags), reference.predict(x), rtol=1e-9)
+    assert model.shrinkage_.shape == (30,)
+    assert model.idata["constant_data"]["shrinkage"].dims == ("bag",)
+    model.save(tmp_path / "fit.nc")
+    again = FreqShrinkage.load(tmp_path / "fit.nc")
+    assert again.estimator == estimator
+    np.testing.assert_array_equal(again.shrinkage_, model.shrinkage_)
+
+
+@pytest.mark.parametrize("estimator", ["s-kmse", "f-kmse"])
+def test_order_of_points_and_bags_does_not_matter_to_prediction(problem, estimator):
+    bags, y = problem
+    model = FreqShrinkage(6, estimator=estimator).fit(bags, y, seed=1)
+    whole = model.predict(bags)
+    np.testing.assert_allclose(model.predict(bags[10:13]), whole[10:13], rtol=1e-10)
+    turned = [bag[::-1] for bag in bags]  # as far as the search for lambda goes
+    np.testing.assert_allclose(model.predict(turned), whole, rtol=1e-5)
+
+
+def test_small_bags_shrink_most(problem):
+    bags, y = problem
+    model = FreqShrinkage(6).fit(bags, y, seed=1)
+    sizes = np.array([len(bag) for bag in bags])
+    few, many = (sizes > 1) & (sizes < 8), sizes > 20
+    assert model.shrinkage_[few].min() > model.shrinkage_[many].max()
+
+
+def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
+    bags, y = problem
+    model = FreqShrinkage(6).fit(bags, y, seed=1)
+    far = np.array([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]])
+    nothing = model._embedding([far])
+    assert nothing.shrinkage[0] == np.inf
+    np.testing.assert_array_equal(nothing.mean, 0)
+    assert np.isfinite(model.predict([far])).all()
+
+
+# ------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (RBFNetwork(features="rff"), "features must be 'landmarks' or 'fourier', found 'rff'"),
+        (RBFNetwork(landmarks=np.eye(2), features="fourier"), "'fourier' has no landmarks"),
+        (RBFNetwork(0, features="fourier"), "n_landmarks must be an integer >= 1, found 0"),
+        (RBFNetwork(alpha="gcv"), "alpha must be 'loo', a positive number or several, found 'gcv'"),
+        (RBFNetwork(alpha=0.0), "alpha must be 'loo', a positive number or several, found 0.0"),
+        (RBFNetwork(alpha=[]), r"alpha must be 'loo', .* found \[\]"),
+        (RBFNetwork(alpha=[0.1, np.nan]), "alpha must be 'loo', a positive number or several"),
+        (FreqShrinkage(estimator="b-kmse"), "estimator must be 's-kmse' or 'f-kmse', found 'b-kmse'"),
+        (RBFNetwork(5000), "5000 landmarks asked for"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(model, message, problem):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*problem)
+
+
+def test_wrong_validation(problem):
+    bags, y = problem
+    with pytest.raises(ValueError, match="validation chooses alpha, but alpha is 0.5: leave one"):
+        RBFNetwork(4, alpha=0.5).fit(bags, y, validation=(bags, y))
+    with pytest.raises(ValueError, match="39 labels, but there are 40 bags"):
+        RBFNetwork(4).fit(bags, y, validation=(bags, y[1:]))
+    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags 2"):
+        RBFNetwork(4).fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
+
+
+def test_what_shrinkage_cannot_use(problem):
+    bags, y = problem
+    weighted = Bags.from_list(bags, weights=[np.ones(len(bag)) for bag in bags])
+    with pytest.raises(ValueError, match="counts points equally, but the bags have weights"):
+        FreqShrinkage(4).fit(weighted, y)
+    model = FreqShrinkage(4).fit(bags, y, seed=1)
+    with pytest.raises(ValueError, match="counts points equally, but the bags have weights"):
+        model.predict(weighted)
+    plain = embed(bags, model.landmarks_, model.bandwidth_)
+    with pytest.raises(TypeError, match="not shrunk: use FreqShrinkage.training_features"):
+        model.predict_features(plain)
+    with pytest.raises(TypeError, match="not shrunk"):
+        FreqShrinkage(4).fit_features(BLR(4).training_features(bags, seed=1), y)
+    assert isinstance(model.training_features(bags).embedding, ShrunkEmbedding)
+
+
+def test_no_predictive_distribution(problem):
+    model = RBFNetwork(4).fit(*problem, seed=1)
+    assert not hasattr(model, "predictive")
+    assert not hasattr(model, "diagnostics")
+    with pytest.raises(TypeError, match="return_std"):
+        model.predict(problem[0], return_std=True)

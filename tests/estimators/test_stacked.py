@@ -1,0 +1,185 @@
+"""Stacking: weights, the mixture, and the estimators' contract. Runs under either ArviZ version."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from sklearn.base import clone
+
+from bdr_stan import (
+    BDR,
+    BLR,
+    Bags,
+    BLRClassifier,
+    RBFNetwork,
+    Shrinkage,
+    ShrinkageClassifier,
+    Stacked,
+    StackedClassifier,
+)
+from bdr_stan.results.inference_data import stack
+from bdr_stan.predictive.mixtures import Predictive, mix
+
+SHORT = {"draws": 300, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(8)
+    centres = rng.normal(size=60)
+    sizes = rng.integers(1, 30, 60)
+    bags = [c + rng.normal(size=(m, 2)) for c, m in zip(centres, sizes, strict=True)]
+    return bags, 3 + centres
+
+
+def quiet_fit(model, bags, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Pareto k-hat of Laplace
+        return model.fit(bags, y, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def fitted(problem):
+    members = [
+        BDR(5, method="laplace"),
+        BLR(5, method="exact"),
+        BLR(3, bandwidth_scale=0.02, method="exact"),
+    ]
+    return quiet_fit(Stacked(members), *problem)
+
+
+@pytest.fixture(scope="module")
+def fitted_classifier(problem):
+    bags, y = problem
+    members = [ShrinkageClassifier(5, method="laplace"), BLRClassifier(5, method="laplace")]
+    return quiet_fit(StackedClassifier(members), bags, np.where(y > 3, "high", "low"))
+
+
+def both(fitted, fitted_classifier):
+    return (fitted, fitted_classifier)
+
+
+# ---------------------------------------------------------------- weights
+
+
+def test_weights_maximise_the_leave_one_out_density_of_the_mixture(fitted):
+    """Against a search of our own over the leave-one-out densities."""
+    import arviz as az
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loo = [az.loo(m.idata, pointwise=True) for m in fitted.models_]
+    elpd = np.array([np.asarray(getattr(one, "loo_i", None)
+                                if hasattr(one, "loo_i") else one.elpd_i) for one in loo])  # fmt: skip
+    density = np.exp(elpd - elpd.max(axis=0))
+
+    def lack(x):
+        return -np.log(np.exp(x - np.logaddexp.reduce(x)) @ density).sum()
+
+    best = optimize.minimize(lack, np.zeros(3), method="Nelder-Mead", options={"fatol": 1e-10})
+    found = -np.log(fitted.weights_ @ density).sum()
+    assert found == pytest.approx(best.fun, abs=1e-3)
+    assert fitted.weights_.sum() == pytest.approx(1)
+    np.testing.assert_allclose(fitted.comparison_["elpd"], elpd.sum(axis=1), rtol=1e-6)
+
+
+def test_a_useless_model_gets_no_weight(fitted):
+    assert list(fitted.comparison_.index) == ["0 BDR", "1 BLR", "2 BLR"]
+    assert fitted.weights_[2] < 0.05
+    assert fitted.comparison_["elpd"].idxmin() == "2 BLR"
+
+
+def test_stack_of_one_fit_twice(fitted):
+    idata = fitted.models_[0].idata
+    table = stack({"a": idata, "b": idata})
+    assert table["weight"].sum() == pytest.approx(1)
+    assert table.loc["a", "elpd"] == table.loc["b", "elpd"]
+
+
+# ---------------------------------------------------------------- mixture
+
+
+def test_mixture_is_the_weighted_average_of_densities(fitted, problem):
+    bags, y = problem
+    mixture = fitted.predictive(bags)
+    parts = [model.predictive(bags) for model in fitted.models_]
+    w = fitted.weights_
+    np.testing.assert_allclose(mixture.mean, w @ [p.mean for p in parts], rtol=1e-10)
+    second = w @ [p.sd**2 + p.mean**2 for p in parts]
+    np.testing.assert_allclose(mixture.sd, np.sqrt(second - mixture.mean**2), rtol=1e-6)
+    density = w @ np.exp([p.log_prob(y) for p in parts])
+    np.testing.assert_allclose(np.exp(mixture.log_prob(y)), density, rtol=1e-9)
+
+
+def test_quantiles_and_samples_of_a_mixture():
+    one = Predictive(lambda i: (np.full((1, len(i)), -2.0), np.full((1, len(i)), 0.5)), 1, 1)
+    two = Predictive(lambda i: (np.array([[1.0], [2.0]]), np.ones((2, len(i)))), 1, 2)
+    mixture = mix([one, two], np.array([0.3, 0.7]))
+
+    def cdf(x):
+        norm = stats.norm.cdf
+        return 0.3 * norm(x, -2, 0.5) + 0.35 * norm(x, 1, 1) + 0.35 * norm(x, 2, 1)
+
+    for q in (0.02, 0.3, 0.5, 0.9):
+        assert cdf(mixture.quantile(q)[0]) == pytest.approx(q, abs=1e-8)
+    sample = mixture.sample(20_000, seed=3)[:, 0]
+    assert stats.kstest(sample, cdf).pvalue > 1e-4
+    again = mix([mixture, one], np.array([0.5, 0.5]))
+    assert again.mean[0] == pytest.approx(0.5 * mixture.mean[0] + 0.5 * -2)
+
+
+def test_probabilities_of_classes_are_averaged(fitted_classifier, problem):
+    bags, y = problem
+    model = fitted_classifier
+    labels = np.where(y > 3, "high", "low")
+    mixture = model.predictive(bags)
+    parts = [member.predictive(bags) for member in model.models_]
+    expected = model.weights_ @ [p.mean for p in parts]
+    np.testing.assert_allclose(model.predict_proba(bags)[:, 1], expected, rtol=1e-10)
+    assert set(model.predict(bags)) == {"high", "low"}
+    assert model.score(bags, labels) > 0.8
+    picked = np.where(labels == model.classes_[1], mixture.mean, 1 - mixture.mean)
+    np.testing.assert_allclose(np.exp(mixture.log_prob(labels)), picked, rtol=1e-9)
+    lower, upper = mixture.interval(0.9)
+    assert np.all((lower <= upper) & (lower >= 0) & (upper <= 1))
+    assert set(np.unique(mixture.sample(5, seed=0))) <= {"high", "low"}
+
+
+# ---------------------------------------------------------------- contract
+
+
+def test_embedded_bags_give_the_same_fit(fitted, problem):
+    bags, y = problem
+    features = [m.training_features(Bags.from_list(bags), seed=1) for m in fitted.models]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        again = clone(fitted).fit_features(features, y, **SHORT)
+    np.testing.assert_allclose(again.predict(bags), fitted.predict(bags), rtol=1e-10)
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (Stacked([BLR()]), ValueError, "Stacked needs a list of at least two models"),
+        (Stacked(BLR()), ValueError, "Stacked needs a list of at least two models"),
+        (Stacked([BLR(), RBFNetwork()]), TypeError, "Stacked cannot stack RBFNetwork: .*regressors"),
+        (Stacked([BLR(), BLRClassifier()]), TypeError, "cannot stack BLRClassifier"),
+        (StackedClassifier([BLR(), BLR()]), TypeError, "cannot stack BLR: .*classifiers"),
+        (Stacked([BLR(), Shrinkage()]), ValueError, r"Shrinkage\(method='optimize'\) has no posterior"),
+        (Stacked([BLR(), BDR(covariance="x")]), ValueError, "covariance must be"),
+    ],
+    ids=str,
+)
+def test_models_that_cannot_be_stacked(model, error, message, problem):
+    with pytest.raises(error, match=message):
+        model.fit(*problem)
+    assert not hasattr(model, "models_")
+
+
+def test_wrong_labels(problem):
+    with pytest.raises(ValueError, match="59 labels, but there are 60 bags"):
+        Stacked([BLR(), BDR()]).fit(problem[0], problem[1][1:])

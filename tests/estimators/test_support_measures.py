@@ -1,0 +1,163 @@
+"""Support measure machines against scikit-learn's machines on features that are known."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier, is_outlier_detector
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import SVC, OneClassSVM
+
+from bdr_stan.bags import Bags
+from bdr_stan.kernel_means.kernel_mean import ESTIMATORS, KernelMean
+from bdr_stan.kernels import RBF, Linear
+from bdr_stan.estimators.support_measures import OneClassSMM, SupportMeasureMachine
+
+
+@pytest.fixture
+def problem(rng):
+    """Two classes of bags that differ in spread alone, sizes from 1 to 25."""
+    y = rng.permutation(np.repeat([0, 1], 30))
+    sizes = rng.integers(5, 26, 60)
+    sizes[:2] = 1
+    bags = [rng.normal(size=(m, 2)) * (1 + 1.5 * c) + 1 for m, c in zip(sizes, y, strict=True)]
+    return bags, np.array(["narrow", "wide"])[y]
+
+
+def gram_of(bags, others, kernel, estimator, outer, width=0.3):
+    """Kernel between bags, pair by pair."""
+    left = [KernelMean(x, kernel, estimator=estimator) for x in bags]
+    right = [KernelMean(x, kernel, estimator=estimator) for x in others]
+    if outer == "linear":
+        return np.array([[a.inner(b) for b in right] for a in left])
+    distances = np.array([[a.distance(b) for b in right] for a in left])
+    return np.exp(-(distances**2) / (2 * width**2))
+
+
+@pytest.mark.parametrize("outer", ["linear", "gaussian"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_it_is_the_machine_on_pairs_of_bags(problem, estimator, outer):
+    bags, y = problem
+    bags, y, new = bags[:20], y[:20], bags[20:30]
+    kernel = RBF(1.5)
+    options = {"estimator": estimator, "outer": outer, "outer_bandwidth": 0.3}
+    gram = gram_of(bags, bags, kernel, estimator, outer)
+    cross = gram_of(new, bags, kernel, estimator, outer)
+    ours = SupportMeasureMachine(kernel, C=3.0, **options).fit(bags, y)
+    theirs = SVC(C=3.0, kernel="precomputed").fit(gram, y)
+    np.testing.assert_allclose(
+        ours.decision_function(new), theirs.decision_function(cross), atol=1e-3
+    )
+    np.testing.assert_array_equal(ours.predict(bags), theirs.predict(gram))
+    ours = OneClassSMM(kernel, nu=0.2, **options).fit(bags)
+    theirs = OneClassSVM(nu=0.2, kernel="precomputed").fit(gram)
+    np.testing.assert_allclose(
+        ours.decision_function(new), theirs.decision_function(cross), atol=1e-3
+    )
+
+
+def test_the_linear_machine_is_one_on_means(problem):
+    bags, y = problem
+    means = np.array([bag.mean(axis=0) for bag in bags])
+    ours = SupportMeasureMachine(Linear()).fit(bags, y)
+    theirs = SVC(kernel="linear").fit(means, y)
+    np.testing.assert_allclose(
+        ours.decision_function(bags), theirs.decision_function(means), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("outer", ["linear", "gaussian"])
+def test_it_learns(problem, estimator, outer):
+    bags, y = problem
+    machine = SupportMeasureMachine(estimator=estimator, outer=outer, C=100.0)
+    scores = cross_val_score(machine, Bags.from_list(bags), y, cv=3)
+    assert scores.mean() > 0.75
+    detector = OneClassSMM(estimator=estimator, outer=outer).fit(
+        [b for b, c in zip(bags, y, strict=True) if c == "narrow"][:20]
+    )
+    scores = detector.decision_function(bags)
+    assert roc_auc_score(y == "narrow", scores) > 0.75
+    np.testing.assert_array_equal(detector.predict(bags), np.where(scores > 0, 1, -1))
+
+
+def test_conventions(problem):
+    bags, y = problem
+    machine = SupportMeasureMachine(estimator="s-kmse", outer="gaussian").fit(bags, y)
+    assert is_classifier(machine) and is_outlier_detector(OneClassSMM())
+    assert list(machine.classes_) == ["narrow", "wide"]
+    assert machine.shrinkage_.shape == (60,) and machine.shrinkage_[0] == 0
+    again = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(again.decision_function(bags), machine.decision_function(bags))
+    assert repr(clone(machine)) == repr(machine)
+    assert machine.score(bags, y) == np.mean(machine.predict(bags) == y)
+    part = machine.decision_function(bags[10:13])
+    np.testing.assert_allclose(part, machine.decision_function(bags)[10:13], rtol=1e-10)
+    search = GridSearchCV(machine, {"outer": ["linear", "gaussian"]}, cv=2)
+    assert search.fit(Bags.from_list(bags), y).best_score_ > 0.75
+
+
+def test_kernel_values_of_all_points_are_never_held(rng):
+    y = np.repeat([0, 1], 50)
+    bags = rng.normal(size=(100, 60, 2)) * (1 + y[:, None, None])
+    tracemalloc.start()
+    SupportMeasureMachine(estimator="f-kmse", outer="gaussian").fit(bags, y).predict(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 6000**2 / 4  # a quarter of them, at most
+
+
+def test_several_classes(problem):
+    bags, _ = problem
+    y = np.repeat([0, 1, 2], 20)
+    bags = [bag + 5 * c for bag, c in zip(bags, y, strict=True)]
+    machine = SupportMeasureMachine(C=10.0).fit(bags, y)
+    assert machine.score(bags, y) > 0.95
+    assert machine.decision_function(bags).shape == (60, 3)
+
+
+def test_outer_bandwidth_is_the_median_rule(problem):
+    bags, y = problem
+    kernel = RBF(1.5)
+    means = [KernelMean(x, kernel) for x in bags[:12]]
+    squares = [a.distance(b) ** 2 for i, a in enumerate(means) for b in means[:i]]
+    machine = SupportMeasureMachine(kernel, outer="gaussian").fit(bags[:12], y[:12])
+    assert machine.outer_bandwidth_ == pytest.approx(np.sqrt(np.median(squares) / 2))
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (SupportMeasureMachine(estimator="mean"), "estimator must be one of"),
+        (SupportMeasureMachine(outer="rbf"), "outer must be 'linear' or 'gaussian', found 'rbf'"),
+        (SupportMeasureMachine(outer_bandwidth=-1), "outer_bandwidth must be a positive number"),
+        (SupportMeasureMachine(outer_bandwidth="mean"), "outer_bandwidth must be 'median' or"),
+        (SupportMeasureMachine(C=0), "C must be a positive number, found 0"),
+        (SupportMeasureMachine("gauss"), "kernel must be one of"),
+        (OneClassSMM(nu=0), r"nu must be in \(0, 1\], found 0"),
+    ],
+)
+def test_unusable_parameters(problem, machine, message):
+    with pytest.raises(ValueError, match=message):
+        machine.fit(*problem)
+
+
+def test_other_errors(problem):
+    bags, y = problem
+    with pytest.raises(NotFittedError):
+        SupportMeasureMachine().predict(bags)
+    with pytest.raises(ValueError, match=r"y has shape \(59,\), expected \(60,\)"):
+        SupportMeasureMachine().fit(bags, y[1:])
+    with pytest.raises(ValueError, match="y has one class, .*'narrow'"):
+        SupportMeasureMachine().fit(bags, ["narrow"] * 60)
+    machine = SupportMeasureMachine().fit(bags, y)
+    with pytest.raises(ValueError, match="the bags have 1 features a point, but the model was"):
+        machine.predict([bag[:, :1] for bag in bags])
+    named = SupportMeasureMachine().fit(Bags.from_list(bags, features=["a", "b"]), y)
+    with pytest.raises(ValueError, match=r"the bags have the columns \['b', 'a'\], but the model"):
+        named.predict(Bags.from_list(bags, features=["b", "a"]))
+    with pytest.raises(ValueError, match="most bags have the same kernel mean"):
+        OneClassSMM("rbf", 1.0, outer="gaussian").fit([np.ones((2, 1))] * 5)

@@ -1,0 +1,203 @@
+"""What `sampling_warnings` advises, tried: each trouble is produced, and its advice lessens it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bdr_stan import BDR, BLR
+from bdr_stan.posterior import sampling
+from bdr_stan.results.inference_data import (
+    build,
+    dataset,
+    diagnostics,
+    fit_attrs,
+    sample_stats,
+    sampling_warnings,
+    stan_draws,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # the troubles are wanted
+WIDE_SCALE = Path(__file__).parents[1] / "stan" / "wide_scale.stan"
+NARROW = {"eta_log_sd": 0.7, "rho_log_sd": 0.5}  # defaults: 2 and 1.5
+
+
+def bags_without_noise(n_bags, size):
+    """Bags around their labels: the labels have no noise, the embeddings all of it."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=n_bags)
+    return [rng.normal(0, 0.3, (size, 2)) + [label, 0] for label in y], y
+
+
+def measured(prior=None, n_bags=12, size=30, **run):
+    """Diagnostics of BDR with more landmarks than bags."""
+    run = {"chains": 4, "warmup": 500, "draws": 500, "seed": 3, **run}
+    return BDR(20, prior=prior).fit(*bags_without_noise(n_bags, size), **run).diagnostics()
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return measured()
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    return measured(NARROW)
+
+
+def advice(found, trouble):
+    """The one warning that names the trouble."""
+    (said,) = [text for text in sampling_warnings(found) if trouble in text]
+    return said
+
+
+# ---------------------------------------------------------------- NUTS
+
+
+@pytest.mark.slow
+def test_divergences_go_with_adapt_delta_or_narrow_priors(wide, narrow):
+    assert wide["divergences"] > 20
+    said = advice(wide, "transitions diverged")
+    assert "Raise adapt_delta (0.95, then 0.99)" in said and "rho_log_sd" in said
+    assert measured(adapt_delta=0.95)["divergences"] < wide["divergences"] / 5
+    assert narrow["divergences"] <= 2
+
+
+@pytest.mark.slow
+def test_short_chains_agree_when_they_are_longer(narrow):
+    short = measured(NARROW, warmup=50, draws=25)
+    assert short["max_r_hat"] > 1.05
+    assert "Raise warmup and draws" in advice(short, "R-hat")
+    assert narrow["max_r_hat"] < 1.02
+
+
+@pytest.mark.slow
+def test_effective_sample_sizes_grow_with_the_draws(narrow):
+    few = measured(NARROW, draws=50)
+    for part in ("bulk", "tail"):
+        assert few[f"min_ess_{part}"] < 300
+        assert "Raise draws" in advice(few, f"{part} effective sample size")
+        assert narrow[f"min_ess_{part}"] > 2 * few[f"min_ess_{part}"]
+    assert narrow["min_ess_bulk"] > 400
+
+
+@pytest.mark.slow
+def test_trees_end_by_themselves_when_they_may_be_deeper(narrow):
+    shallow = measured(NARROW, max_treedepth=2)
+    assert shallow["share_at_max_tree_depth"] > 0.9
+    assert "Raise max_treedepth" in advice(shallow, "largest tree depth 2")
+    assert narrow["share_at_max_tree_depth"] == 0
+    assert narrow["min_ess_bulk"] > 1.5 * shallow["min_ess_bulk"]
+
+
+@pytest.mark.slow
+def test_trees_end_earlier_under_narrow_priors():
+    wide, narrow = measured(max_treedepth=4), measured(NARROW, max_treedepth=4)
+    assert "narrow the priors of the scales" in advice(wide, "largest tree depth 4")
+    assert narrow["share_at_max_tree_depth"] < 0.8 * wide["share_at_max_tree_depth"]
+    assert narrow["min_ess_bulk"] > 3 * wide["min_ess_bulk"]
+
+
+def run_wide_scale(method, K, log_sd, in_units, warmup=500, draws=1000, seed=1):
+    """Draws, sample_stats and diagnostics of the test program; the truth is known."""
+    rng = np.random.default_rng(seed)
+    draws_, stats, attrs = sampling.run(
+        WIDE_SCALE,
+        {"K": K, "log_sd": log_sd, "in_units": int(in_units)},
+        [{"scale": rng.uniform(0.5, 2), "t": rng.normal(size=K)} for _ in range(4)],
+        method=method,
+        chains=4,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        progress=False,
+        options={},
+        reader=lambda fit: (stan_draws(fit), sample_stats(fit), fit_attrs(fit)),
+    )
+    posterior = dataset(draws_, {"x": ["k"], "t": ["k"]}, attrs=attrs)
+    found = diagnostics(build({"posterior": posterior, "sample_stats": dataset(stats, {})}))
+    return draws_, stats, found
+
+
+@pytest.mark.slow
+def test_energy_changes_faster_under_narrow_priors_or_in_units_of_the_scale():
+    wide = run_wide_scale("nuts", 10, 1.0, in_units=False)[2]
+    assert wide["min_e_bfmi"] < 0.2
+    said = advice(wide, "E-BFMI")
+    assert "Narrow the priors of the scales" in said and "in units of that scale" in said
+    # the advice does not speak of warmup, because that does not help
+    assert run_wide_scale("nuts", 10, 1.0, in_units=False, warmup=4000)[2]["min_e_bfmi"] < 0.3
+    assert run_wide_scale("nuts", 10, 0.2, in_units=False)[2]["min_e_bfmi"] > 0.5
+    assert run_wide_scale("nuts", 10, 1.0, in_units=True)[2]["min_e_bfmi"] > 0.7
+
+
+# ---------------------------------------------------------------- approximations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["laplace", "pathfinder"])
+def test_where_an_approximation_is_far_off_nuts_is_not(method):
+    data = bags_without_noise(60, 3)
+    model = BDR(20, method=method).fit(*data, seed=1)
+    assert model.diagnostics()["pareto_k"] > 0.7
+    assert 'Use method="nuts"' in advice(model.diagnostics(), "Pareto k-hat")
+    nuts = BDR(20).fit(*data, warmup=500, draws=1000, adapt_delta=0.95, seed=1)
+    assert nuts.diagnostics()["max_r_hat"] < 1.03
+    # Laplace is about the joint mode, where eta is far larger than its posterior; of Pathfinder few
+    # different draws remain.
+    eta, true = (np.log(fit.idata.posterior["eta"].values) for fit in (model, nuts))
+    assert np.quantile(eta, 0.05) > np.median(true) or eta.std() < 0.6 * true.std()
+
+
+@pytest.mark.slow
+def test_laplace_of_blr_is_close_and_said_to_be():
+    found = BLR(5, method="laplace").fit(*bags_without_noise(60, 30), seed=1).diagnostics()
+    assert found["pareto_k"] < 0.7 and sampling_warnings(found) == []
+
+
+@pytest.mark.slow
+def test_laplace_densities_are_on_the_unconstrained_scale():
+    # normal in (log scale, t): Laplace is exact, the ratio constant, if both have the Jacobian
+    draws, stats, _ = run_wide_scale("laplace", 3, 0.8, in_units=True)
+    assert np.std(stats["lp"] - stats["log_q"]) < 1e-6
+    assert np.std(np.log(draws["scale"])) == pytest.approx(0.8, abs=0.08)
+    funnel = run_wide_scale("laplace", 3, 0.8, in_units=False)[2]
+    assert funnel["pareto_k"] > 0.7
+
+
+@pytest.mark.slow
+def test_pathfinder_draws_are_weighted_to_the_posterior():
+    draws, stats, found = run_wide_scale("pathfinder", 3, 0.8, in_units=True, draws=4000)
+    assert draws["x"].shape == (1, 4000, 3) and stats["lp"].shape == (1, 4000)
+    log_scale = np.log(draws["scale"])
+    # without the Jacobian the mean would be -0.64
+    assert log_scale.mean() == pytest.approx(0, abs=0.06)
+    assert log_scale.std() == pytest.approx(0.8, abs=0.06)
+    # E q/p = 1 under p: both densities are normalised, on the same scale
+    assert np.mean(np.exp(stats["log_q"] - stats["lp"])) == pytest.approx(1, abs=0.05)
+    assert found["pareto_k"] < 0.7
+    assert run_wide_scale("pathfinder", 3, 0.8, in_units=False)[2]["pareto_k"] > 0.7
+
+
+def test_resampling_keeps_each_draw_its_expected_number_of_times(rng):
+    lp = rng.normal(size=(1, 2000))
+    log_q = rng.normal(size=(1, 2000))
+    number = np.arange(2000)[None]
+    draws, stats, attrs = sampling.resampled(
+        {"number": number, "w": np.stack([number, -number], axis=-1)},
+        {"lp": lp, "log_q": log_q},
+        {"inference_method": "pathfinder"},
+        500,
+    )
+    weights, k = sampling.pareto_smoothed((lp - log_q)[0])
+    times = np.bincount(draws["number"][0], minlength=2000)
+    assert times.sum() == 500 and np.abs(times - 500 * weights).max() < 1
+    np.testing.assert_array_equal(draws["w"][..., 1], -draws["number"])
+    np.testing.assert_array_equal(stats["lp"], lp[:, draws["number"][0]])
+    assert attrs == {"inference_method": "pathfinder", "pareto_k": k}
+
+
+@pytest.mark.parametrize("option", ["psis_resample", "calculate_lp", "num_paths"])
+def test_options_of_pathfinder_that_are_set_here_are_refused(option):
+    with pytest.raises(ValueError, match=f"pathfinder takes no {option}: .*; leave it out"):
+        BLR(5, method="pathfinder").fit(*bags_without_noise(12, 3), **{option: 1})

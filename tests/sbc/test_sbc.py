@@ -1,0 +1,296 @@
+"""Simulation-based calibration of the regressions and the classifiers on one design of bags.
+
+Parameters from their priors, labels from the model, a fit, and the rank of each true value
+among the fit's draws: uniform if simulator, program and data builder tell the same model
+(Talts et al. 2018, arXiv:1804.06788). The log likelihood is ranked as well: unlike the
+parameters alone it also notices a posterior that forgets the data (Modrak et al. 2023,
+arXiv:2211.02383). The simulators follow the mathematics in landmark coordinates, label by
+label from a true embedding, which the programs integrate out.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import cmdstanpy
+import numpy as np
+import pytest
+import reference
+from scipy import stats
+
+from bdr_stan.embedding.compression import compress
+from bdr_stan.posterior.evidence import find_mode, whitened_coordinates
+from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
+from bdr_stan.estimators.bdr import bdr_data
+from bdr_stan.estimators.blr import blr_data
+from bdr_stan.estimators.classifiers import (
+    bdr_probit_data,
+    blr_logit_data,
+    follow_latent_scale,
+    rows_by_size,
+)
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.cmdstan.programs import compile_program
+
+pytestmark = pytest.mark.slow
+
+LANDMARKS = 3
+THIN, KEPT, BINS = 8, 99, 20  # ranks 0 .. 99, five to a bin
+FALSE_ALARM = 1e-4
+START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
+# Classes say little: weights wide enough that the embeddings' uncertainty matters to them.
+WIDE = reference.PRIORS | {"rho_median": 2.0, "eta_median": 1.0}
+
+
+def random_bags(rng, least=12):
+    """Embedded bags of mixed sizes, drawn without regard to the parameters."""
+    p = reference.random_problem(rng, n=int(rng.integers(least, least + 9)), d=LANDMARKS)
+    return replace(p, origin=p.m0)
+
+
+# ---------------------------------------------------------------- simulators
+
+
+def simulate_blr(rng, noise=lambda sigma: sigma):
+    p = random_bags(rng)
+    true = reference.draw_scales(rng, p.priors, with_eta=False)
+    true["weights"] = rng.normal(0, true["rho"], LANDMARKS)
+    y = true["intercept"] + (p.mu - p.m0) @ true["weights"]
+    return replace(p, y=rng.normal(y, noise(true["sigma"]))), true
+
+
+def draw_bdr_parameters(rng, p):
+    true = reference.draw_scales(rng, p.priors)
+    covariance = true["rho"] ** 2 * np.linalg.inv(p.K)
+    return true | {"weights": rng.multivariate_normal(np.zeros(LANDMARKS), covariance)}
+
+
+def labels(rng, p, true, embeddings):
+    mean = true["intercept"] + (embeddings - p.m0) @ true["weights"]
+    return rng.normal(mean, true["sigma"])
+
+
+def draw_embeddings(rng, p, eta, size=lambda size: size):
+    """True embeddings given the empirical ones, which say nothing else of the parameters."""
+    posteriors = (
+        reference.embedding_posterior(mu, size(N), p.m0, p.Sigma, p.R, eta)
+        for mu, N in zip(p.mu, p.sizes)
+    )
+    return np.array([rng.multivariate_normal(M, C) for M, C in posteriors])
+
+
+def simulate_bdr(rng, **options):
+    p = random_bags(rng)
+    true = draw_bdr_parameters(rng, p)
+    embeddings = draw_embeddings(rng, p, true["eta"], **options)
+    return replace(p, y=labels(rng, p, true, embeddings)), true
+
+
+def simulate_bdr_forwards(rng):
+    """True embeddings from their prior, empirical ones from the averages of points' features.
+
+    The model conditions on the empirical embeddings, so what they say of eta must not count:
+    eta is all but known.
+    """
+    p = random_bags(rng)
+    p = replace(p, priors=p.priors | {"eta_log_sd": 0.03}, sizes=np.minimum(p.sizes, 50))
+    true = draw_bdr_parameters(rng, p)
+    embeddings = rng.multivariate_normal(p.m0, true["eta"] * p.R, len(p.y))
+    points = (rng.multivariate_normal(m, p.Sigma, int(N)) for m, N in zip(embeddings, p.sizes))
+    mu = np.array([features.mean(axis=0) for features in points])
+    return replace(p, mu=mu, y=labels(rng, p, true, embeddings)), true
+
+
+def random_classes(rng, priors, **options):
+    """Embedded bags without labels, for models that have no sigma."""
+    priors = {name: value for name, value in priors.items() if name != "sigma_scale"}
+    return replace(random_bags(rng, **options), priors=priors)
+
+
+def simulate_probit(rng, least=12, **options):
+    p = random_classes(rng, WIDE, least=least)
+    true = draw_bdr_parameters(rng, p)
+    embeddings = draw_embeddings(rng, p, true["eta"], **options)
+    latent = true["intercept"] + (embeddings - p.m0) @ true["weights"]
+    return replace(p, y=rng.binomial(1, stats.norm.cdf(latent))), true
+
+
+def simulate_logit(rng):
+    p = random_classes(rng, reference.PRIORS)
+    true = reference.draw_scales(rng, p.priors, with_eta=False)
+    true["weights"] = rng.normal(0, true["rho"], LANDMARKS)
+    log_odds = true["intercept"] + (p.mu - p.m0) @ true["weights"]
+    return replace(p, y=rng.binomial(1, stats.logistic.cdf(log_odds))), true
+
+
+# ---------------------------------------------------------------- fits
+
+
+def whitening(likelihood, factor, priors):
+    """Coordinates from the mode of the weights at the middle of the scales' priors: any will do."""
+    intercept = priors["intercept_location"], priors["intercept_scale"]
+    mode = find_mode(likelihood, factor, intercept, rho=START["rho"])
+    return whitened_coordinates(mode, factor, START["rho"])
+
+
+def fit_blr(model, p, seed):
+    """Thinned draws of the landmark weights and the scales."""
+    rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)))
+    priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
+    likelihood = normal_likelihood(rows, np.zeros(LANDMARKS), sigma=START["sigma"])
+    whitened = whitening(likelihood, np.eye(LANDMARKS), priors)
+    return thinned(model, blr_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
+
+
+def fit_bdr(model, p, seed):
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = compress((p.mu - p.m0) @ V, p.y, p.sizes)
+    factor = np.linalg.cholesky(V.T @ p.K @ V).T
+    likelihood = normal_likelihood(rows, lam, sigma=START["sigma"], eta=START["eta"])
+    whitened = whitening(likelihood, factor, p.priors)
+    return thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
+
+
+def fit_probit(model, p, seed):
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
+    factor = np.linalg.cholesky(V.T @ p.K @ V).T
+    whitened = whitening(probit_likelihood(rows, lam, eta=START["eta"]), factor, p.priors)
+    whitened = follow_latent_scale(whitened, np.ones(1), START["rho"])
+    return thinned(model, bdr_probit_data(rows, lam, factor, whitened, p.priors), V, seed)
+
+
+def fit_logit(model, p, seed):
+    rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)), lossless=False)
+    priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
+    whitened = whitening(logit_likelihood(rows), np.eye(LANDMARKS), priors)
+    return thinned(model, blr_logit_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
+
+
+def thinned(model, data, basis, seed):
+    start = {"t": np.zeros(LANDMARKS + 1), **START}
+    # Of hundreds of simulated data sets some have next to no noise, where steps diverge; what
+    # that costs shows in the ranks, which is what is tested.
+    draws = reference.sample(
+        model, data, start, chains=1, warmup=300, draws=THIN * KEPT, seed=seed,
+        divergent=1, adapt_delta=0.9,
+    )  # fmt: skip
+    draws = {name: values[0, ::THIN] for name, values in draws.items()}
+    return draws | {"weights": draws["w"] @ basis.T}
+
+
+def blr_log_likelihood(p, weights, intercept, sigma, **_):
+    return reference.blr_log_likelihood(p, weights, intercept, sigma)
+
+
+def bdr_log_likelihood(p, weights, intercept, sigma, eta, **_):
+    return reference.bdr_log_likelihood(p, weights, intercept, sigma, eta)
+
+
+def probit_log_likelihood(p, weights, intercept, eta, **_):
+    return reference.bdr_probit_log_likelihood(p, weights, intercept, eta)
+
+
+def logit_log_likelihood(p, weights, intercept, **_):
+    return reference.blr_logit_log_likelihood(p, weights, intercept)
+
+
+# ---------------------------------------------------------------- ranks
+
+
+def quantities(p, parameters, log_likelihood):
+    """Numbers whose ranks are taken, one row a draw."""
+    draws = [dict(zip(parameters, values)) for values in zip(*parameters.values())]
+    return {
+        **{name: values for name, values in parameters.items() if name != "weights"},
+        **{f"weight {k}": parameters["weights"][:, k] for k in range(LANDMARKS)},
+        "log likelihood": np.array([log_likelihood(p, **draw) for draw in draws]),
+    }
+
+
+def ranks(model, simulate, fit, log_likelihood, n_sims, seed):
+    """Rank of each true value among the draws of its fit: name -> array, shape (n_sims,)."""
+
+    def one(number):
+        p, true = simulate(np.random.default_rng([seed, number]))
+        draws = fit(model, p, seed=number + 1)
+        truth = quantities(p, {k: np.array([v]) for k, v in true.items()}, log_likelihood)
+        found = quantities(p, {name: draws[name] for name in true}, log_likelihood)
+        return {name: int(np.sum(found[name] < truth[name])) for name in truth}
+
+    # the outer context, as cmdstanpy's own is not made for threads
+    with cmdstanpy.disable_logging(), ThreadPoolExecutor(2) as pool:
+        each = list(pool.map(one, range(n_sims)))
+    return {name: np.array([ranked[name] for ranked in each]) for name in each[0]}
+
+
+def p_values(ranked):
+    """Chi-square test of uniform ranks."""
+    edges = np.linspace(0, KEPT + 1, BINS + 1)
+    return {
+        name: float(stats.chisquare(np.histogram(values, edges)[0]).pvalue)
+        for name, values in ranked.items()
+    }
+
+
+def test_blr_is_calibrated():
+    model = compile_program("blr", progress=False)
+    found = p_values(ranks(model, simulate_blr, fit_blr, blr_log_likelihood, 250, seed=1))
+    assert set(found) >= {"intercept", "sigma", "rho", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_bdr_is_calibrated():
+    model = compile_program("bdr", progress=False)
+    found = p_values(ranks(model, simulate_bdr, fit_bdr, bdr_log_likelihood, 250, seed=2))
+    assert set(found) >= {"intercept", "sigma", "rho", "eta", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_bdr_is_calibrated_on_bags_of_simulated_points():
+    model = compile_program("bdr", progress=False)
+    found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 120, seed=3))
+    found.pop("eta")
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_probit_is_calibrated():
+    model = compile_program("bdr_probit", progress=False)
+    found = p_values(ranks(model, simulate_probit, fit_probit, probit_log_likelihood, 150, seed=6))
+    assert set(found) >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_logit_is_calibrated():
+    model = compile_program("blr_logit", progress=False)
+    found = p_values(ranks(model, simulate_logit, fit_logit, logit_log_likelihood, 150, seed=7))
+    assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_ranks_tell_a_variance_from_a_standard_deviation():
+    def simulate(rng):
+        return simulate_blr(rng, noise=np.sqrt)
+
+    model = compile_program("blr", progress=False)
+    found = p_values(ranks(model, simulate, fit_blr, blr_log_likelihood, 60, seed=4))
+    assert found["sigma"] < FALSE_ALARM, found
+
+
+def test_ranks_tell_when_sizes_are_ignored():
+    """Labels as if all bags had many points: no embedding is uncertain."""
+
+    def simulate(rng):
+        return simulate_bdr(rng, size=lambda size: 1e6)
+
+    model = compile_program("bdr", progress=False)
+    found = p_values(ranks(model, simulate, fit_bdr, bdr_log_likelihood, 80, seed=5))
+    assert min(found.values()) < FALSE_ALARM, found
+
+
+def test_ranks_of_classes_tell_when_sizes_are_ignored():
+    def simulate(rng):
+        return simulate_probit(rng, least=120, size=lambda size: 1e6)
+
+    model = compile_program("bdr_probit", progress=False)
+    found = p_values(ranks(model, simulate, fit_probit, probit_log_likelihood, 30, seed=8))
+    assert min(found.values()) < FALSE_ALARM, found

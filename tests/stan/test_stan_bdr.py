@@ -1,0 +1,271 @@
+"""stan/bdr.stan against SciPy's densities in landmark coordinates and a plain twin."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from scipy import stats
+
+from bdr_stan.embedding.compression import compress
+from bdr_stan.posterior.evidence import maximise_evidence, whitened_coordinates
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.estimators.bdr import bdr_data
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.cmdstan.programs import compile_program
+
+TWIN = Path(__file__).parent / "bdr_plain.stan"
+START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
+SCALES = ("sigma", "rho", "eta")
+
+
+@pytest.fixture(scope="session")
+def model():
+    return compile_program("bdr", progress=False)
+
+
+@pytest.fixture(scope="session")
+def twin():
+    return compile_program(TWIN, progress=False)
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """15 bags of 4 sizes at 4 landmarks, the embeddings' prior kernel not that of the weights."""
+    return random_problem(15, 4)
+
+
+def random_problem(n, d, **options):
+    return reference.random_problem(np.random.default_rng(31), n=n, d=d, **options)
+
+
+def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = compress((p.mu - p.m0) @ V, p.y, p.sizes, lossless=lossless)
+    factor = np.linalg.cholesky(V.T @ p.K @ V).T
+    whitening = reference.plain_coordinates(len(lam))
+    if whitened:
+        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
+        log_prior = log_prior_of_scales(p.priors)
+        at = partial(normal_likelihood, rows, lam)
+        scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
+        whitening = whitened_coordinates(mode, factor, scales["rho"])
+    return bdr_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
+
+
+def basis(p):
+    """Landmark weights alpha are basis @ w."""
+    return joint_basis(p.Sigma, p.R)[1]
+
+
+def prior_points(p, number=8):
+    """Parameters drawn from the prior: landmark weights and scales."""
+    rng = np.random.default_rng(7)
+    for _ in range(number):
+        scales = reference.draw_scales(rng, p.priors)
+        covariance = scales["rho"] ** 2 * np.linalg.inv(p.K)
+        yield {"alpha": rng.multivariate_normal(np.zeros(len(p.K)), covariance), **scales}
+
+
+def stan_parameters(p, data, point):
+    w = np.linalg.solve(basis(p), point["alpha"])
+    t = reference.whiten(data, w, point["intercept"], point["rho"])
+    return {"t": t, **{name: point[name] for name in SCALES}}
+
+
+def density_of_weights(model, p, data, point):
+    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
+
+
+def test_data_are_what_the_program_declares(model, problem):
+    data = stan_data(problem)
+    assert set(data) == set(model.src_info()["inputs"])
+    assert (data["D"], data["G"]) == (4, 4)
+    assert data["rows"].shape == (data["T"], 6) and data["T"] == sum(data["length"])
+    np.testing.assert_array_equal(data["bag_size"], [1, 3, 10, 200])
+    np.testing.assert_array_equal(data["n_bags"], [np.sum(problem.sizes == s) for s in (1, 3, 10, 200)])
+    assert data["start"][0] == 1  # Stan counts from 1
+    np.testing.assert_array_equal(data["start"][1:], 1 + np.cumsum(data["length"])[:-1])
+    assert data["lambda"].shape == (4,) and data["prior_factor"].shape == (4, 4)
+    assert data["information"].shape == (4,) and data["axes"].shape == (4, 4)
+    assert data["use_likelihood"] == 1
+    assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
+    assert {name: data[name] for name in problem.priors} == problem.priors
+
+
+@pytest.mark.parametrize(
+    "n, d, options",
+    [
+        (15, 4, {}),
+        (15, 4, {"same_kernel": True}),
+        (30, 2, {"sizes": np.full(30, 5.0)}),
+        (1, 1, {"sizes": [1.0]}),
+        (12, 3, {"sizes": np.linspace(0.7, 99.3, 12)}),  # effective sizes of weighted points
+    ],
+)
+def test_log_density(model, n, d, options):
+    p = random_problem(n, d, **options)
+    data = stan_data(p)
+    points = list(prior_points(p))
+    stan = [density_of_weights(model, p, data, x) for x in points]
+    gap = np.subtract([reference.bdr_log_density(p, **x) for x in points], stan)
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+
+
+def test_log_density_of_the_prior(model, problem):
+    data = stan_data(problem, use_likelihood=False)
+    points = list(prior_points(problem))
+    gap = [
+        reference.bdr_log_density(problem, **x, use_likelihood=False)
+        - density_of_weights(model, problem, data, x)
+        for x in points
+    ]
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+
+
+@pytest.mark.parametrize("use_likelihood", [True, False])
+def test_gradient(model, problem, use_likelihood):
+    p, V = problem, basis(problem)
+    data = stan_data(p, use_likelihood=use_likelihood)
+
+    def function(x):
+        w, intercept, jacobian = reference.unwhiten(data, x[:-3], np.exp(x[-2]))
+        density = reference.bdr_log_density(
+            p, V @ w, intercept, *np.exp(x[-3:]), use_likelihood=use_likelihood
+        )
+        return density + jacobian + np.sum(x[-3:])  # and that of the logarithms
+
+    for point in prior_points(p, 4):
+        parameters = stan_parameters(p, data, point)
+        x = np.r_[parameters["t"], np.log([parameters[name] for name in SCALES])]
+        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
+        expected = reference.gradient(function, x)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_whitening_keeps_the_density(model, problem):
+    data, plain = stan_data(problem), stan_data(problem, whitened=False)
+    assert not np.any(plain["information"]) and np.all(data["information"] > 0)
+    assert_same_density(model, problem, data, plain)
+
+
+def test_compression_keeps_the_density(model):
+    p = random_problem(60, 4)
+    data, one_by_one = stan_data(p), stan_data(p, lossless=False)
+    assert data["T"] == 4 * 6 and one_by_one["T"] == one_by_one["G"] == 60
+    assert_same_density(model, p, data, one_by_one)
+
+
+def assert_same_density(model, p, *datasets):
+    density = [
+        [density_of_weights(model, p, data, x) for data in datasets]
+        for x in prior_points(p)
+    ]
+    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+
+
+def test_order_of_the_bags_does_not_matter(model, problem):
+    order = np.random.default_rng(5).permutation(15)
+    other = reference.Problem(
+        problem.mu[order], problem.sizes[order], problem.y[order],
+        problem.Sigma, problem.R, problem.K,
+    )  # fmt: skip
+    point = next(prior_points(problem))
+    values = []
+    for p in (problem, other):
+        data = stan_data(p)
+        values.append(density_of_weights(model, p, data, point))
+    assert values[0] == pytest.approx(values[1], rel=1e-10)
+
+
+def test_without_noise_within_bags_it_is_linear_regression(model, problem):
+    """lambda = 0: no shrinkage and no added variance, whatever eta."""
+    data = {**stan_data(problem), "lambda": np.zeros(4)}
+    gap = []
+    for x in prior_points(problem):
+        known = reference.blr_log_likelihood(problem, x["alpha"], x["intercept"], x["sigma"])
+        prior = reference.bdr_log_density(problem, **x, use_likelihood=False)
+        gap.append(known + prior - density_of_weights(model, problem, data, x))
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+
+
+# ---------------------------------------------------------------- slow
+
+
+def start_at(data):
+    return {"t": np.zeros(data["D"] + 1), **START}
+
+
+def landmark_columns(draws, p):
+    """Landmark weights, intercept and scales side by side."""
+    if "alpha" not in draws:
+        draws = {**draws, "alpha": draws["w"] @ basis(p).T}
+    return reference.columns(draws, ["alpha", "intercept", *SCALES])
+
+
+def sample(model, data, start, **options):
+    return reference.sample(model, data, start, **{"draws": 3000, "adapt_delta": 0.95, **options})
+
+
+@pytest.mark.slow
+def test_without_likelihood_the_prior_comes_back(model, problem):
+    data = stan_data(problem, whitened=False, use_likelihood=False)
+    draws, labels = landmark_columns(sample(model, data, start_at(data), draws=6000), problem)
+    p = problem.priors
+    sigma = stats.halfnorm(scale=p["sigma_scale"])
+    rho, eta = (
+        stats.lognorm(p[f"{name}_log_sd"], scale=p[f"{name}_median"]) for name in ("rho", "eta")
+    )
+    mean = [0, 0, 0, 0, p["intercept_location"], sigma.mean(), rho.mean(), eta.mean()]
+    weights = rho.moment(2) * np.diag(np.linalg.inv(problem.K))
+    variance = [*weights, p["intercept_scale"] ** 2, sigma.var(), rho.var(), eta.var()]
+    reference.assert_moments(draws, mean, variance, labels)
+
+
+@pytest.mark.slow
+def test_whitening_keeps_the_posterior(model, problem):
+    samples = []
+    for whitened in (True, False):
+        data = stan_data(problem, whitened=whitened)
+        draws, labels = landmark_columns(sample(model, data, start_at(data)), problem)
+        samples.append(draws)
+    reference.assert_same_moments(*samples, labels)
+
+
+# ---------------------------------------------------------------- the plain twin
+
+
+def twin_data(p):
+    n, d = p.mu.shape
+    return {
+        "N": n, "D": d, "mu": p.mu, "bag_size": p.sizes, "y": p.y, "m0": p.m0,
+        "Sigma": p.Sigma, "R": p.R, "K": p.K, **p.priors,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
+    data, plain = stan_data(problem), twin_data(problem)
+    gaps = []
+    for point in prior_points(problem):
+        parameters = stan_parameters(problem, data, point)
+        _, slope = reference.log_density(model, data, parameters)
+        other, other_slope = reference.log_density(twin, plain, point)
+        gaps.append(density_of_weights(model, problem, data, point) - other)
+        by_t, gain = reference.slope_by_t(
+            data, parameters["t"], point["rho"], basis(problem).T @ other_slope[1:5], other_slope[0]
+        )
+        expected = np.r_[by_t, other_slope[5], other_slope[6] + gain, other_slope[7]]
+        np.testing.assert_allclose(slope, expected, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_posterior_of_the_plain_twin(model, twin, problem):
+    data = stan_data(problem)
+    ours, labels = landmark_columns(sample(model, data, start_at(data)), problem)
+    start = {"intercept": 0.7, "alpha": np.zeros(4), **START}
+    theirs = sample(twin, twin_data(problem), start, seed=2, draws=1200)
+    reference.assert_same_moments(ours, landmark_columns(theirs, problem)[0], labels)

@@ -1,0 +1,262 @@
+"""stan/blr.stan against SciPy's densities, a plain twin and the closed form."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from scipy import stats
+
+from bdr_stan.embedding.compression import compress
+from bdr_stan.posterior.evidence import maximise_evidence, whitened_coordinates
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.estimators.blr import blr_data
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.cmdstan.programs import compile_program
+
+TWIN = Path(__file__).parent / "blr_plain.stan"
+START = {"sigma": 0.4, "rho": 0.8}
+SCALES = ("sigma", "rho")
+
+
+@pytest.fixture(scope="session")
+def model():
+    return compile_program("blr", progress=False)
+
+
+@pytest.fixture(scope="session")
+def twin():
+    return compile_program(TWIN, progress=False)
+
+
+@pytest.fixture(scope="session")
+def problem():
+    return reference.random_problem(np.random.default_rng(31), n=25, d=4)
+
+
+def rotation(p):
+    """Principal axes: landmark weights beta are rotation @ w."""
+    return np.linalg.svd(p.mu - p.m0, full_matrices=True)[2].T
+
+
+def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
+    rows = compress((p.mu - p.m0) @ rotation(p), p.y, np.ones(len(p.y)), lossless=lossless)
+    d = p.mu.shape[1]
+    whitening = reference.plain_coordinates(d)
+    if whitened:
+        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
+        scales, mode, _ = maximise_evidence(
+            partial(normal_likelihood, rows, np.zeros(d)), np.eye(d), intercept, START,
+            log_prior=log_prior_of_scales(p.priors),
+        )  # fmt: skip
+        whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
+    priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
+    return blr_data(rows, whitening, priors, use_likelihood=use_likelihood)
+
+
+def prior_points(p, number=8):
+    """Parameters drawn from the prior: landmark weights and scales."""
+    rng = np.random.default_rng(7)
+    for _ in range(number):
+        scales = reference.draw_scales(rng, p.priors, with_eta=False)
+        yield {"beta": rng.normal(0, scales["rho"], p.mu.shape[1]), **scales}
+
+
+def stan_parameters(p, data, point):
+    w = rotation(p).T @ point["beta"]
+    t = reference.whiten(data, w, point["intercept"], point["rho"])
+    return {"t": t, **{name: point[name] for name in SCALES}}
+
+
+def density_of_weights(model, p, data, point):
+    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
+
+
+def unconstrained_reference(p, data, **options):
+    """Log density with Jacobians as a function of t and the logarithms of the scales."""
+    V = rotation(p)
+
+    def function(x):
+        sigma, rho = np.exp(x[-2:])
+        w, intercept, jacobian = reference.unwhiten(data, x[:-2], rho)
+        value = reference.blr_log_density(p, V @ w, intercept, sigma, rho, **options)
+        return value + jacobian + np.sum(x[-2:])
+
+    return function
+
+
+def test_data_are_what_the_program_declares(model, problem):
+    data = stan_data(problem)
+    assert set(data) == set(model.src_info()["inputs"])
+    assert (data["N"], data["D"], data["T"]) == (25, 4, 6)
+    assert data["rows"].shape == (6, 6)
+    assert data["information"].shape == data["pull"].shape == (4,)
+    assert data["use_likelihood"] == 1
+    assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
+    assert {name: data[name] for name in problem.priors if name in data} == {
+        name: value for name, value in problem.priors.items() if not name.startswith("eta")
+    }
+
+
+@pytest.mark.parametrize("use_likelihood", [True, False])
+@pytest.mark.parametrize("n, d", [(25, 4), (1, 1), (3, 5)])
+def test_log_density(model, n, d, use_likelihood):
+    p = reference.random_problem(np.random.default_rng(31), n=n, d=d)
+    data = stan_data(p, use_likelihood=use_likelihood)
+    points = list(prior_points(p))
+    stan = [density_of_weights(model, p, data, x) for x in points]
+    ours = [reference.blr_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
+    gap = np.subtract(ours, stan)
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+
+
+@pytest.mark.parametrize("use_likelihood", [True, False])
+def test_gradient(model, problem, use_likelihood):
+    data = stan_data(problem, use_likelihood=use_likelihood)
+    function = unconstrained_reference(problem, data, use_likelihood=use_likelihood)
+    for point in prior_points(problem, 4):
+        parameters = stan_parameters(problem, data, point)
+        x = np.r_[parameters["t"], np.log([parameters[name] for name in SCALES])]
+        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
+        expected = reference.gradient(function, x)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_whitening_keeps_the_density(model, problem):
+    data, plain = stan_data(problem), stan_data(problem, whitened=False)
+    assert not np.any(plain["information"]) and np.all(data["information"] > 0)
+    assert_same_density(model, problem, data, plain)
+
+
+def test_compression_keeps_the_density(model, problem):
+    data, rows = stan_data(problem), stan_data(problem, lossless=False)["rows"]
+    assert rows.shape == (25, 6)
+    assert_same_density(model, problem, data, {**data, "rows": rows, "T": 25})
+
+
+def assert_same_density(model, p, *datasets):
+    density = [
+        [density_of_weights(model, p, data, x) for data in datasets]
+        for x in prior_points(p)
+    ]
+    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+
+
+# ---------------------------------------------------------------- slow
+
+
+def start_at(data):
+    return {"t": np.zeros(data["D"] + 1), "sigma": 0.4, "rho": 0.8}
+
+
+def landmark_columns(draws, p):
+    """Landmark weights, intercept, sigma and rho side by side."""
+    if "beta" not in draws:
+        draws = {**draws, "beta": draws["w"] @ rotation(p).T}
+    return reference.columns(draws, ["beta", "intercept", *SCALES])
+
+
+def closed_form(p, rhos):
+    """Posterior mean and variance of [beta; intercept; sigma; rho].
+
+    Normal given the scales, and these on a grid of their logarithms.
+    """
+    d, priors = p.mu.shape[1], p.priors
+    X = np.c_[p.mu - p.m0, np.ones(len(p.y))]
+    location = np.r_[np.zeros(d), priors["intercept_location"]]
+    log_weights, means, variances = [], [], []
+    for sigma in np.geomspace(0.02, 4, 70):
+        for rho in rhos:
+            value = stats.multivariate_normal.logpdf(p.y, *reference.blr_marginal(p, sigma, rho))
+            value += reference.log_prior_of_scales(priors, 0.0, sigma, rho)
+            log_weights.append(value + np.log(sigma * rho))
+            precision = np.diag(np.r_[np.full(d, rho**-2.0), priors["intercept_scale"] ** -2.0])
+            covariance = np.linalg.inv(X.T @ X / sigma**2 + precision)
+            mean = covariance @ (X.T @ p.y / sigma**2 + precision @ location)
+            means.append(np.r_[mean, sigma, rho])
+            variances.append(np.r_[np.diag(covariance), 0, 0])
+    weights = np.exp(np.subtract(log_weights, max(log_weights)))
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    return mean, weights @ (np.array(variances) + (np.array(means) - mean) ** 2)
+
+
+@pytest.mark.slow
+def test_posterior_is_the_closed_form(model, problem):
+    data = stan_data(problem)
+    draws, labels = landmark_columns(reference.sample(model, data, start_at(data)), problem)
+    mean, variance = closed_form(problem, rhos=np.geomspace(0.05, 12, 50))
+    reference.assert_moments(draws, mean, variance, labels)
+
+
+@pytest.mark.slow
+def test_posterior_at_a_fixed_scale_of_weights_is_the_closed_form(model, problem):
+    priors = {**problem.priors, "rho_median": 0.3, "rho_log_sd": 1e-2}
+    held = replace(problem, priors=priors)
+    data = stan_data(held)
+    draws = reference.sample(model, data, {**start_at(data), "rho": 0.3})
+    draws, labels = landmark_columns(draws, held)
+    mean, variance = closed_form(held, rhos=[0.3])
+    np.testing.assert_allclose(draws[..., -1], 0.3, rtol=0.1)
+    reference.assert_moments(draws[..., :-1], mean[:-1], variance[:-1], labels[:-1])
+
+
+@pytest.mark.slow
+def test_without_likelihood_the_prior_comes_back(model, problem):
+    data = stan_data(problem, whitened=False, use_likelihood=False)
+    draws = reference.sample(model, data, start_at(data), draws=4000)
+    draws, labels = landmark_columns(draws, problem)
+    p = problem.priors
+    rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
+    sigma = stats.halfnorm(scale=p["sigma_scale"])
+    mean = [0, 0, 0, 0, p["intercept_location"], sigma.mean(), rho.mean()]
+    variance = [rho.moment(2)] * 4 + [p["intercept_scale"] ** 2, sigma.var(), rho.var()]
+    reference.assert_moments(draws, mean, variance, labels)
+
+
+@pytest.mark.slow
+def test_whitening_keeps_the_posterior(model, problem):
+    samples = []
+    for whitened in (True, False):
+        data = stan_data(problem, whitened=whitened)
+        draws = reference.sample(model, data, start_at(data))
+        both, labels = landmark_columns(draws, problem)
+        samples.append(both)
+    reference.assert_same_moments(*samples, labels)
+
+
+# ---------------------------------------------------------------- the plain twin
+
+
+def twin_data(p):
+    priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
+    n, d = p.mu.shape
+    return {"N": n, "D": d, "x": p.mu - p.m0, "y": p.y, **priors}
+
+
+@pytest.mark.slow
+def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
+    data, plain = stan_data(problem), twin_data(problem)
+    gaps = []
+    for point in prior_points(problem):
+        parameters = stan_parameters(problem, data, point)
+        _, slope = reference.log_density(model, data, parameters)
+        other, other_slope = reference.log_density(twin, plain, point)
+        gaps.append(density_of_weights(model, problem, data, point) - other)
+        by_t, gain = reference.slope_by_t(
+            data, parameters["t"], point["rho"], rotation(problem).T @ other_slope[1:5], other_slope[0]
+        )
+        expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
+        np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_posterior_of_the_plain_twin(model, twin, problem):
+    data = stan_data(problem)
+    ours, labels = landmark_columns(reference.sample(model, data, start_at(data)), problem)
+    start = {"intercept": 0.7, "beta": np.zeros(4), "sigma": 0.4, "rho": 0.8}
+    theirs = reference.sample(twin, twin_data(problem), start, seed=2, adapt_delta=0.95)
+    reference.assert_same_moments(ours, landmark_columns(theirs, problem)[0], labels)

@@ -1,0 +1,205 @@
+"""stan/blr_logit.stan against SciPy's densities, scikit-learn's mode and quadrature."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import reference
+from scipy import stats
+from scipy.special import log_expit
+
+from bdr_stan.embedding.compression import compress
+from bdr_stan.posterior.evidence import maximise_evidence, whitened_coordinates
+from bdr_stan.models.likelihoods import logit_likelihood
+from bdr_stan.estimators.classifiers import blr_logit_data
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.cmdstan.programs import compile_program
+
+START = {"rho": 0.8}
+
+
+@pytest.fixture(scope="session")
+def model():
+    return compile_program("blr_logit", progress=False)
+
+
+@pytest.fixture(scope="session")
+def problem():
+    return random_problem(25, 4)
+
+
+def random_problem(n, d):
+    p = reference.random_classes(np.random.default_rng(31), n=n, d=d)
+    for name in ("eta_median", "eta_log_sd"):
+        del p.priors[name]
+    return p
+
+
+def rotation(p):
+    """Principal axes: landmark weights beta are rotation @ w."""
+    return np.linalg.svd(p.mu - p.m0, full_matrices=True)[2].T
+
+
+def stan_data(p, *, whitened=True, use_likelihood=True):
+    n, d = p.mu.shape
+    rows = compress((p.mu - p.m0) @ rotation(p), p.y, np.ones(n), lossless=False)
+    whitening = reference.plain_coordinates(d)
+    if whitened:
+        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
+        at, log_prior = partial(logit_likelihood, rows), log_prior_of_scales(p.priors)
+        scales, mode, _ = maximise_evidence(at, np.eye(d), intercept, START, log_prior=log_prior)
+        whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
+    return blr_logit_data(rows, whitening, p.priors, use_likelihood=use_likelihood)
+
+
+def prior_points(p, number=8):
+    """Parameters drawn from the prior: landmark weights and scales."""
+    rng = np.random.default_rng(7)
+    for _ in range(number):
+        scales = reference.draw_scales(rng, p.priors, with_eta=False)
+        yield {"beta": rng.normal(0, scales["rho"], p.mu.shape[1]), **scales}
+
+
+def stan_parameters(p, data, point):
+    w = rotation(p).T @ point["beta"]
+    t = reference.whiten(data, w, point["intercept"], point["rho"])
+    return {"t": t, "rho": point["rho"]}
+
+
+def density_of_weights(model, p, data, point):
+    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
+
+
+def test_data_are_what_the_program_declares(model, problem):
+    data = stan_data(problem)
+    assert set(data) == set(model.src_info()["inputs"])
+    assert (data["N"], data["D"]) == (25, 4)
+    np.testing.assert_array_equal(data["y"], problem.y)
+    assert data["y"].dtype.kind == "i"
+    np.testing.assert_allclose(data["z"], (problem.mu - problem.m0) @ rotation(problem))
+    assert data["information"].shape == data["pull"].shape == (4,)
+    assert data["use_likelihood"] == 1
+    assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
+    assert {name: data[name] for name in problem.priors} == problem.priors
+
+
+@pytest.mark.parametrize("use_likelihood", [True, False])
+@pytest.mark.parametrize("n, d", [(25, 4), (1, 1), (3, 5)])
+def test_log_density(model, n, d, use_likelihood):
+    p = random_problem(n, d)
+    data = stan_data(p, use_likelihood=use_likelihood)
+    points = list(prior_points(p))
+    stan = [density_of_weights(model, p, data, x) for x in points]
+    ours = [reference.blr_logit_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
+    gap = np.subtract(ours, stan)
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+
+
+@pytest.mark.parametrize("use_likelihood", [True, False])
+def test_gradient(model, problem, use_likelihood):
+    data, V = stan_data(problem, use_likelihood=use_likelihood), rotation(problem)
+
+    def function(x):
+        rho = np.exp(x[-1])
+        w, intercept, jacobian = reference.unwhiten(data, x[:-1], rho)
+        density = reference.blr_logit_log_density(
+            problem, V @ w, intercept, rho, use_likelihood=use_likelihood
+        )
+        return density + jacobian + x[-1]  # and that of the logarithm
+
+    for point in prior_points(problem, 4):
+        parameters = stan_parameters(problem, data, point)
+        x = np.r_[parameters["t"], np.log(parameters["rho"])]
+        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
+        np.testing.assert_allclose(gradient, reference.gradient(function, x), rtol=1e-6, atol=1e-6)
+
+
+def test_whitening_keeps_the_density(model, problem):
+    data, plain = stan_data(problem), stan_data(problem, whitened=False)
+    assert not np.any(plain["information"]) and np.all(data["information"] > 0)
+    density = [
+        [density_of_weights(model, problem, of, x) for of in (data, plain)]
+        for x in prior_points(problem)
+    ]
+    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+
+
+def test_mode_of_the_weights_is_that_of_logistic_regression(model, problem):
+    """At given rho, and a flat intercept: scikit-learn's ridge-penalised fit."""
+    from sklearn.linear_model import LogisticRegression
+
+    priors = {**problem.priors, "intercept_scale": 1e4}
+    data = {**stan_data(problem), **priors}
+    rho = 1.3
+    known = LogisticRegression(C=rho**2, tol=1e-10, max_iter=10_000).fit(data["z"], data["y"])
+    parameters = {
+        "t": reference.whiten(data, known.coef_[0], known.intercept_[0], rho),
+        "rho": rho,
+    }
+    _, slope = reference.log_density(model, data, parameters)
+    np.testing.assert_allclose(slope[:-1], 0, atol=1e-4)
+
+
+# ---------------------------------------------------------------- slow
+
+
+def start_at(data):
+    return {"t": np.zeros(data["D"] + 1), **START}
+
+
+def landmark_columns(draws, p):
+    """Landmark weights, intercept and rho side by side."""
+    draws = {**draws, "beta": draws["w"] @ rotation(p).T}
+    return reference.columns(draws, ["beta", "intercept", "rho"])
+
+
+@pytest.mark.slow
+def test_without_likelihood_the_prior_comes_back(model, problem):
+    data = stan_data(problem, whitened=False, use_likelihood=False)
+    draws = reference.sample(model, data, start_at(data), draws=4000)
+    draws, labels = landmark_columns(draws, problem)
+    p = problem.priors
+    rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
+    mean = [0, 0, 0, 0, p["intercept_location"], rho.mean()]
+    variance = [rho.moment(2)] * 4 + [p["intercept_scale"] ** 2, rho.var()]
+    reference.assert_moments(draws, mean, variance, labels)
+
+
+@pytest.mark.slow
+def test_whitening_keeps_the_posterior(model, problem):
+    samples = []
+    for whitened in (True, False):
+        data = stan_data(problem, whitened=whitened)
+        draws = reference.sample(model, data, start_at(data))
+        both, labels = landmark_columns(draws, problem)
+        samples.append(both)
+    reference.assert_same_moments(*samples, labels)
+
+
+@pytest.mark.slow
+def test_posterior_is_that_of_quadrature(model):
+    """One weight: its posterior, the intercept's and rho's on a grid."""
+    p = random_problem(40, 1)
+    data = stan_data(p)
+    draws, labels = landmark_columns(reference.sample(model, data, start_at(data)), p)
+    mean, variance = grid_moments(p)
+    reference.assert_moments(draws, mean, variance, labels)
+
+
+def grid_moments(p):
+    """Posterior mean and variance of [beta; intercept; rho] by summation over a grid."""
+    priors = p.priors
+    betas, intercepts = np.linspace(-9, 9, 361), np.linspace(-5, 7, 241)
+    standard = np.linspace(-5, 5, 101)
+    rhos = priors["rho_median"] * np.exp(priors["rho_log_sd"] * standard)
+    B, A = np.meshgrid(betas, intercepts, indexing="ij")
+    x = p.mu[:, 0] - p.m0[0]
+    log_likelihood = sum(log_expit((2 * y - 1) * (A + B * at)) for at, y in zip(x, p.y))
+    prior = stats.norm.pdf(A, priors["intercept_location"], priors["intercept_scale"])
+    by_rho = stats.norm.pdf(betas[:, None], 0, rhos) * stats.norm.pdf(standard)  # log scale
+    joint = (np.exp(log_likelihood) * prior)[:, :, None] * by_rho[:, None, :]
+    weights = [(betas, (1, 2)), (intercepts, (0, 2)), (rhos, (0, 1))]
+    marginals = [(values, joint.sum(axis=axes)) for values, axes in weights]
+    mean = [np.average(values, weights=of) for values, of in marginals]
+    variance = [np.average((v - m) ** 2, weights=of) for m, (v, of) in zip(mean, marginals)]
+    return mean, variance
