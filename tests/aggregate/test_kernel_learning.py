@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
-from test_aggregate_likelihoods import MODELS, options, problem
+from test_densities import MODELS, options, problem
 from test_stan_aggregate_exp import point_rows
 
 from bdr_stan import Bags
