@@ -22,7 +22,7 @@ import numpy as np
 
 from bdr_stan import BDRClassifier, BLRClassifier, ShrinkageClassifier, metrics, plots
 from bdr_stan.datasets import digits_bags
-from bdr_stan.results.inference_data import report
+from bdr_stan.results.advice import report
 
 MODELS = (BLRClassifier, ShrinkageClassifier, BDRClassifier)
 FULL = {"n_train": 800, "n_test": 4000, "n_landmarks": 60}, {"chains": 4, "draws": 1000}
