@@ -219,7 +219,7 @@ class PointPredictive:
         """Rates of points, one row each, under all draws."""
         f = self._features(points) @ self.theta[:, :-1].T
         f += self.theta[:, -1]
-        return self.link.rate(f)
+        return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):
         """What ``reduce(rates, at)`` gives for each chunk `at` of the points, shape (n_values, n).
