@@ -7,19 +7,27 @@ import threading
 from functools import lru_cache
 from pathlib import Path
 
-from bdr_stan.cmdstan.toolchain.cache import ToolchainError
+from bdr_stan.cmdstan.cache import ToolchainError
+from bdr_stan.types import PathName
 
 
-def make_program():
+def make_program() -> str:
+    """The make that is run: the environment variable MAKE, else make."""
     return os.environ.get("MAKE") or "make"
 
 
-def cxx_program():
+def cxx_program() -> str:
+    """The C++ compiler with its flags: the environment variable CXX, else g++."""
     return os.environ.get("CXX") or "g++"
 
 
-def require_compiler():
-    """One sentence on what to install where the compiler or make is missing."""
+def require_compiler() -> None:
+    """Stop where the compiler or make is missing.
+
+    Raises
+    ------
+    ToolchainError : one of them is not on the PATH; the text says what to install.
+    """
     missing = [p for p in (cxx_program(), make_program()) if shutil.which(p.split()[0]) is None]
     if missing:
         raise ToolchainError(
@@ -30,7 +38,7 @@ def require_compiler():
 
 
 @lru_cache
-def compiler_version(program):
+def compiler_version(program: str) -> str:
     """First line of what the compiler says of itself, "" if it cannot be run."""
     try:
         said = subprocess.run(
@@ -41,7 +49,7 @@ def compiler_version(program):
     return said.stdout.partition("\n")[0]
 
 
-def make_local_texts(home):
+def make_local_texts(home: PathName) -> list[str]:
     """Text of the user's own make settings, which change what is built."""
     files = (Path(home) / "make" / "local", Path.home() / ".config" / "stan" / "make.local")
     return [file.read_text() for file in files if file.is_file()]
@@ -56,7 +64,7 @@ def _room():
 compiler_slot = threading.BoundedSemaphore(_room())
 
 
-def run_make(home, *arguments):
+def run_make(home: PathName, *arguments: str) -> tuple[int, str]:
     """Run make in the home; the exit code and all it printed."""
     command = [make_program(), *arguments]
     # Another make that called us must not pass on its flags.

@@ -12,16 +12,23 @@ import importlib.metadata
 import importlib.util
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from bdr_stan.cmdstan.toolchain.cache import ToolchainError, built_whole, cache_directory, locked, writing
-from bdr_stan.cmdstan.toolchain.compiler import (
+from bdr_stan.cmdstan.cache import (
+    ToolchainError,
+    built_whole,
+    cache_directory,
+    locked,
+    writing,
+)
+from bdr_stan.cmdstan.compiler import (
     compiler_slot,
     make_local_texts,
     require_compiler,
     run_make,
 )
-from bdr_stan.cmdstan.toolchain.progress import status
+from bdr_stan.cmdstan.progress import status
 
 WHEEL_VERSION = "4.13.0"
 STAN_VERSION = "2.35.0"
@@ -31,7 +38,7 @@ _HERE = Path(__file__).parent
 _LIBRARIES = "libtbb.so.2", "libsundials_*.a"
 
 
-def find_wheel():
+def find_wheel() -> Path:
     """Folder of the installed httpstan package, found without importing it.
 
     Raises
@@ -61,7 +68,7 @@ def find_wheel():
     return Path(spec.origin).parent
 
 
-def home_directory():
+def home_directory() -> Path:
     """Where the home stands, built or not; its name changes with the driver's source."""
     digest = hashlib.sha256(WHEEL_VERSION.encode())
     for source in _sources():
@@ -69,12 +76,12 @@ def home_directory():
     return cache_directory() / f"stan-{STAN_VERSION}-{digest.hexdigest()[:12]}"
 
 
-def is_own(home):
+def is_own(home: Path) -> bool:
     """Whether a home is one of ours, of this or an earlier version, built or not."""
     return home == home_directory() or (home / "src" / "main.cpp").is_file()
 
 
-def faults(home):
+def faults(home: Path) -> list[str]:
     """What a home of ours lacks, as a list of short texts; empty when it is whole."""
     found = []
     if not (home / "makefile").is_file():
@@ -86,8 +93,13 @@ def faults(home):
     return found
 
 
-def assemble():
-    """Make or mend everything of the home but the driver's object, in under a second."""
+def assemble() -> None:
+    """Make or mend everything of the home but the driver's object, in under a second.
+
+    Raises
+    ------
+    ToolchainError : no httpstan package, no compiler, or the cache cannot be written to.
+    """
     home = home_directory()
     wheel = find_wheel()
     if (home / "makefile").is_file() and _linked_headers(home) == wheel / "include":
@@ -101,8 +113,13 @@ def assemble():
             _link_headers(home, wheel)
 
 
-def compile_driver(home, flags=(), show=True):
-    """Compile the driver for these make flags unless that is done already."""
+def compile_driver(home: Path, flags: Sequence[str] = (), show: bool = True) -> None:
+    """Compile the driver for these make flags unless that is done already.
+
+    Raises
+    ------
+    ToolchainError : the driver does not compile; the text has make's last lines.
+    """
     name = _driver_object(home, flags)
     if (home / name).is_file():
         return
@@ -145,8 +162,9 @@ def _fill(home, wheel):
     (home / "lib" / "libtbb.so").symlink_to("libtbb.so.2")
     (home / "src").mkdir()
     for source in _sources():
-        shutil.copyfile(source, home / ("makefile" if source.name == "makefile" else
-                                        f"src/{source.name}"))
+        shutil.copyfile(
+            source, home / ("makefile" if source.name == "makefile" else f"src/{source.name}")
+        )
 
 
 def _linked_headers(home):
@@ -163,7 +181,7 @@ def _link_headers(home, wheel):
         link.replace(home / "include")
 
 
-def identity(home):
+def identity(home: Path) -> str:
     """Text that changes when programs must be compiled anew for this home."""
     # The name of ours tells its content; another may be rebuilt in place.
     stanc = home / "bin" / "stanc"

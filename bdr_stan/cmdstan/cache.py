@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ class ToolchainError(RuntimeError):
     """Stan cannot be set up, or a program cannot be compiled; the text says how to mend it."""
 
 
-def cache_directory():
+def cache_directory() -> Path:
     """Folder of built things: BDR_STAN_CACHE if set, else the user's cache folder."""
     own = os.environ.get("BDR_STAN_CACHE")
     folder = Path(own).expanduser() if own else Path(platformdirs.user_cache_dir("bdr_stan"))
@@ -26,7 +27,7 @@ def cache_directory():
 
 
 @contextmanager
-def writing():
+def writing() -> Iterator[None]:
     """Turn a full or read-only cache folder into one clear sentence."""
     try:
         yield
@@ -44,7 +45,7 @@ def writing():
 
 
 @contextmanager
-def locked(name):
+def locked(name: str) -> Iterator[None]:
     """Hold the lock called `name`, after waiting for whoever holds it.
 
     The kernel lifts the lock when the process ends, however it ends.
@@ -59,7 +60,7 @@ def locked(name):
 
 
 @contextmanager
-def built_whole(target):
+def built_whole(target: Path) -> Iterator[Path]:
     """Give an empty folder to build in, which becomes `target` when the block ends well.
 
     Call it under a lock of its own. What a killed process left behind is cleared first; its

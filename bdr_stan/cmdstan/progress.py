@@ -3,11 +3,12 @@
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def status(text, show=True):
+def status(text: str, show: bool = True) -> Iterator[None]:
     """Show `text` with the time elapsed while the block runs.
 
     A live line on a terminal; elsewhere one line after a second, so that what is quick says
