@@ -14,7 +14,7 @@ from dataclasses import replace
 import cmdstanpy
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress

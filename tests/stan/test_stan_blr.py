@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress
