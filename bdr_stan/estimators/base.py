@@ -1,6 +1,8 @@
 """What every estimator shares: the one object that its fit keeps, and that object in files."""
 
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, ClassVar, Self
 
@@ -13,7 +15,7 @@ from bdr_stan import __version__
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.posterior.priors import table
 from bdr_stan.results import files
-from bdr_stan.results.advice import report
+from bdr_stan.results.advice import report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
@@ -160,8 +162,8 @@ class BagEstimator(BaseEstimator):
     def _keep(self, result: Result, bags: Bags | None = None) -> Self:
         """Take over the result of a fit, and from its bags what new bags must have."""
         if bags is not None:
-            result.settings["n_features"] = bags.n_features
-            result.settings["feature_names"] = bags.features
+            columns = {"n_features": bags.n_features, "feature_names": bags.features}
+            result = replace(result, settings={**result.settings, **columns})
         return self._restore(result, {})
 
     def _restore(self, result, notes):
@@ -191,8 +193,13 @@ class BagEstimator(BaseEstimator):
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 
-    def _check_parameters(self) -> None:
-        """Raise where a parameter is of no use."""
+    def check_parameters(self) -> None:
+        """Raise ValueError or TypeError where a parameter is of no use; `fit` does this first."""
+
+    def _warn_of_trouble(self) -> None:
+        """Warn, in the name of whoever called `fit`, of what the sampler measured."""
+        for trouble in sampling_warnings(self.diagnostics()):
+            warnings.warn(trouble, stacklevel=4)
 
 
 def load(path: PathName) -> BagEstimator:
