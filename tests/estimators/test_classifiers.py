@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import reference
 import sklearn
+from builders import reference
 from scipy.special import expit, ndtr
 from sklearn.base import clone
 from sklearn.metrics import log_loss
