@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_counts, checked_validation
+from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
 from bdr_stan.kernel_means.density_distances import (
     densities_at,
     l1_distances,
@@ -117,7 +117,7 @@ class DFDR(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
-        self._check_parameters()
+        self.check_parameters()
         together, held_y = bags, y
         if validation is not None:
             held, held_y = checked_validation(validation, bags)
@@ -129,7 +129,9 @@ class DFDR(RegressorMixin, BagEstimator):
         if bandwidths is None:
             bandwidths = _BANDWIDTHS * median_bandwidth(bags, seed=rng)
         smoothings = _SMOOTHINGS if self.smoothings is None else self.smoothings
-        bandwidths, smoothings = (np.atleast_1d(grid).astype(float) for grid in (bandwidths, smoothings))
+        bandwidths, smoothings = (
+            np.atleast_1d(grid).astype(float) for grid in (bandwidths, smoothings)
+        )
         scores = []
         for h, distances, constants in self._distances(bags, together, bandwidths, rng):
             unit = _median_distance(distances[: len(bags)], h)
@@ -141,7 +143,9 @@ class DFDR(RegressorMixin, BagEstimator):
             ]
             best = int(np.argmin(errors))
             scores.append(
-                _Score(float(np.sqrt(errors[best])), float(h), float(smoothings[best]), unit, constants)
+                _Score(
+                    float(np.sqrt(errors[best])), float(h), float(smoothings[best]), unit, constants
+                )
             )
         scores.sort(key=lambda score: score.rmse)
         groups = named_groups(
@@ -182,8 +186,8 @@ class DFDR(RegressorMixin, BagEstimator):
         else:
             densities = densities_at(bags, known["samples"], self.bandwidth_)
             distances = l1_distances(densities / known["average"], known["density"])
-        y = self.result_.groups["observed_data"]["y"].values
-        return smoothed_labels(distances, y, float(self.result_.draws("smoothing")[0]))
+        bandwidth = float(self.result_.draws("smoothing")[0])
+        return smoothed_labels(distances, self.result_.labels, bandwidth)
 
     # ------------------------------------------------------------ parts of a fit
 
@@ -234,9 +238,8 @@ class DFDR(RegressorMixin, BagEstimator):
                 constants["point_weight"] = bags.weights, ["point"]
         return constants
 
-    def _check_parameters(self):
-        if self.distance not in ("l1", "l2"):
-            raise ValueError(f"distance must be 'l1' or 'l2', found {self.distance!r}")
+    def check_parameters(self) -> None:
+        check_choice(self.distance, "distance", ("l1", "l2"))
         for name in ("bandwidths", "smoothings"):
             values = getattr(self, name)
             if values is None:

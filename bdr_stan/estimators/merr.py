@@ -13,7 +13,11 @@ from sklearn.base import RegressorMixin
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_alphas, checked_validation
+from bdr_stan.estimators.validation import (
+    check_alphas,
+    check_validation_chooses,
+    checked_validation,
+)
 from bdr_stan.kernel_means.bag_means import BagMeans, ProjectedMeans
 from bdr_stan.kernel_means.outer_kernels import (
     between,
@@ -21,7 +25,7 @@ from bdr_stan.kernel_means.outer_kernels import (
     check_outer_bandwidth,
     outer_at_median,
 )
-from bdr_stan.kernel_means.ridge_path import KernelRidgePath, check_validation_chooses
+from bdr_stan.kernel_means.ridge_path import KernelRidgePath
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.predictive import Predictive
 from bdr_stan.results.groups import named_groups
@@ -145,7 +149,7 @@ class MERR(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
-        self._check_parameters()
+        self.check_parameters()
         if products is not None:
             products = self._checked_products(products, len(bags))
         if validation is not None:
@@ -195,9 +199,7 @@ class MERR(RegressorMixin, BagEstimator):
         self._path = path  # which `predictive` asks for, at the cost of an eigendecomposition
         return self
 
-    def predict(
-        self, bags: BagsLike, return_std: bool = False
-    ) -> Array | tuple[Array, Array]:
+    def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predicted label of each bag.
 
         Parameters
@@ -276,7 +278,7 @@ class MERR(RegressorMixin, BagEstimator):
     def _path(self):
         products = self.result_.constants["products"]
         gram = between(self.outer_, products, self._squares, self._squares)
-        return KernelRidgePath(gram, self.result_.groups["observed_data"]["y"].values)
+        return KernelRidgePath(gram, self.result_.labels)
 
     def _mean(self, cross):
         return self.result_.draws("intercept")[0] + cross @ self.result_.draws("dual")[0]
@@ -295,7 +297,7 @@ class MERR(RegressorMixin, BagEstimator):
             raise ValueError(f"products have shape {products.shape}, expected ({n}, {n})")
         return products
 
-    def _check_parameters(self):
+    def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_outer(self.outer)
         check_outer_bandwidth(self.outer_bandwidth)

@@ -1,7 +1,6 @@
 """Mean embedding ridge regression whose kernels and penalty are chosen by labels held out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -133,7 +132,7 @@ class MERRCV(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
-        self._check_parameters()
+        self.check_parameters()
         seed = self.random_state if seed is None else seed
         families = self._families(bags, seed)
         together, labels = bags, y
@@ -164,9 +163,7 @@ class MERRCV(RegressorMixin, BagEstimator):
         # The best of all is kept even where the average has no use for it.
         used = np.array([m == 0 or weight > 0 for m, weight in enumerate(weights)])
         members = tuple(
-            score.fitted(bags, y)
-            for score, use in zip(kinds.values(), used, strict=True)
-            if use
+            score.fitted(bags, y) for score, use in zip(kinds.values(), used, strict=True) if use
         )
         groups = named_groups(
             {"weight": weights[used][None, None]},
@@ -233,7 +230,7 @@ class MERRCV(RegressorMixin, BagEstimator):
                 for scale in self.outer_scales:
                     yield kind, kernel.scaled(scale)
 
-    def _check_parameters(self):
+    def check_parameters(self) -> None:
         kernels = self.kernels
         if kernels is not None:
             lists = kernels.values() if isinstance(kernels, dict) else [kernels]
@@ -245,7 +242,9 @@ class MERRCV(RegressorMixin, BagEstimator):
             for kernel in (kernel for own in lists for kernel in own):
                 check_kernel(kernel)
         if isinstance(self.outers, str) or not len(self.outers):
-            raise ValueError(f"outers must be a sequence such as ('linear',), found {self.outers!r}")
+            raise ValueError(
+                f"outers must be a sequence such as ('linear',), found {self.outers!r}"
+            )
         for outer in self.outers:
             check_outer(outer)
         for scale in self.outer_scales:

@@ -96,7 +96,7 @@ class _MeasureMachine(BagEstimator):
         named = isinstance(self.outer, str) and self.outer == "gaussian"
         return "rbf" if named else self.outer
 
-    def _check_parameters(self):
+    def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_estimator(self.estimator)
         check_outer(self._outer_name())
@@ -200,7 +200,7 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         classes, numbers = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y has one class, {classes[0]!r}, but a classifier needs two")
-        self._check_parameters()
+        self.check_parameters()
         seed = self.random_state if seed is None else seed
         machine = SVC(C=self.C, kernel="precomputed")
         return self._fit_machine(bags, machine, numbers, seed, classes=classes)
@@ -228,8 +228,8 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         super()._set_fitted(result)
         self.classes_ = np.asarray(result.settings["classes"])
 
-    def _check_parameters(self):
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not self.C > 0:
             raise ValueError(f"C must be a positive number, found {self.C!r}")
 
@@ -287,7 +287,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
             Unusable bags or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
-        self._check_parameters()
+        self.check_parameters()
         seed = self.random_state if seed is None else seed
         machine = OneClassSVM(nu=self.nu, kernel="precomputed")
         return self._fit_machine(bags, machine, np.ones(len(bags), int), seed)
@@ -300,7 +300,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
         """Signed distance from the margin, negative outside; array, shape (n,)."""
         return self._gram(bags) @ self.dual_coef_[0] + self.intercept_[0]
 
-    def _check_parameters(self):
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], found {self.nu!r}")

@@ -39,7 +39,7 @@ def l2_distances(products: Array, squared_norms: Array, other_squared_norms: Arr
 
 
 def densities_at(bags: Bags, samples: Array, bandwidth: float) -> Array:
-    """Densities of bags at samples, shape (n, n_samples), up to the factor of the normal density."""
+    """Densities of bags at samples, shape (n, n_samples), up to the normal density's factor."""
     return embed(bags, LandmarkFeatures(RBF(bandwidth), samples)).mean
 
 

@@ -212,11 +212,3 @@ def held_out(
     predictions = np.concatenate(predictions)
     truth = y[np.concatenate([test for _, test in splits])]
     return alphas, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions
-
-
-def check_validation_chooses(alpha: str | ArrayLike) -> None:
-    """Raise ValueError where validation bags have no penalty to choose, as there is only one."""
-    if np.isscalar(alpha) and not isinstance(alpha, str):
-        raise ValueError(
-            f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out"
-        )

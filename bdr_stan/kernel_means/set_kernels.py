@@ -189,7 +189,7 @@ def set_kernels(
     bags = as_bags(bags)
     others = None if others is None else as_bags(others)
     sides = [bags] if others is None else [bags, others]
-    sides[-1].check_like(bags.n_features, bags.features, whose="the others", known="the bags")
+    sides[-1].check_like(bags.n_features, bags.features, whose="the others", known="the bags have")
     kernels = [kernel.on(bags.features, bags.n_features) for kernel in kernels]
     for kernel in kernels:
         kernel.prepare(bags.read(0, 1))  # raises where the bandwidth waits for data

@@ -243,7 +243,8 @@ def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others")
     Leaving out a point is an update of rank one. With c = (n - 1) lambda, P = K (K + c I)^-1,
     b = P 1 and g_i = (1 - b_i) / (1 - P_ii), the residual of the estimate without point i is
 
-        mu_lambda^(-i) - k(x_i, .) = sum_j r_j k(x_j, .),    r = (b - n e_i + g_i (I - P) e_i) / (n - 1)
+        mu_lambda^(-i) - k(x_i, .) = sum_j r_j k(x_j, .)
+        r = (b - n e_i + g_i (I - P) e_i) / (n - 1)
 
     with e_i the unit vector, and its squared norm r' K r.
 

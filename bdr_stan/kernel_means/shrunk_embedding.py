@@ -1,4 +1,4 @@
-"""Mean embeddings of shrunk kernel means: those of each bag, shrunk by its own leave-one-out score."""
+"""Mean embeddings of shrunk kernel means, each bag's by its own leave-one-out score."""
 
 from dataclasses import dataclass
 

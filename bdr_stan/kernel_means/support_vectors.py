@@ -1,8 +1,8 @@
 """Decisions of support vector machines from their dual coefficients, as libsvm's layout has them.
 
-A machine of k classes is k (k - 1) / 2 machines of two. The support vectors lie class after class;
-row j - 1 of the coefficients of those of class i is for the pair of classes i < j, row i of those of
-class j.
+A machine of k classes is k (k - 1) / 2 machines of two. The support vectors lie class after class.
+For the pair of classes i < j, the coefficients of those of class i are in row j - 1, of those of
+class j in row i.
 """
 
 import itertools
