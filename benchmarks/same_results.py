@@ -73,6 +73,23 @@ def regression(*, weighted=False):
     return bags, 3.0 + centres[:, 0] + np.sin(centres[:, 1]) + 0.2 * rng.normal(size=N_BAGS)
 
 
+def many_points():
+    """Bags of more points than are read at a time, one of them for itself."""
+    rng = np.random.default_rng(4)
+    sizes = np.r_[90_000, rng.integers(1, 3000, N_BAGS - 1)]
+    centres = rng.normal(size=(N_BAGS, 2))
+    points = np.repeat(centres, sizes, axis=0) + rng.normal(size=(sizes.sum(), 2))
+    bags = Bags.from_points(points, sizes=sizes, weights=rng.uniform(0.1, 2, len(points)))
+    return bags, 3.0 + centres[:, 0] + 0.2 * rng.normal(size=N_BAGS)
+
+
+def counts_of_many_points():
+    bags, _ = many_points()
+    rate = 0.01 * np.exp(0.5 * np.asarray(bags.points)[:, 0])
+    sums = np.add.reduceat(bags.weights * rate, bags.offsets[:-1])
+    return bags, np.random.default_rng(5).poisson(sums)
+
+
 def classes():
     bags, y = regression()
     return bags, np.where(y > 3, "high", "low")
@@ -182,6 +199,14 @@ def regressor(model, *, weighted=False, **options):
     return lambda: fitted(model, *regression(weighted=weighted), options)
 
 
+def with_many_points(model, data=many_points, **options):
+    def fit():
+        out = fitted(model, *data(), options)
+        return {name: values for name, values in out.items() if "rates" not in name}
+
+    return fit
+
+
 def classifier(model, **options):
     return lambda: fitted(model, *classes(), options)
 
@@ -246,15 +271,13 @@ def kernel_mean(estimator):
     return fit
 
 
-def tuned(**options):
+def tuned(*models, **options):
     def fit():
         bags, y = regression()
-        models = [BDR(), BLR(method="exact"), RBFNetwork()]
-        grid = {"bandwidth_scale": (0.5, 1.0), "n_landmarks": (5, 10)}
-        found = tune(bags, y, models=models, seed=3, draws=100, **grid, **options)
+        found = tune(bags, y, models=models, seed=3, **options)
         numbers = found.table[["n_landmarks", "bandwidth_scale", "nll", "mse"]]
-        by_name = {f"bandwidth of {k}": v.bandwidth_scale for k, v in found.best_of.items()}
-        return {"table": numbers.to_numpy(float), **by_name}
+        bandwidths = np.vstack(found.table["bandwidth"])
+        return {"table": numbers.to_numpy(float), "bandwidths": bandwidths}
 
     return fit
 
@@ -381,18 +404,43 @@ FITS = {
         "exponential", link="square", manifold=0.1, bag_manifold=0.1, n_frequencies=20
     ),
     "AggregateNN, identity": network("normal", link="identity"),
-    "Stacked": regressor(
-        Stacked([BLR(6, method="exact"), BDR(6, method="laplace"), Shrinkage(6)]), draws=100
-    ),
+    "Stacked": regressor(Stacked([BLR(6, method="exact"), BDR(6, method="laplace")]), draws=100),
     "StackedClassifier": classifier(
         StackedClassifier([BLRClassifier(6, method="laplace"), BDRClassifier(6, method="laplace")]),
         draws=100,
     ),
+    "BLR exact, many points": with_many_points(BLR(20, method="exact")),
+    "Shrinkage, many points": with_many_points(Shrinkage(20)),
+    "MERR, many points": with_many_points(MERR("matern32", landmarks="kmeans", n_landmarks=20)),
+    "poisson, square, many points": with_many_points(
+        AggregateRegressor(n_landmarks=10, method="vb"), counts_of_many_points, draws=100
+    ),
+    "poisson, exp, many points": with_many_points(
+        AggregateRegressor("poisson", "exp", 10, method="laplace", thin=50),
+        counts_of_many_points,
+        draws=100,
+    ),
+    "BagPixel, many points": with_many_points(
+        BagPixel("poisson", "exp", 10, method="laplace"), counts_of_many_points, draws=100
+    ),
+    "AggregateNN, many points": with_many_points(
+        AggregateNN(10, n_restarts=1, max_iter=10), counts_of_many_points
+    ),
     "KernelMean": kernel_mean("kme"),
     "KernelMean, S-KMSE": kernel_mean("s-kmse"),
     "KernelMean, F-KMSE": kernel_mean("f-kmse"),
-    "tune, folds": tuned(cv=3),
-    "tune, refined": tuned(cv=2, refine="bandwidth"),
+    "tune": tuned(
+        BDR(),
+        BLR(method="exact"),
+        RBFNetwork(),
+        bandwidth_scale=(0.5, 1.0),
+        n_landmarks=(5, 10),
+        cv=3,
+        draws=100,
+    ),
+    "tune, refined": tuned(
+        RBFNetwork(), bandwidth_scale=(0.5, 1.0), n_landmarks=(5,), cv=3, refine="bandwidth"
+    ),
     "learn_landmarks": landmarks_learned,
 }
 QUICK = ("BLR exact", "RBFNetwork", "MERR", "DFDR l2", "SupportMeasureMachine", "ConstantRate")
