@@ -7,9 +7,7 @@ the test bags are scored once, by the chosen models fitted to the training bags.
 times as many landmarks from the same grid, and the package's default prior of the embeddings.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
@@ -18,6 +16,7 @@ from bdr_stan import Shrinkage, learn_landmarks, tune
 from bdr_stan.metrics import mse
 from bdr_stan.tuning import BANDWIDTH_SCALES
 from data_gen.gamma import N_FEATURES, gamma_bags
+from experiments import report
 
 MANY = 3  # times as many landmarks
 
@@ -76,13 +75,13 @@ def variants(train, validation, n_landmarks, seed, quick):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(
+        __doc__, quick="200 bags, 10 landmarks, few steps", output="folder for learned_kernels.md"
+    )
     parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
     parser.add_argument("--data-seed", type=int, default=23)
     parser.add_argument("--landmarks", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
-    parser.add_argument("--output", type=Path, help="folder for learned_kernels.md")
-    parser.add_argument("--quick", action="store_true", help="200 bags, 10 landmarks, few steps")
     args = parser.parse_args()
 
     splits = gamma_bags(args.data_seed, s5=args.s5, splits=("train", "validation", "test"))
@@ -113,11 +112,12 @@ def main():
                 f"{mse(test[1], predictive.mean):.3f}",
                 f"{seconds:.0f}" if prior == "kernel" else "",
             ]
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(report.row(cells))
             print(lines[-1], flush=True)
     if args.output is not None:
-        args.output.mkdir(parents=True, exist_ok=True)
-        (args.output / "learned_kernels.md").write_text(
+        report.write(
+            args.output,
+            "learned_kernels.md",
             f"# Learned kernels\n\nShrinkage with {n_landmarks} landmarks on the gamma bags, "
             f"{args.s5}% of them of 5 points (`experiments/learned_kernels.py`): {len(train[1])} "
             f"training, {len(validation[1])} validation and {len(test[1])} test bags. The kernel "
@@ -125,7 +125,7 @@ def main():
             "prior. In brackets the standard error of the difference over the test bags. Seconds "
             "are those of choosing, the grid included, on two busy cores.\n\n"
             + "\n".join(lines)
-            + "\n"
+            + "\n",
         )
 
 

@@ -8,21 +8,18 @@ of validation bags, is there too. Last, rates are drawn from the models' own pri
 right posterior has to be calibrated.
 """
 
-import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from gamma import markdown
 from scipy.stats import wilcoxon
 
-from bdr_stan import metrics, plots
+from bdr_stan import AggregateNN, AggregateRegressor, BagPixel, ConstantRate, metrics, plots
 from bdr_stan.kernels import RBF
-from bdr_stan.estimators import AggregateNN, AggregateRegressor, BagPixel, ConstantRate
 from bdr_stan.predictive.points import PointPredictive
 from data_gen.swiss_roll import swiss_roll
+from experiments.report import arguments, markdown, pyplot, write
 
 LINKS = {"Sq": "square", "Exp": "exp"}
 STAN_METHODS = {"NUTS": "nuts", "VBAgg": "vb", "Nyström": "optimize"}
@@ -347,8 +344,6 @@ def curve_table(results, x):
 
 def draw_roll(test, models):
     """The roll from its side: true rates, those found, and how sure the posterior is of them."""
-    import matplotlib.pyplot as plt
-
     rates = models[REFERENCE].predict_points(test.bags.points)
     panels = {
         "true rate": test.rate,
@@ -356,7 +351,7 @@ def draw_roll(test, models):
         f"{REFERENCE}, posterior mean": rates.mean,
         f"{REFERENCE}, posterior sd": rates.sd,
     }
-    figure, axes = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained")
+    figure, axes = pyplot().subplots(1, 4, figsize=(15, 3.8), layout="constrained")
     some = slice(None, None, STEP)
     for ax, (title, values) in zip(axes, panels.items()):
         limits = (0, None) if title.endswith("sd") else (test.rate.min(), test.rate.max())
@@ -368,9 +363,7 @@ def draw_roll(test, models):
 
 
 def draw_curves(by_bags, by_points):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(12.5, 8), layout="constrained", sharey="row")
+    figure, axes = pyplot().subplots(2, 2, figsize=(12.5, 8), layout="constrained", sharey="row")
     columns = [
         ("n_bags", "training bags", by_bags),
         ("mean_size", "individuals in a bag", by_points),
@@ -388,9 +381,7 @@ def draw_curves(by_bags, by_points):
 
 
 def draw_calibration(results, covered):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
+    figure, axes = pyplot().subplots(1, 2, figsize=(10, 5), layout="constrained")
     of = results.query("split == 'test'").dropna(subset=[0.8])
     levels = list(metrics.LEVELS)
 
@@ -424,7 +415,12 @@ def prior_table(covered):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__,
+        quick="two draws, few bags, short chains",
+        output="folder of tables, figures",
+        folder="swiss_roll_output",
+    )
     parser.add_argument("--seeds", type=int, help="data seeds 0, 1, .. of 100 bags (default 6)")
     parser.add_argument("--curve-seeds", type=int, help="data seeds of the curves (default 2)")
     parser.add_argument(
@@ -434,11 +430,7 @@ def main():
         "--points", type=int, nargs="+", default=[50, 100, 150, 250], help="mean sizes, curves"
     )
     parser.add_argument("--truths", type=int, help="rates drawn from the prior (default 20)")
-    parser.add_argument("--output", default="swiss_roll_output", help="folder of tables, figures")
-    parser.add_argument("--quick", action="store_true", help="two draws, few bags, short chains")
     args = parser.parse_args()
-    output = Path(args.output)
-    output.mkdir(parents=True, exist_ok=True)
     quick = args.quick
     args.seeds = args.seeds or (2 if quick else 6)
     args.truths = args.truths or (2 if quick else 20)
@@ -466,7 +458,7 @@ def main():
                 roll = size | {x: value}
                 curves[x] += run(seed, args, log, splits=("test",), **roll)[0]
     report(
-        output,
+        args.output,
         pd.DataFrame(results),
         pd.concat(scales).groupby(level=0).mean(),
         *first,
@@ -479,14 +471,12 @@ def main():
 
 def report(output, results, scales, data, models, curves, covered, log, args):
     """Print the tables, write them and the figures."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     figures = {
         "swiss_roll.png": draw_roll(data["test"], models),
         "swiss_roll_calibration.png": draw_calibration(results, covered),
         "swiss_roll_curves.png": draw_curves(curves["n_bags"], curves["mean_size"]),
     }
+    output.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(output / name, dpi=90)
     compared, gap = published_table(results, data)
@@ -519,7 +509,7 @@ def report(output, results, scales, data, models, curves, covered, log, args):
         their_exp=", ".join(map(str, PUBLISHED_COVERAGE["VBAgg-Exp"])),
     )
     print(f"\n{text}")
-    (output / "swiss_roll.md").write_text(text)
+    write(output, "swiss_roll.md", text)
 
 
 FINDINGS = """
