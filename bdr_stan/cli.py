@@ -400,7 +400,8 @@ def _write_whole(path, write):
 
 
 def _show_fit(model, every=False):
-    from bdr_stan.results.inference_data import groups_of, report
+    from bdr_stan.results.advice import report
+    from bdr_stan.results.inference_data import groups_of
 
     groups = groups_of(model.idata)
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bdr_stan.results.inference_data import report
+from bdr_stan.results.advice import report
 from bdr_stan.metrics import table_by_size
 from bdr_stan.terminal import show_table
 

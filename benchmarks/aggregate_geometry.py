@@ -17,7 +17,7 @@ import pandas as pd
 
 from bdr_stan import AggregateRegressor
 from bdr_stan.aggregate.rows import nystrom, point_rows
-from bdr_stan.results.inference_data import sample_stats, stan_draws
+from bdr_stan.results.draws import sample_stats, stan_draws
 from bdr_stan.cmdstan.programs import compile_program
 from data_gen.swiss_roll import swiss_roll
 

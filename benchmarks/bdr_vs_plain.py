@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.linalg import cholesky
 
 from bdr_stan import BDR
-from bdr_stan.results.inference_data import sample_stats, stan_draws
+from bdr_stan.results.draws import sample_stats, stan_draws
 from bdr_stan.embedding.shrinkage import posterior_moments
 from bdr_stan.cmdstan.programs import compile_program
 from data_gen.gamma import gamma_bags

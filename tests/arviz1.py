@@ -19,8 +19,7 @@ ENVIRONMENT = ROOT / ".venv-arviz1"
 DEFAULT = [
     "-m",
     "not slow",
-    "tests/results/test_inference_data.py",
-    "tests/results/test_sampling_advice.py",
+    "tests/results",
     "tests/estimators/test_contract.py",
     "tests/estimators/test_estimators.py",
     "tests/estimators/test_stacked.py",

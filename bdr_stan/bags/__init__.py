@@ -1,18 +1,15 @@
 """Bags of points: the container, its readers, and the labels that belong to bags."""
 
-from bdr_stan.bags.container import (
-    LARGEST_VALUE,
-    Bags,
-    as_bags,
-    check_classes,
-    check_labels,
-    check_one_a_bag,
-    values_are_usable,
-)
+from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
+from bdr_stan.bags.chunks import Chunk
+from bdr_stan.bags.container import Bags, BagsLike, as_bags
+from bdr_stan.bags.labels import check_classes, check_labels, check_one_a_bag
 
 __all__ = [
     "LARGEST_VALUE",
     "Bags",
+    "BagsLike",
+    "Chunk",
     "as_bags",
     "check_classes",
     "check_labels",

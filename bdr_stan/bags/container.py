@@ -1,17 +1,32 @@
-"""Bags of points: every bag's points stacked in one array, with the offsets where bags begin.
+"""Bags of points: every bag's points stacked in one array, with the offsets where bags begin."""
 
-Everything that can be wrong with the input is checked here, once, with the bag, point and
-column named.
-"""
-
-import mmap
-from difflib import get_close_matches
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
-# Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
-LARGEST_VALUE = 1e30
+from bdr_stan.bags import readers
+from bdr_stan.bags.checks import (
+    LARGEST_VALUE,
+    as_features,
+    as_ids,
+    as_metadata,
+    as_offsets,
+    as_points,
+    as_weights,
+    describe,
+    values_are_usable,
+)
+from bdr_stan.bags.chunks import Chunk, cut_chunks
+from bdr_stan.bags.memory_map import memory_map, release
+from bdr_stan.types import Array, ArrayLike, PathName
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from narwhals.typing import IntoDataFrame
+
+__all__ = ["Bags", "BagsLike", "as_bags"]
+
 _CHECK_BYTES = 1 << 22  # read this much at a time where an array may be a memory map
 
 
@@ -34,20 +49,33 @@ class Bags:
     metadata : pandas DataFrame, one row a bag, optional
     features : names of the p columns, optional
 
+    Attributes
+    ----------
+    points, offsets, weights, ids, metadata, features
+        As given, once checked; None where there are none.
+
     Raises
     ------
-    TypeError, ValueError : one sentence that names the bag, point and column and how to mend it.
+    TypeError, ValueError
+        One sentence that names the bag, point and column and how to mend it.
     """
 
-    def __init__(self, points, offsets, *, weights=None, ids=None, metadata=None, features=None):
-        points = _as_points(points)
-        self.points = points
-        self.offsets = _as_offsets(offsets, len(points))
+    def __init__(
+        self,
+        points: ArrayLike,
+        offsets: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        metadata: "pd.DataFrame | None" = None,
+        features: Iterable[object] | None = None,
+    ) -> None:
+        self.points = as_points(points)
+        self.offsets = as_offsets(offsets, len(self.points))
         n = len(self.offsets) - 1
-        self.ids = None if ids is None else _as_ids(ids, n)
-        self.features = None if features is None else _as_features(features, points.shape[1])
-        self.metadata = None if metadata is None else _as_metadata(metadata, n)
-        self.weights = None
+        self.ids = None if ids is None else as_ids(ids, n)
+        self.features = None if features is None else as_features(features, self.n_features)
+        self.metadata = None if metadata is None else as_metadata(metadata, n)
         if n == 0:
             raise ValueError("there are no bags: pass at least one bag of points")
         empty = np.flatnonzero(self.sizes == 0)
@@ -56,39 +84,44 @@ class Bags:
                 f"{self.name(empty[0])} has no points ({len(empty)} such in all): "
                 "leave it out, with its label"
             )
-        if weights is not None:
-            self.weights = _as_weights(weights, self)
+        self.weights = None if weights is None else as_weights(weights, self.offsets, self.ids)
         if not self.is_memory_map:
             self.check_values()
 
+    # ------------------------------------------------------------ ways in
+
     @classmethod
-    def from_list(cls, arrays, ids=None, weights=None, metadata=None, features=None):
-        """Bags from a list of 2-D arrays, one a bag; `weights` is a list of 1-D arrays."""
-        names = [_describe(i, ids) for i in range(len(arrays))]
-        arrays = [_as_bag(array, name) for array, name in zip(arrays, names)]
-        for array, name in zip(arrays, names):
-            if array.shape[1] != arrays[0].shape[1]:
-                raise ValueError(
-                    f"{name} has points of {array.shape[1]} features, but {names[0]} of "
-                    f"{arrays[0].shape[1]}: give every bag the same columns"
-                )
-        if weights is not None:
-            weights = _stack_weights(weights, arrays, names)
-        sizes = [len(array) for array in arrays]
-        points = np.concatenate(arrays) if arrays else np.empty((0, 1))
-        return cls(
-            points,
-            np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
-            weights=weights,
-            ids=ids,
-            metadata=metadata,
-            features=features,
-        )
+    def from_list(
+        cls,
+        arrays: Sequence[ArrayLike],
+        ids: ArrayLike | None = None,
+        weights: Sequence[ArrayLike] | None = None,
+        metadata: "pd.DataFrame | None" = None,
+        features: Iterable[object] | None = None,
+    ) -> Self:
+        """Bags from a list of arrays.
+
+        Parameters
+        ----------
+        arrays : list of n arrays, shapes (n_points, p), one a bag
+        weights : list of n arrays, shapes (n_points,), optional
+        ids, metadata, features
+            As in `Bags`.
+        """
+        return cls(**readers.from_list(arrays, ids, weights, metadata, features))
 
     @classmethod
     def from_points(
-        cls, points, bag=None, sizes=None, *, weights=None, ids=None, metadata=None, features=None
-    ):
+        cls,
+        points: ArrayLike,
+        bag: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        metadata: "pd.DataFrame | None" = None,
+        features: Iterable[object] | None = None,
+    ) -> Self:
         """Bags from stacked points and either the bag of each point or the bags' sizes.
 
         Parameters
@@ -100,29 +133,30 @@ class Bags:
             must already lie together.
         sizes : integers, shape (n,), optional
             Number of points in each bag, for points that lie bag after bag.
-        weights, ids, metadata, features : as in `Bags`; `ids` goes with `sizes` only.
+        weights, ids, metadata, features
+            As in `Bags`; `ids` goes with `sizes` only.
         """
-        if (bag is None) == (sizes is None):
-            raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
-        points = _as_points(points)
-        if bag is not None:
-            if ids is not None:
-                raise TypeError("ids come from bag: pass only one of them")
-            sizes, ids, order = _group(bag, len(points))
-            if order is not None:
-                if _memory_map(points) is not None:
-                    raise ValueError(
-                        "the points of a bag do not lie together in the memory map: "
-                        "sort the file by bag, or load it into memory first"
-                    )
-                points = points[order]
-                if weights is not None:
-                    weights = _as_vector(weights, len(order), "weights", "point")[order]
-        offsets = np.concatenate([[0], np.cumsum(_as_sizes(sizes, len(points)))])
-        return cls(points, offsets, weights=weights, ids=ids, metadata=metadata, features=features)
+        return cls(
+            **readers.from_points(
+                points,
+                bag,
+                sizes,
+                weights=weights,
+                ids=ids,
+                metadata=metadata,
+                features=features,
+            )
+        )
 
     @classmethod
-    def from_dataframe(cls, df, bag, features=None, weight=None, metadata=None):
+    def from_dataframe(
+        cls,
+        df: "IntoDataFrame",
+        bag: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+    ) -> Self:
         """Bags from a pandas, polars or pyarrow table with one row a point.
 
         Parameters
@@ -134,100 +168,94 @@ class Bags:
         weight : name of the column of point weights, optional
         metadata : names of columns that are constant within each bag, optional
         """
-        import narwhals as nw
-        import pandas as pd
-
-        try:
-            df = nw.from_native(df, eager_only=True)
-        except TypeError:
-            raise TypeError(
-                f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
-            ) from None
-        named = _named_columns(df.columns, bag, features, weight, metadata)
-        if features is None:
-            features = [
-                column
-                for column, dtype in df.schema.items()
-                if column not in named and (dtype.is_numeric() or dtype == nw.Boolean)
-            ]
-            if not features:
-                raise ValueError("the table has no numeric column left to be a feature")
-        columns = [_numeric_column(df[column], column) for column in features]
-        if weight is not None:
-            weight_values = _numeric_column(df[weight], weight)
-        if len(df) == 0:
-            raise ValueError("the table has no rows: there are no bags")
-        codes, ids = _bag_codes(
-            df[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing"
-        )
-        order = None if _is_grouped(codes) else np.argsort(codes, kind="stable")
-        single = all(column.dtype == np.float32 for column in columns)
-        points = np.empty((len(df), len(columns)), np.float32 if single else np.float64)
-        for k, column in enumerate(columns):
-            points[:, k] = column if order is None else column[order]
-        if weight is None:
-            weights = None
-        else:
-            weights = weight_values if order is None else weight_values[order]
-        if metadata is not None:
-            first = np.unique(codes, return_index=True)[1]
-            values = {name: df[name].to_numpy() for name in metadata}
-            for name in metadata:
-                _check_constant(values[name], codes, first, name, ids)
-            metadata = pd.DataFrame(
-                {name: column[first] for name, column in values.items()},
-                index=pd.Index(ids, name=bag),
-            )
-        return cls(
-            points,
-            np.concatenate([[0], np.cumsum(np.bincount(codes))]),
-            weights=weights,
-            ids=ids,
-            metadata=metadata,
-            features=features,
-        )
+        return cls(**readers.from_dataframe(df, bag, features, weight, metadata))
 
     @classmethod
-    def from_parquet(cls, path, bag, features=None, weight=None, metadata=None):
+    def from_parquet(
+        cls,
+        path: PathName,
+        bag: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+    ) -> Self:
         """Bags from a Parquet file or folder; arguments as in `from_dataframe`.
 
         Reads only the columns it needs. Needs pyarrow.
         """
-        try:
-            import pyarrow.parquet as pq
-        except ImportError:
-            raise ImportError(
-                "reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'"
-            ) from None
-        _check_exists(path)
-        dataset = pq.ParquetDataset(path)
-        # pandas keeps the index of its rows in columns of such names.
-        columns = [c for c in dataset.schema.names if not c.startswith("__index_level_")]
-        named = _named_columns(columns, bag, features, weight, metadata)
-        table = dataset.read(columns=columns if features is None else named)
-        return cls.from_dataframe(table, bag, features, weight, metadata)
+        return cls(**readers.from_parquet(path, bag, features, weight, metadata))
 
     @classmethod
-    def from_csv(cls, path, bag, features=None, weight=None, metadata=None, **options):
+    def from_csv(
+        cls,
+        path: PathName,
+        bag: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Self:
         """Bags from a CSV file; arguments as in `from_dataframe`.
 
         `options` go to `pandas.read_csv`: ``dtype={"county": str}`` keeps leading zeros of ids.
         """
-        import pandas as pd
+        return cls(**readers.from_csv(path, bag, features, weight, metadata, **options))
 
-        _check_exists(path)
-        header = pd.read_csv(path, **options | {"nrows": 0}).columns
-        named = _named_columns(list(header), bag, features, weight, metadata)
-        if features is not None:
-            options = {"usecols": named} | options
-        return cls.from_dataframe(pd.read_csv(path, **options), bag, features, weight, metadata)
+    @classmethod
+    def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
+        """All bags of several in one, loaded into memory.
 
-    def __len__(self):
+        Parameters
+        ----------
+        parts : sequence of Bags, or of lists of arrays, shapes (n_points, p)
+            Points of parts without weights weigh 1 where another part has weights. Ids and
+            metadata are left out, as those of one part need not differ from another's.
+
+        Returns
+        -------
+        Bags, with the names of the columns that the first part with names has
+
+        Raises
+        ------
+        ValueError
+            There is no part; the columns of the parts differ in number or name.
+        """
+        parts = [as_bags(part) for part in parts]
+        if not parts:
+            raise ValueError("there are no bags: pass at least one bag of points")
+        features = next((part.features for part in parts if part.features is not None), None)
+        for k, part in enumerate(parts):
+            part.check_like(
+                parts[0].n_features,
+                features,
+                whose=f"the bags at position {k}",
+                known="those before have",
+            )
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([part.point_weights for part in parts])
+        bags = cls(
+            np.concatenate([part.points for part in parts]),
+            np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
+            weights=weights,
+            features=features,
+        )
+        for part in parts:
+            part.release()
+        return bags
+
+    # ------------------------------------------------------------ selection
+
+    def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Array]:
         return (self[i] for i in range(len(self)))
 
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Array: ...
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | Array) -> "Bags": ...
     def __getitem__(self, key):
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
             i = range(len(self))[key]
@@ -244,16 +272,32 @@ class Bags:
         return self.take(key)
 
     @property
-    def iloc(self):
+    def iloc(self) -> Self:
         """The bags themselves: scikit-learn's splitters select through ``iloc`` and `take`."""
         return self
 
     loc = iloc  # scikit-learn passes boolean masks here
 
-    def take(self, indices, axis=0):
-        """Bags at `indices`, in that order; copies the points of the chosen bags only.
+    def take(self, indices: ArrayLike, axis: int = 0) -> "Bags":
+        """Bags at some indices, in their order.
 
-        Consecutive indices share the points of these bags instead.
+        Parameters
+        ----------
+        indices : integers, shape (m,)
+            From -n to n - 1. Consecutive ones share the points of these bags; others copy them.
+        axis : 0
+            Bags have no other; NumPy and scikit-learn name it.
+
+        Returns
+        -------
+        Bags, with what these bags have of weights, ids, metadata and names of columns
+
+        Raises
+        ------
+        IndexError
+            There is no such bag, or `indices` are no 1-D array of integers.
+        ValueError
+            `axis` is not 0; a value read from a memory map is of no use, as in `check_values`.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
@@ -280,48 +324,111 @@ class Bags:
         chosen.features = self.features
         return chosen
 
-    @property
-    def sizes(self):
-        """Number of points of each bag, int64, shape (n,)."""
-        return np.diff(self.offsets)
+    # ------------------------------------------------------------ arithmetic
 
     @property
-    def effective_sizes(self):
-        """Number of points, or with weights Kish's (sum w)^2 / sum w^2; float, shape (n,)."""
-        if self.weights is None:
-            return self.sizes.astype(np.float64)
-        starts = self.offsets[:-1]
-        # Relative to the bag's largest weight, so that squares cannot over- or underflow.
-        scaled = self.weights / np.repeat(np.maximum.reduceat(self.weights, starts), self.sizes)
-        return np.add.reduceat(scaled, starts) ** 2 / np.add.reduceat(scaled**2, starts)
+    def index(self) -> Array:
+        """What labels the bags in results: their ids, or 0 to n - 1; shape (n,)."""
+        return np.arange(len(self)) if self.ids is None else self.ids
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Dimension p of a point."""
         return self.points.shape[1]
 
     @property
-    def is_memory_map(self):
+    def sizes(self) -> Array:
+        """Number of points of each bag, int64, shape (n,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def effective_sizes(self) -> Array:
+        """Number of points, or with weights Kish's (sum w)^2 / sum w^2; float, shape (n,)."""
+        if self.weights is None:
+            return self.sizes.astype(np.float64)
+        # Relative to the bag's largest weight, so that squares cannot over- or underflow.
+        largest = np.maximum.reduceat(self.weights, self.offsets[:-1])
+        scaled = self.weights / np.repeat(largest, self.sizes)
+        return self.sums(scaled) ** 2 / self.sums(scaled**2)
+
+    @property
+    def point_weights(self) -> Array:
+        """Weight of each point, 1 where bags have no weights; float, shape (N_points,)."""
+        return np.ones(len(self.points)) if self.weights is None else self.weights
+
+    @property
+    def point_shares(self) -> Array:
+        """Weight of each point over the sum of its bag's weights; float, shape (N_points,)."""
+        if self.weights is None:
+            return np.repeat(1 / self.sizes, self.sizes)
+        return self.weights / np.repeat(self.totals, self.sizes)
+
+    @property
+    def totals(self) -> Array:
+        """Sum of the weights of each bag, its size without weights; float, shape (n,)."""
+        return self.sizes.astype(np.float64) if self.weights is None else self.sums(self.weights)
+
+    def sums(self, values: ArrayLike) -> Array:
+        """Sum of a value of each point over the points of each bag.
+
+        Parameters
+        ----------
+        values : array, shape (N_points, ...)
+
+        Returns
+        -------
+        array, shape (n, ...), summed in the type of the values
+
+        Raises
+        ------
+        ValueError
+            There is not one value for each point.
+        """
+        values = np.asarray(values)
+        if values.shape[:1] != (len(self.points),):
+            raise ValueError(
+                f"values has shape {values.shape}, expected ({len(self.points)}, ...): one a point"
+            )
+        return np.add.reduceat(values, self.offsets[:-1], axis=0)
+
+    def chunks(self, n_points: int) -> list[Chunk]:
+        """Cut the stack of points to chunks of at most `n_points`, each small enough to work on.
+
+        Parameters
+        ----------
+        n_points : int, >= 1
+
+        Returns
+        -------
+        list of Chunk
+            Each whole bags, or a piece of one bag of more than `n_points`, in order.
+        """
+        return cut_chunks(self.offsets, n_points)
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def is_memory_map(self) -> bool:
         """Whether the points lie in a memory-mapped file."""
-        return _memory_map(self.points) is not None
+        return memory_map(self.points) is not None
 
-    def name(self, i):
+    def name(self, i: int) -> str:
         """What messages call bag i: its position and, where it has one, its id."""
-        return _describe(i, self.ids)
+        return describe(i, self.ids)
 
-    def read(self, start, stop):
+    def read(self, start: int, stop: int) -> Array:
         """Points start to stop of the stack as floats (a view where they are stored so)."""
         rows = self.points[start:stop]
         return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
-    def read_checked(self, start, stop):
+    def read_checked(self, start: int, stop: int) -> Array:
         """As `read`; the values of a memory map are checked as they are read."""
         points = self.read(start, stop)
         if self.is_memory_map and not values_are_usable(points):
             self.check_values()
         return points
 
-    def read_rows(self, rows):
+    def read_rows(self, rows: Array) -> Array:
         """Copy of the points at `rows` of the stack; those of a memory map are checked."""
         if not self.is_memory_map:
             return self.points[rows]
@@ -333,20 +440,59 @@ class Bags:
             self.check_values()
         return out
 
-    def sample_points(self, n, rng):
+    def sample_points(self, n: int, rng: np.random.Generator) -> Array:
         """At most n points, float64, drawn by `rng` without replacement from all bags' points."""
         total = len(self.points)
         rows = np.arange(total) if total <= n else np.sort(rng.choice(total, n, replace=False))
         return self.read_rows(rows).astype(np.float64)
 
-    def release(self):
+    def release(self) -> None:
         """Let the pages read from a memory map leave this process's memory; the file has them."""
-        mapped = _memory_map(self.points)
-        # A private map ("c") would forget what was written to it.
-        if getattr(mapped, "mode", "c") != "c":
-            mapped.base.madvise(mmap.MADV_DONTNEED)
+        release(self.points)
 
-    def check_values(self):
+    # ------------------------------------------------------------ checks
+
+    def check_like(
+        self,
+        n_features: int,
+        features: Sequence[str] | None = None,
+        *,
+        whose: str = "the bags",
+        known: str = "the model was fitted to",
+    ) -> None:
+        """Raise unless the points have these columns.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns expected.
+        features : sequence of str, optional
+            Their names; not compared where these or the bags' own are missing.
+        whose : str, default "the bags"
+            What the message calls these bags.
+        known : str, default "the model was fitted to"
+            Words of the message before what was expected, such as "the training bags have".
+
+        Raises
+        ------
+        ValueError
+            The columns differ in number or, where both have names, in name or order.
+        """
+        if self.n_features != n_features:
+            raise ValueError(
+                f"{whose} have {self.n_features} features a point, but {known} {n_features}: "
+                "pass the same columns in the same order"
+            )
+        if self.features is None or features is None:
+            return
+        for k, (own, name) in enumerate(zip(self.features, features)):
+            if own != name:
+                raise ValueError(
+                    f"column {k} of {whose} is {own!r}, but {known} {name!r} there: "
+                    "pass the same columns in the same order"
+                )
+
+    def check_values(self) -> None:
         """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
 
         Names the first offending bag, point and column, and counts them all. Runs when bags are
@@ -365,7 +511,7 @@ class Bags:
         if first is not None:
             raise ValueError(self._bad_value(*first, count))
 
-    def _bad_value(self, row, column, value, count):
+    def _bad_value(self, row: int, column: int, value: float, count: int) -> str:
         i = np.searchsorted(self.offsets, row, side="right") - 1
         named = "" if self.features is None else f" ({self.features[column]!r})"
         where = f"{self.name(i)}, point {row - self.offsets[i]}, column {column}{named}"
@@ -375,7 +521,7 @@ class Bags:
             what = f"value is {value}"
         return f"{where}: {what} ({count} such in all): drop these points or fill them in"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         kind = ", memory map" if self.is_memory_map else ""
         weighted = ", weighted" if self.weights is not None else ""
         if len(self) == 0:
@@ -388,12 +534,26 @@ class Bags:
         )
 
 
-def as_bags(X):
-    """`X` as `Bags`: bags as they are, a list of 2-D arrays, or a 3-D array of equal bags.
+BagsLike: TypeAlias = Bags | Sequence[ArrayLike] | Array
+
+
+def as_bags(X: BagsLike) -> Bags:
+    """What a user passes as bags, as `Bags`.
+
+    Parameters
+    ----------
+    X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
+
+    Returns
+    -------
+    Bags, `X` itself where it is one
 
     Raises
     ------
-    TypeError : X is a single table or 2-D array, where the bags cannot be told apart.
+    TypeError
+        X is a single table or 2-D array, where the bags cannot be told apart.
+    ValueError
+        There are no bags, or points are of no use, as in `Bags`.
     """
     if isinstance(X, Bags):
         if len(X) == 0:
@@ -412,314 +572,3 @@ def as_bags(X):
     if hasattr(X, "columns"):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
     raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one a bag")
-
-
-def check_labels(bags, y):
-    """Labels of `bags` as float64, shape (n,).
-
-    Raises
-    ------
-    ValueError : wrong length or shape, NaN or infinite (the bag is named), or all equal.
-    TypeError : not numbers.
-    """
-    try:
-        labels = np.asarray(y)
-        if labels.dtype.kind not in "fiubO":
-            raise TypeError
-        labels = labels.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError("the labels y are not numbers: pass one number a bag") from None
-    check_one_a_bag(labels, len(bags))
-    bad = np.flatnonzero(~np.isfinite(labels))
-    if len(bad):
-        ids = bags.ids if isinstance(bags, Bags) else None
-        raise ValueError(
-            f"the label of {_describe(bad[0], ids)} is {labels[bad[0]]} ({len(bad)} such in all): "
-            "leave these bags out"
-        )
-    if np.all(labels == labels[0]):
-        raise ValueError(f"all {len(y)} labels equal {labels[0]:g}: there is nothing to learn from them")
-    return labels
-
-
-def check_classes(bags, y):
-    """Labels of `bags` of two classes as an array, shape (n,).
-
-    Raises
-    ------
-    ValueError : wrong length or shape, a missing label (the bag is named), or other than two
-        classes.
-    TypeError : labels of several kinds, which have no order.
-    """
-    import pandas as pd
-
-    labels = np.asarray(y)
-    check_one_a_bag(labels, len(bags))
-    missing = np.flatnonzero(pd.isna(labels))
-    if len(missing):
-        ids = bags.ids if isinstance(bags, Bags) else None
-        raise ValueError(
-            f"the label of {_describe(missing[0], ids)} is missing ({len(missing)} such in all): "
-            "leave these bags out"
-        )
-    labels = np.asarray(labels.tolist())  # strings held as objects become strings
-    if labels.dtype.kind not in "biufU":
-        raise TypeError("the labels y must all be numbers, all strings or all true or false")
-    classes = np.unique(labels)
-    if len(classes) != 2:
-        shown = ", ".join(repr(_plain(c)) for c in classes[:5])
-        more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
-        raise ValueError(
-            f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
-            f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
-        )
-    return labels
-
-
-def check_one_a_bag(labels, n):
-    if labels.shape == (n, 1):
-        raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
-    if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label a bag")
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label a bag")
-
-
-def values_are_usable(block):
-    """Whether every value is finite and not a nodata marker; two quick passes, no temporaries."""
-    return block.size == 0 or bool(
-        block.min() >= -LARGEST_VALUE and block.max() <= LARGEST_VALUE  # NaN fails both
-    )
-
-
-def _describe(i, ids):
-    return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {_plain(ids[i])!r})"
-
-
-def _plain(value):
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _memory_map(array):
-    """The array right on the memory-mapped file that `array` is a view of, or None."""
-    while isinstance(array, np.ndarray):
-        if isinstance(array.base, mmap.mmap):
-            return array
-        array = array.base
-    return None
-
-
-def _as_points(points):
-    if not isinstance(points, np.ndarray):
-        points = np.asarray(points)
-    if points.ndim == 1:
-        raise ValueError(
-            f"points is 1-D with shape {points.shape}, expected (N_points, p): "
-            "pass points.reshape(-1, 1) for one feature"
-        )
-    if points.ndim != 2 or points.shape[1] == 0:
-        raise ValueError(f"points has shape {points.shape}, expected (N_points, p) with p >= 1")
-    if _memory_map(points) is not None:
-        if points.dtype.kind not in "fiub":
-            raise TypeError(f"the memory map holds {points.dtype}, not numbers")
-        return points
-    return np.ascontiguousarray(_as_floats(points, "points"))
-
-
-def _as_bag(array, name):
-    try:
-        array = np.asarray(array)
-    except ValueError:
-        raise ValueError(f"{name} is ragged: give all its points the same features") from None
-    if array.ndim == 1 and array.size:
-        raise ValueError(
-            f"{name} is 1-D with shape {array.shape}, expected (n_points, p): "
-            "pass array.reshape(-1, 1) for one feature"
-        )
-    if array.size == 0:
-        raise ValueError(f"{name} has no points: leave it out, with its label")
-    if array.ndim != 2:
-        raise ValueError(f"{name} has shape {array.shape}, expected (n_points, p)")
-    return _as_floats(array, name)
-
-
-def _as_floats(array, name):
-    if array.dtype == np.float32 or array.dtype == np.float64:
-        return array
-    try:
-        if array.dtype.kind not in "fiubO":
-            raise TypeError
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} holds {array.dtype}, not numbers: encode or leave out such columns"
-        ) from None
-
-
-def _as_vector(values, n, name, unit):
-    values = np.asarray(values)
-    if values.shape != (n,):
-        raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one a {unit}")
-    return values
-
-
-def _as_offsets(offsets, n_points):
-    offsets = np.asarray(offsets)
-    if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype.kind not in "iu":
-        raise TypeError("offsets must be a 1-D array of integers, one more than there are bags")
-    offsets = offsets.astype(np.int64)
-    if offsets[0] != 0 or offsets[-1] != n_points or np.any(np.diff(offsets) < 0):
-        raise ValueError(
-            f"offsets must rise from 0 to the number of points, {n_points}; "
-            f"found {offsets[0]} to {offsets[-1]}"
-        )
-    return offsets
-
-
-def _as_sizes(sizes, n_points):
-    sizes = np.asarray(sizes)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
-        raise TypeError("sizes must be a 1-D array of integers, one a bag")
-    sizes = sizes.astype(np.int64)
-    if np.any(sizes < 0):
-        raise ValueError(f"the size of bag {np.argmax(sizes < 0)} is negative")
-    if sizes.sum() != n_points:
-        raise ValueError(
-            f"sizes sum to {sizes.sum()}, but there are {n_points} points: "
-            "pass the number of points of each bag, in order"
-        )
-    return sizes
-
-
-def _as_ids(ids, n):
-    ids = _as_vector(ids, n, "ids", "bag")
-    position = {}
-    for i, value in enumerate(ids.tolist()):
-        if position.setdefault(value, i) != i:
-            raise ValueError(
-                f"bags {position[value]} and {i} have the same id {value!r}: "
-                "give each bag its own id"
-            )
-    return ids
-
-
-def _as_features(features, p):
-    features = [str(name) for name in features]
-    if len(features) != p:
-        raise ValueError(f"features names {len(features)} columns, but points have {p}")
-    return features
-
-
-def _as_metadata(metadata, n):
-    import pandas as pd
-
-    metadata = pd.DataFrame(metadata)
-    if len(metadata) != n:
-        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one a bag")
-    return metadata
-
-
-def _as_weights(weights, bags):
-    weights = _as_vector(weights, len(bags.points), "weights", "point")
-    weights = np.asarray(_as_floats(weights, "weights"), np.float64)
-    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
-    if len(bad):
-        i = np.searchsorted(bags.offsets, bad[0], side="right") - 1
-        raise ValueError(
-            f"{bags.name(i)}, point {bad[0] - bags.offsets[i]}: weight is {weights[bad[0]]:g} "
-            f"({len(bad)} such in all): weights must be finite and >= 0"
-        )
-    weightless = np.flatnonzero(np.maximum.reduceat(weights, bags.offsets[:-1]) == 0)
-    if len(weightless):
-        raise ValueError(
-            f"all weights of {bags.name(weightless[0])} are zero ({len(weightless)} such bags in "
-            "all): leave it out, with its label"
-        )
-    return weights
-
-
-def _stack_weights(weights, arrays, names):
-    if len(weights) != len(arrays):
-        raise ValueError(f"weights has {len(weights)} arrays, but there are {len(arrays)} bags")
-    weights = [np.asarray(w) for w in weights]
-    for w, array, name in zip(weights, arrays, names):
-        if w.shape != (len(array),):
-            raise ValueError(
-                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one a point"
-            )
-    return np.concatenate(weights) if weights else np.empty(0)
-
-
-def _bag_codes(bag, message):
-    """Number of each point's bag, in order of first appearance, and the bags' ids."""
-    import pandas as pd
-
-    codes, ids = pd.factorize(bag)
-    missing = np.flatnonzero(codes < 0)
-    if len(missing):
-        raise ValueError(
-            f"{message.format(missing[0])} ({len(missing)} such in all): "
-            "fill it in or leave these points out"
-        )
-    return codes, ids
-
-
-def _is_grouped(codes):
-    return bool(np.all(codes[1:] >= codes[:-1]))
-
-
-def _group(bag, n_points):
-    """Sizes, ids and the order that brings each bag's points together (None: they are)."""
-    bag = _as_vector(bag, n_points, "bag", "point")
-    codes, ids = _bag_codes(bag, "point {} has no bag")
-    order = None if _is_grouped(codes) else np.argsort(codes, kind="stable")
-    return np.bincount(codes), ids, order
-
-
-def _named_columns(columns, bag, features, weight, metadata):
-    """The columns named by the arguments, each once; ValueError where one is missing."""
-    for argument, names in (("features", features), ("metadata", metadata)):
-        if isinstance(names, str):
-            raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
-    features, metadata = list(features or []), list(metadata or [])
-    named = [bag, *features, *([] if weight is None else [weight]), *metadata]
-    for name in named:
-        if name not in columns:
-            near = get_close_matches(str(name), [str(c) for c in columns], n=3, cutoff=0.5)
-            hint = (
-                f"did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else (f"it has {', '.join(map(repr, columns))}")
-            )
-            raise ValueError(f"the table has no column {name!r}: {hint}")
-    return list(dict.fromkeys(named))
-
-
-def _numeric_column(series, name):
-    import narwhals as nw
-
-    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-        raise TypeError(
-            f"column {name!r} holds {series.dtype}, not numbers: encode it or leave it out"
-        )
-    dtype = nw.Float32 if series.dtype == nw.Float32 else nw.Float64
-    return series.cast(dtype).to_numpy()
-
-
-def _check_constant(values, codes, first, name, ids):
-    import pandas as pd
-
-    kinds = pd.factorize(values)[0]
-    changed = np.flatnonzero(kinds != kinds[first][codes])
-    if len(changed):
-        i = codes[changed[0]]
-        raise ValueError(
-            f"column {name!r} is not constant in {_describe(i, ids)}: "
-            f"{_plain(values[first[i]])!r} and {_plain(values[changed[0]])!r}; it must have one "
-            "value for each bag"
-        )
-
-
-def _check_exists(path):
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no file {path}")

@@ -4,9 +4,12 @@ Bags of equal size share their shrinkage factors and their predictive variance, 
 the likelihood needs of them is the triangular factor of their rows [z, 1, y].
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
+from bdr_stan.types import Array, ArrayLike
 
 
 @dataclass(frozen=True)
@@ -26,19 +29,26 @@ class CompressedRows:
         Points in each of its bags.
     """
 
-    rows: np.ndarray
-    start: np.ndarray
-    length: np.ndarray
-    n_bags: np.ndarray
-    bag_size: np.ndarray
+    rows: Array
+    start: Array
+    length: Array
+    n_bags: Array
+    bag_size: Array
 
-    def groups(self):
+    def groups(self) -> Iterator[Array]:
         """Yield the block of rows of each group."""
         for start, length in zip(self.start, self.length, strict=True):
             yield self.rows[start : start + length]
 
 
-def compress(z, y, sizes, *, lossless=True, ones=1.0):
+def compress(
+    z: ArrayLike,
+    y: ArrayLike,
+    sizes: ArrayLike,
+    *,
+    lossless: bool = True,
+    ones: ArrayLike = 1.0,
+) -> CompressedRows:
     """Compress the rows [z_i, 1, y_i] of all bags, one QR factorisation per distinct size.
 
     For every (w, a) and every group g of bags of equal size,

@@ -1,13 +1,22 @@
 """Landmarks: the points at which mean embeddings are evaluated."""
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.types import Array, ArrayLike, Seed
 
 KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
 
 
-def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", scale=None, seed=None):
+def choose_landmarks(
+    bags: BagsLike,
+    n_landmarks: int | None = None,
+    *,
+    method: str | ArrayLike = "kmeans",
+    scale: ArrayLike | None = None,
+    seed: Seed = None,
+) -> Array:
     """Landmarks for `bags`.
 
     Parameters
@@ -63,7 +72,7 @@ def choose_landmarks(bags, n_landmarks=None, *, method="kmeans", scale=None, see
     return landmarks
 
 
-def sample_rows(bags, n_points, rng):
+def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:
     """Rows of the stack: from each bag `n_points`, drawn in proportion to the weights.
 
     Systematic sampling: a point of weight p appears n_points p / sum p times, rounded up or
@@ -73,8 +82,7 @@ def sample_rows(bags, n_points, rng):
     -------
     int array, shape (n_bags * n_points,), bag by bag
     """
-    weights = np.ones(len(bags.points)) if bags.weights is None else bags.weights
-    before = np.concatenate([[0.0], np.cumsum(weights)])
+    before = np.concatenate([[0.0], np.cumsum(bags.point_weights)])
     first, last = before[bags.offsets[:-1], None], before[bags.offsets[1:], None]
     steps = (np.arange(n_points) + rng.random((len(bags), 1))) / n_points
     rows = np.searchsorted(before, first + steps * (last - first), side="right") - 1
@@ -82,8 +90,7 @@ def sample_rows(bags, n_points, rng):
 
 
 def _kmeans_centres(bags, n_landmarks, scale, seed):
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
+    from sklearn.cluster import KMeans  # takes a second to import
 
     rng = np.random.default_rng(seed)
     points = bags.sample_points(KMEANS_SAMPLE, rng) / scale

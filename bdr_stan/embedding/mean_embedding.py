@@ -3,20 +3,21 @@
 The pass holds one chunk of features per thread, never those of all points.
 """
 
-import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import as_bags
-from bdr_stan.kernels import features_of
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array, ArrayLike
 
 CHUNKS_PER_TASK = 8
 TINY_ROOT = 1e-100  # stands for 0, which has no logarithm; its square adds nothing
@@ -34,31 +35,29 @@ class Embedding:
         Covariance of the features of one point within its bag.
     """
 
-    sizes: np.ndarray
-    mean: np.ndarray
-    covariance: np.ndarray | None
+    sizes: Array
+    mean: Array
+    covariance: Array | None
 
-    def take(self, bags):
+    def take(self, bags: ArrayLike) -> Self:
         """Embedding of the bags with these indices; the covariance stays that of all."""
         by_bag = (field.name for field in fields(self) if field.name != "covariance")
         return replace(self, **{name: getattr(self, name)[bags] for name in by_bag})
 
 
 def embed(
-    bags,
-    landmarks,
-    bandwidth,
+    bags: BagsLike,
+    features: FeatureMap,
     *,
-    kernel="rbf",
-    covariance=None,
-    tau=1.0,
-    n_jobs=None,
-    chunk_bytes=1 << 22,
-    progress=None,
-):
-    """Mean embeddings of bags, and the covariance of kernel values within bags.
+    covariance: str | None = None,
+    tau: float = 1.0,
+    n_jobs: int | None = None,
+    chunk_bytes: int = 1 << 22,
+    progress: Callable[[int, int], None] | None = None,
+) -> Embedding:
+    """Mean embeddings of bags, and the covariance of their features within bags.
 
-    With phi(x) the features of a point, [k(x, u_1) .. k(x, u_d)] at the landmarks u,
+    With phi(x) the features of a point, such as [k(x, u_1) .. k(x, u_d)] at landmarks u,
 
         mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
@@ -69,15 +68,10 @@ def embed(
     Parameters
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
-    landmarks : array, shape (d, p), in the units of the points
-        For "fourier" frequencies instead, without unit, from `bdr_stan.kernels.draw_frequencies`.
-    bandwidth : float or array, shape (p,), > 0, in the units of the points
-        One length for all features of the points, or one for each. None where `kernel` is an
-        object, which has its own.
-    kernel : str or Kernel, default "rbf"
-        A name of `bdr_stan.kernels.KERNELS` ("rbf", "matern32", "cauchy", ...) or a Kernel: its
-        values at the landmarks. "fourier": the 2d random Fourier features whose inner products
-        approximate the Gaussian kernel.
+    features : feature map
+        phi: a kernel at landmarks (``LandmarkFeatures(RBF(2.0), landmarks)``), random Fourier
+        features, Nystrom features, or several maps side by side; see
+        `bdr_stan.kernels.feature_maps`.
     covariance : None (default), "average", "pooled" or "identity"
         "average": mean of S_i over the bags of more than one point, each weighing the same.
         "pooled": mean of S_i with weights N_i - 1, N_i the effective size.
@@ -97,9 +91,9 @@ def embed(
 
     Raises
     ------
-    ValueError : landmarks or bandwidth do not fit the bags; there is no such kernel; no bag has
-        more than one point, and the covariance is to be estimated; a memory map holds NaN,
-        infinite or nodata values.
+    ValueError : the map takes points of another number of columns; no bag has more than one
+        point, and the covariance is to be estimated; a memory map holds NaN, infinite or nodata
+        values.
 
     Notes
     -----
@@ -109,22 +103,19 @@ def embed(
     Source: Law et al. (2018), "Bayesian approaches to distribution regression".
     """
     bags = as_bags(bags)
-    prepare, evaluate = features_of(kernel)
-    landmarks = np.asarray(landmarks, np.float64)
-    if landmarks.ndim != 2 or landmarks.shape[1] != bags.n_features or len(landmarks) == 0:
+    if features.n_inputs != bags.n_features:
         raise ValueError(
-            f"landmarks have shape {landmarks.shape}, expected (d, {bags.n_features}) like the "
-            "points of the bags"
+            f"the feature map takes points of {features.n_inputs} columns, but those of the bags "
+            f"have {bags.n_features}: give it landmarks or frequencies with the same columns"
         )
-    basis = prepare(landmarks, bandwidth)
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)
     n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-    d = basis.n_columns
+    d = features.n_columns
     mean = np.empty((len(bags), d))
     scatter = None if factors is None else np.zeros((d, d))
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
-    chunks = point_chunks(bags.offsets, chunk_rows)
+    chunks = bags.chunks(chunk_rows)
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
     workspaces = SimpleQueue()  # reused: fresh memory costs more than the arithmetic on it
     n_threads = min(n_jobs, len(tasks))
@@ -134,7 +125,7 @@ def embed(
     def run(task):
         workspace = workspaces.get()
         try:
-            return _embed_chunks(bags, evaluate, basis, task, mean, factors, workspace)
+            return _embed_chunks(bags, features, task, mean, factors, workspace)
         finally:
             workspaces.put(workspace)
 
@@ -145,19 +136,21 @@ def embed(
         ThreadPoolExecutor(n_threads) as threads,
         closing(threads.map(run, tasks)) as results,  # closed early, it cancels what is left
     ):
-        for task, (part, pieces) in zip(tasks, results):
+        for task, (part, pieces) in zip(tasks, results, strict=True):
             if scatter is not None:
                 scatter += part
             for piece in pieces:
                 _merge_piece(piece, mean, seen, scatter, factors)
             if progress is not None:
-                progress(task[-1][1], len(bags.points))
+                progress(task[-1].stop, len(bags.points))
     if covariance == "identity":
         scatter = tau**2 * np.eye(d)
     return Embedding(sizes, mean, scatter)
 
 
-def scatter_factors(bags, sizes, covariance, tau):
+def scatter_factors(
+    bags: Bags, sizes: Array, covariance: str | None, tau: float
+) -> Array | None:
     """Factor of each bag's weighted scatter in the covariance; None where it is not estimated."""
     if covariance is None:
         return None
@@ -175,10 +168,7 @@ def scatter_factors(bags, sizes, covariance, tau):
             f"all bags have one point, so covariance={covariance!r} has nothing to estimate "
             "from: use covariance='identity' and give tau"
         )
-    if bags.weights is None:
-        total = sizes
-    else:
-        total = np.add.reduceat(bags.weights, bags.offsets[:-1])
+    total = bags.totals
     factors = np.zeros(len(sizes))
     # S_i = scatter_i / (total (1 - 1 / size)): V2 = V1^2 / size
     if covariance == "average":
@@ -192,12 +182,12 @@ def scatter_factors(bags, sizes, covariance, tau):
 class _Workspace(NamedTuple):
     """Arrays that one thread fills anew for each chunk."""
 
-    points: np.ndarray
-    values: np.ndarray
-    deviations: np.ndarray
-    product: np.ndarray
-    ones: np.ndarray
-    index: np.ndarray
+    points: Array
+    values: Array
+    deviations: Array
+    product: Array
+    ones: Array
+    index: Array
 
     @classmethod
     def allocate(cls, rows, d, p):
@@ -205,36 +195,16 @@ class _Workspace(NamedTuple):
         return cls(*arrays, np.ones(rows), np.arange(rows, dtype=np.int32))
 
 
-def point_chunks(offsets, rows):
-    """Cut the points to chunks (start, stop, first bag, last bag + 1) of at most `rows` points.
-
-    A chunk holds whole bags, or a piece of one bag that is larger than a chunk.
-    """
-    chunks = []
-    first, n = 0, len(offsets) - 1
-    while first < n:
-        start = offsets[first]
-        last = np.searchsorted(offsets, start + rows, side="right") - 1
-        if last > first:
-            chunks.append((start, offsets[last], first, last))
-        else:
-            last = first + 1
-            n_pieces = -(-(offsets[last] - start) // rows)
-            cuts = np.linspace(start, offsets[last], n_pieces + 1).astype(np.int64)
-            chunks.extend((a, b, first, last) for a, b in itertools.pairwise(cuts))
-        first = last
-    return chunks
-
-
-def _embed_chunks(bags, evaluate, basis, chunks, mean, factors, workspace):
+def _embed_chunks(bags, features, chunks, mean, factors, workspace):
     """Fill `mean` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
     d = mean.shape[1]
     scatter = np.zeros((d, d))
     pieces = []
-    for start, stop, first, last in chunks:
+    for chunk in chunks:
+        start, stop, first, last = chunk.start, chunk.stop, chunk.first, chunk.last
         n = stop - start
         points = bags.read_checked(start, stop)
-        cuts = np.clip(bags.offsets[first : last + 1], start, stop) - start
+        cuts = chunk.cuts
         sizes = np.diff(cuts)
         which = np.repeat(workspace.index[: last - first], sizes)
         if bags.weights is None:
@@ -245,9 +215,7 @@ def _embed_chunks(bags, evaluate, basis, chunks, mean, factors, workspace):
         # Features come out times the root of their bag's factor, which costs no extra pass.
         roots = np.ones(last - first) if factors is None else np.sqrt(factors[first:last])
         roots[roots == 0] = TINY_ROOT
-        phi = evaluate(
-            points, basis, workspace.values[:n], workspace.points, log_scale=np.log(roots)[which]
-        )
+        phi = features(points, workspace.values[:n], workspace.points, np.log(roots)[which])
         bags.release()
         sums = csr_array(
             (weights, workspace.index[:n], cuts.astype(np.int32)), shape=(last - first, n)

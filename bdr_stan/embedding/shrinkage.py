@@ -8,8 +8,12 @@ coordinate by coordinate, at O(d) a bag.
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
+from bdr_stan.types import Array, ArrayLike
 
-def between_bag_covariance(mean, sizes, m0, covariance):
+
+def between_bag_covariance(
+    mean: Array, sizes: ArrayLike, m0: Array, covariance: Array
+) -> Array:
     """Covariance of the bags' true mean embeddings, by moments.
 
     E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, averaged with weights that favour large
@@ -45,7 +49,7 @@ def between_bag_covariance(mean, sizes, m0, covariance):
     return B
 
 
-def joint_basis(covariance, prior_gram):
+def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
     """Basis in which the within-bag covariance and the prior covariance are both diagonal.
 
     Solves Sigma V = R V diag(lambda) with V' R V = I.
@@ -86,7 +90,7 @@ def joint_basis(covariance, prior_gram):
     return np.maximum(lam, 0.0), V
 
 
-def shrinkage_factors(sizes, lam, eta):
+def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
     """Factor by which each coordinate of each bag's embedding shrinks towards m0.
 
     Parameters
@@ -106,7 +110,14 @@ def shrinkage_factors(sizes, lam, eta):
     return eta / (eta + lam / np.asarray(sizes, float)[:, None])
 
 
-def posterior_moments(mean, sizes, m0, covariance, prior_gram, eta):
+def posterior_moments(
+    mean: ArrayLike,
+    sizes: ArrayLike,
+    m0: Array,
+    covariance: Array,
+    prior_gram: ArrayLike,
+    eta: float,
+) -> tuple[Array, Array]:
     """Posterior mean and covariance of every bag's embedding, in landmark coordinates.
 
     Parameters

@@ -12,7 +12,7 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.results import inference_data as ida
+from bdr_stan.results.inference_data import dataset
 from bdr_stan.aggregate.labels import check_aggregate_labels
 from bdr_stan.bags import Bags, as_bags
 from bdr_stan.embedding.mean_embedding import embed, point_chunks
@@ -110,7 +110,7 @@ class _RateModel(RegressorMixin, BagEstimator):
     def _adopt(self, n_features, names, state):
         """Take the state of a fit: an attribute of each of these numbers and arrays."""
         dims = {name: [f"{name}_dim_{k}" for k in range(np.ndim(v))] for name, v in state.items()}
-        self._groups = {"constant_data": ida.dataset(state, dims, sample=False)}
+        self._groups = {"constant_data": dataset(state, dims, sample=False)}
         self._idata = None
         self.n_features_in_ = n_features
         self._set_feature_names(names)

@@ -7,7 +7,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.results import inference_data as ida
+from bdr_stan.results import files
+from bdr_stan.results.inference_data import build, groups_of
 from bdr_stan.bags import as_bags
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import check_bandwidth, median_bandwidth
@@ -67,7 +68,7 @@ class BagEstimator(BaseEstimator):
         """
         check_is_fitted(self, "_groups")
         if getattr(self, "_idata", None) is None:
-            self._idata = ida.build(self._groups)
+            self._idata = build(self._groups)
         return self._idata
 
     def save(self, path, *, notes=None):
@@ -81,7 +82,7 @@ class BagEstimator(BaseEstimator):
             What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
         """
         check_is_fitted(self, "_groups")
-        ida.save(self.idata, path, {**self._config(), "notes": notes or {}})
+        files.write(path, groups_of(self.idata), {**self._config(), "notes": notes or {}})
 
     def _config(self):
         """What a file keeps of the estimator besides its groups; JSON can hold it."""
@@ -134,7 +135,7 @@ class BagEstimator(BaseEstimator):
         # The ArviZ object is rebuilt from the groups: it does not pickle in every version.
         state = dict(super().__getstate__())
         if state.pop("_idata", None) is not None:
-            state["_groups"] = ida.groups_of(self._idata)
+            state["_groups"] = groups_of(self._idata)
         return state
 
 
@@ -246,7 +247,7 @@ def load(path):
     ValueError
         The file holds no fit of this package.
     """
-    return restored(*ida.load_groups(path), path)
+    return restored(*files.read(path), path)
 
 
 def restored(groups, config, path):

@@ -5,7 +5,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.results import inference_data as ida
+from bdr_stan.results import files
+from bdr_stan.results.inference_data import groups_of
+from bdr_stan.results.stacking import stack
 from bdr_stan.bags import as_bags
 from bdr_stan.estimators.base import BagEstimator, restored
 from bdr_stan.estimators.bayesian import DistributionClassifier, DistributionRegressor
@@ -99,9 +101,9 @@ class _Stack(BagEstimator):
         groups = {
             f"model_{k}_{name}": group
             for k, model in enumerate(self.models_)
-            for name, group in ida.groups_of(model.idata).items()
+            for name, group in groups_of(model.idata).items()
         }
-        ida.save(groups, path, config)
+        files.write(path, groups, config)
 
     @classmethod
     def _from_file(cls, groups, config):
@@ -133,14 +135,14 @@ class _Stack(BagEstimator):
                 )
 
     def _weigh(self, models):
-        missing = [m for m in models if "log_likelihood" not in ida.groups_of(m.idata)]
+        missing = [m for m in models if "log_likelihood" not in groups_of(m.idata)]
         if missing:
             raise ValueError(
                 f"{type(missing[0]).__name__} kept no log_likelihood, as draws x bags are too "
                 "many: ask for fewer draws"
             )
         names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]
-        comparison = ida.stack({n: m.idata for n, m in zip(names, models, strict=True)})
+        comparison = stack({n: m.idata for n, m in zip(names, models, strict=True)})
         return self._adopt(models, comparison)
 
     def _adopt(self, models, comparison, notes=None):

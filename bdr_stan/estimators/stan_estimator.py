@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.results import inference_data as ida
+from bdr_stan.results import advice, diagnostics
+from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.posterior import sampling
 from bdr_stan.bags import as_bags
 from bdr_stan.posterior.evidence import maximise_evidence, whitened_coordinates
@@ -169,18 +170,18 @@ class StanEstimator(BagEstimator):
 
     def summary(self, var_names=None):
         """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame."""
-        return ida.summary(self.idata, var_names)
+        return diagnostics.summary(self.idata, var_names)
 
     def diagnostics(self):
         """How well the posterior was explored, as a dict.
 
         NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
         """
-        return ida.diagnostics(self.idata)
+        return diagnostics.diagnostics(self.idata)
 
     def report(self):
         """What `diagnostics` measured, what is good, and where it is not, what to do; a str."""
-        return ida.report(self.diagnostics())
+        return advice.report(self.diagnostics())
 
     def priors(self, as_table=True):
         """The priors of this fit, in the units of y.
@@ -257,7 +258,7 @@ class StanEstimator(BagEstimator):
 
     def _read_fit(self, fit):
         """Draws, sampler statistics and attributes of a CmdStanPy fit."""
-        draws = ida.stan_draws(fit)
+        draws = stan_draws(fit)
         needed = ("w", "intercept", *(name for name in self._scales if name != "rho"))
         missing = [name for name in needed if name not in draws]
         if missing:
@@ -267,7 +268,7 @@ class StanEstimator(BagEstimator):
             )
         for name in self._whitened:  # w and intercept say the same
             draws.pop(name, None)
-        return draws, ida.sample_stats(fit), ida.fit_attrs(fit)
+        return draws, sample_stats(fit), fit_attrs(fit)
 
     def _in_order_of_bags(self, values, features):
         """What a user's program wrote for each of its rows, in the order of the bags."""
@@ -278,7 +279,7 @@ class StanEstimator(BagEstimator):
         return np.asarray(y, float)
 
     def _warn(self):
-        for trouble in ida.sampling_warnings(self.diagnostics()):
+        for trouble in advice.sampling_warnings(self.diagnostics()):
             warnings.warn(trouble, stacklevel=4)
 
 

@@ -1,79 +1,63 @@
 """Kernels of points, and the feature maps made of them."""
 
-from bdr_stan.kernels.kernels import (
-    Cauchy,
-    Exponential,
-    FEATURES,
-    Features,
-    FourierBasis,
-    InverseMultiquadric,
-    KERNELS,
-    Kernel,
-    Linear,
-    Matern32,
-    Matern52,
-    Polynomial,
-    Prepared,
-    Product,
-    RBF,
-    RBFBasis,
-    RationalQuadratic,
-    SMALLEST_EXPONENT,
-    Stationary,
-    StudentT,
-    Sum,
-    check_bandwidth,
-    check_kernel,
+from bdr_stan.kernels.bandwidth import check_bandwidth, median_bandwidth
+from bdr_stan.kernels.cauchy import Cauchy
+from bdr_stan.kernels.convolution import rbf_convolution
+from bdr_stan.kernels.feature_maps import (
+    ConcatenatedFeatures,
+    FeatureMap,
+    FourierFeatures,
+    LandmarkFeatures,
+    NystromFeatures,
     draw_frequencies,
-    features_of,
-    fourier_basis,
-    fourier_features,
+)
+from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
+from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
+from bdr_stan.kernels.names import (
+    KERNELS,
+    check_kernel,
+    check_kernel_and_bandwidth,
     kernel_config,
     kernel_named,
     kernel_of_config,
-    median_bandwidth,
-    minus_half_squares,
-    rbf,
-    rbf_basis,
-    rbf_convolution,
-    rbf_features,
+    resolve_kernel,
 )
+from bdr_stan.kernels.polynomial import Linear, Polynomial
+from bdr_stan.kernels.rational_quadratic import RationalQuadratic
+from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.stationary import Stationary
+from bdr_stan.kernels.student_t import StudentT
 
 __all__ = [
-    "Cauchy",
-    "Exponential",
-    "FEATURES",
-    "Features",
-    "FourierBasis",
-    "InverseMultiquadric",
     "KERNELS",
+    "RBF",
+    "Cauchy",
+    "ConcatenatedFeatures",
+    "Exponential",
+    "FeatureMap",
+    "FourierFeatures",
+    "InverseMultiquadric",
     "Kernel",
+    "LandmarkFeatures",
     "Linear",
     "Matern32",
     "Matern52",
+    "NystromFeatures",
     "Polynomial",
-    "Prepared",
     "Product",
-    "RBF",
-    "RBFBasis",
     "RationalQuadratic",
-    "SMALLEST_EXPONENT",
     "Stationary",
     "StudentT",
     "Sum",
     "check_bandwidth",
     "check_kernel",
+    "check_kernel_and_bandwidth",
     "draw_frequencies",
-    "features_of",
-    "fourier_basis",
-    "fourier_features",
     "kernel_config",
     "kernel_named",
     "kernel_of_config",
     "median_bandwidth",
-    "minus_half_squares",
-    "rbf",
-    "rbf_basis",
     "rbf_convolution",
-    "rbf_features",
+    "resolve_kernel",
 ]

@@ -1,17 +1,14 @@
-"""Mode, curvature and evidence of weights with a Gaussian prior.
+"""The scales of highest evidence, by Laplace's method on the weights: exact for BLR."""
 
-Given the scales (sigma, rho, eta) the weights and the intercept theta = [w; a] have a posterior
-that is Gaussian (BLR) or nearly so. Its mode comes from Newton steps, its Fisher information
-whitens Stan's coordinates, and Laplace's method on it gives the evidence of the scales: exact
-for BLR.
-"""
-
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
+from scipy.linalg import eigh
 from scipy.optimize import minimize
+
+from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
+from bdr_stan.types import Array
 
 # How far, on the log scale, the search for the scales may move from its start.
 _LOG_SCALE_RANGE = 12.0
@@ -23,143 +20,14 @@ _CURVATURE_STEP = 0.01
 _TIGHT = 1e-14
 
 
-@dataclass(frozen=True)
-class Mode:
-    """Mode of theta = [w; intercept] given the scales.
-
-    Attributes
-    ----------
-    theta : array, shape (d + 1,)
-    precision : array, shape (d + 1, d + 1)
-        Fisher information plus prior precision at the mode.
-    log_evidence : float
-        Log marginal likelihood of the labels given the scales by Laplace's method.
-    """
-
-    theta: np.ndarray
-    precision: np.ndarray
-    log_evidence: float
-
-    @property
-    def covariance(self):
-        """Inverse of `precision`, shape (d + 1, d + 1)."""
-        return cho_solve(cho_factor(self.precision), np.eye(len(self.theta)))
-
-    @property
-    def whitening(self):
-        """Factor B with B B' = `covariance`: theta = mode + B t has t nearly N(0, I)."""
-        factor = np.linalg.cholesky(self.precision)
-        return solve_triangular(factor, np.eye(len(factor)), lower=True, trans="T")
-
-
-def whitened_coordinates(mode, prior_factor, rho):
-    """Coordinates t of theta = [w; intercept] that are nearly standard normal whatever rho.
-
-    Along `axes` the information of the labels on w (the intercept integrated out) and the prior
-    are both diagonal, and the intercept is regressed on w:
-
-        q = information + 1 / rho^2
-        w = axes (pull / q + t_w / sqrt(q))
-        intercept = intercept_centre + intercept_slope' w + intercept_unit t_a
-
-    At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`.
-
-    Parameters
-    ----------
-    mode : Mode
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    rho : float, > 0
-        Scale of the weights at which the mode was found.
-
-    Returns
-    -------
-    dict
-        The six quantities by their names in the Stan programs. Any values of them give the same
-        posterior; these give one that is easy to sample.
-    """
-    d = len(mode.theta) - 1
-    H, w, intercept = mode.precision, mode.theta[:d], mode.theta[d]
-    prior = prior_factor.T @ prior_factor
-    slope = -H[d, :d] / H[d, d]
-    labels = H[:d, :d] + np.outer(H[:d, d], slope) - prior / rho**2
-    information, axes = eigh((labels + labels.T) / 2, prior)
-    information = np.maximum(information, 0)
-    return {
-        "information": information,
-        "pull": (information + rho**-2.0) * (axes.T @ prior @ w),
-        "axes": axes,
-        "intercept_centre": intercept - slope @ w,
-        "intercept_slope": slope,
-        "intercept_unit": H[d, d] ** -0.5,
-    }
-
-
-def find_mode(likelihood, prior_factor, intercept_prior, *, rho, start=None, tol=1e-10):
-    """Most probable weights and intercept given the scales, by Newton steps.
-
-    Parameters
-    ----------
-    likelihood : callable
-        Log likelihood, slope, Fisher information and curvature at theta; see
-        `bdr_stan.models.likelihoods`.
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    intercept_prior : (float, float)
-        Mean and standard deviation of the intercept's normal prior.
-    rho : float, > 0
-        Scale of the weights.
-    start : array, shape (d + 1,), optional
-        Where to begin.
-    tol : float
-        Stop when a step promises to raise the log posterior by less.
-
-    Returns
-    -------
-    Mode
-    """
-    d = len(prior_factor)
-    location, spread = intercept_prior
-    centre = np.append(np.zeros(d), location)
-    prior_precision = np.zeros((d + 1, d + 1))
-    prior_precision[:d, :d] = prior_factor.T @ prior_factor / rho**2
-    prior_precision[d, d] = 1.0 / spread**2
-
-    def posterior(theta):
-        value, slope, information, curvature = likelihood(theta)
-        pull = prior_precision @ (theta - centre)
-        value -= 0.5 * (theta - centre) @ pull
-        return value, slope - pull, information + prior_precision, curvature + prior_precision
-
-    theta = centre.copy() if start is None else np.array(start, float)
-    value, slope, precision, curvature = posterior(theta)
-    for _ in range(200):
-        try:
-            step = cho_solve(cho_factor(curvature), slope)
-        except np.linalg.LinAlgError:  # far from the mode; the Fisher information leads uphill
-            step = cho_solve(cho_factor(precision), slope)
-        promised = slope @ step
-        if promised < tol * (1 + abs(value)):
-            break
-        scale = 1.0
-        while scale > 1e-10:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                trial, *derivatives = posterior(theta + scale * step)  # nan: too far
-            if trial >= value + 1e-4 * scale * promised - 1e-14 * abs(value):
-                break
-            scale /= 2
-        else:
-            break
-        theta, value = theta + scale * step, trial
-        slope, precision, curvature = derivatives
-    _, log_det = np.linalg.slogdet(precision)
-    _, log_det_prior = np.linalg.slogdet(prior_precision)
-    return Mode(theta, precision, value + 0.5 * (log_det_prior - log_det))
-
-
 def maximise_evidence(
-    likelihood_at, prior_factor, intercept_prior, start, *, log_prior=None
-):
+    likelihood_at: Callable[..., LogLikelihood],
+    prior_factor: Array,
+    intercept_prior: tuple[float, float],
+    start: Mapping[str, float],
+    *,
+    log_prior: Callable[..., float] | None = None,
+) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales with the highest evidence, and the mode of the weights there.
 
     Parameters
@@ -211,7 +79,14 @@ def maximise_evidence(
     return scales, mode_at(scales, 1e-10), dict(zip(start, spread.tolist(), strict=True))
 
 
-def minimum_in_boxes(objective, start, *, jac=None, ftol=1e-10, **options):
+def minimum_in_boxes(
+    objective: Callable[[Array], float | tuple[float, Array]],
+    start: Array,
+    *,
+    jac: bool | None = None,
+    ftol: float = 1e-10,
+    **options: float,
+) -> Array:
     """Where a function of logarithms of scales is lowest, by L-BFGS.
 
     A box around the start of each search keeps it near: a long step may end where no mode is
@@ -233,7 +108,8 @@ def minimum_in_boxes(objective, start, *, jac=None, ftol=1e-10, **options):
     lowest, highest = start - _LOG_SCALE_RANGE, start + _LOG_SCALE_RANGE
     x = start
     while True:
-        low, high = np.maximum(x - _LOG_SCALE_REACH, lowest), np.minimum(x + _LOG_SCALE_REACH, highest)
+        low = np.maximum(x - _LOG_SCALE_REACH, lowest)
+        high = np.minimum(x + _LOG_SCALE_REACH, highest)
         x = minimize(
             objective,
             x,

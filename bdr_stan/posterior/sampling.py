@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 
-from bdr_stan.results.inference_data import pareto_smoothed
+from bdr_stan.results.diagnostics import pareto_smoothed
 
 METHODS = ("nuts", "optimize", "laplace", "pathfinder")
 

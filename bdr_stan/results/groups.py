@@ -1,8 +1,15 @@
 """The groups of a fit: draws, data and pointwise quantities under named dimensions."""
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bdr_stan.results.inference_data import dataset
+from bdr_stan.results.inference_data import Groups, dataset
+from bdr_stan.types import Array, ArrayLike, Seed
+
+if TYPE_CHECKING:
+    from bdr_stan.predictive import Predictive
 
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
@@ -10,7 +17,14 @@ LARGEST_POINTWISE = 20_000_000
 _DIMS = {"w": ["component"], "beta": ["landmark"], "dual": ["bag"], "y": ["bag"]}
 
 
-def named_groups(draws, stats, attrs, constants, ids, y):
+def named_groups(
+    draws: Mapping[str, Array],
+    stats: Mapping[str, Array],
+    attrs: Mapping[str, str | float],
+    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
+    ids: Sequence | Array,
+    y: ArrayLike,
+) -> Groups:
     """Groups posterior, sample_stats, observed_data and constant_data.
 
     Parameters
@@ -48,18 +62,28 @@ def named_groups(draws, stats, attrs, constants, ids, y):
     return groups
 
 
-def pointwise_groups(training, y, ids, shape, *, log_lik=None, y_rep=None, seed=None):
+def pointwise_groups(
+    training: "Predictive",
+    y: Array,
+    ids: Sequence | Array,
+    shape: tuple[int, int],
+    *,
+    log_lik: Array | None = None,
+    y_rep: Array | None = None,
+    seed: Seed = None,
+) -> Groups:
     """Groups log_likelihood and posterior_predictive of the training bags.
 
     Parameters
     ----------
     training : Predictive, of the training bags
-    y : array, shape (n,)
-    ids : array, shape (n,)
-    shape : (chains, draws)
+    y : array, shape (n,), labels
+    ids : array, shape (n,), of the bags
+    shape : (number of chains, draws of each)
     log_lik, y_rep : arrays, shape (chains, draws, n), optional
         What the Stan program itself wrote; used where given.
-    seed : int, optional
+    seed : int or numpy.random.Generator, optional
+        Of the draws of posterior_predictive.
 
     Returns
     -------

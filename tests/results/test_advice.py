@@ -1,4 +1,4 @@
-"""What `sampling_warnings` advises, tried: each trouble is produced, and its advice lessens it."""
+"""advice: what is said of a sample, and each advice tried: the trouble is produced and lessened."""
 
 from pathlib import Path
 
@@ -7,19 +7,105 @@ import pytest
 
 from bdr_stan import BDR, BLR
 from bdr_stan.posterior import sampling
-from bdr_stan.results.inference_data import (
-    build,
-    dataset,
-    diagnostics,
-    fit_attrs,
-    sample_stats,
-    sampling_warnings,
-    stan_draws,
-)
+from bdr_stan.results.advice import checks, report, sampling_warnings
+from bdr_stan.results.diagnostics import diagnostics
+from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
+from bdr_stan.results.inference_data import build, dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # the troubles are wanted
 WIDE_SCALE = Path(__file__).parents[1] / "stan" / "wide_scale.stan"
 NARROW = {"eta_log_sd": 0.7, "rho_log_sd": 0.5}  # defaults: 2 and 1.5
+
+GOOD = {
+    "method": "nuts",
+    "n_chains": 4,
+    "n_draws": 250,
+    "divergences": 0,
+    "max_r_hat": 1.004,
+    "max_r_hat_of": "w[2]",
+    "min_ess_bulk": 820.0,
+    "min_ess_bulk_of": "sigma",
+    "min_ess_tail": 640.0,
+    "min_ess_tail_of": "w[0]",
+    "min_e_bfmi": 0.9,
+    "share_at_max_tree_depth": 0.0,
+    "max_tree_depth": 5,
+    "mean_n_steps": 7.0,
+}
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def test_good_sample_gives_no_warning():
+    assert sampling_warnings(GOOD) == []
+    assert [check.bad for check in checks(GOOD)] == [False] * 6
+
+
+def test_each_trouble_gives_its_sentence():
+    bad = {"divergences": 3, "max_r_hat": 1.6, "min_ess_bulk": 7.0, "min_ess_bulk_of": "w[2]"}
+    bad |= {"min_e_bfmi": 0.001, "share_at_max_tree_depth": 0.01}
+    said = " ".join(sampling_warnings(GOOD | bad))
+    for part in [
+        "3 of 1000 transitions diverged",
+        "Raise adapt_delta",
+        "R-hat of w[2] is 1.600",
+        "Raise warmup and draws",
+        "bulk effective sample size of w[2] is 7",
+        "at least 400 is good",
+        "E-BFMI of a chain is 0.00",
+        "1.0% of the transitions stopped at the largest tree depth 5",
+    ]:
+        assert part in said, part
+
+
+def test_report_says_value_good_value_and_verdict():
+    lines = report(GOOD).splitlines()
+    assert lines[0] == "NUTS: 4 chains x 250 draws, 7.0 leapfrog steps a draw"
+    assert [line.split()[-1] for line in lines[1:]] == ["ok"] * 6
+    assert "bulk ESS     820 of sigma" in lines[3] and "(good: >= 400" in lines[3]
+
+    lines = report(GOOD | {"divergences": 3, "min_e_bfmi": np.nan}).splitlines()
+    assert lines[1].split()[:2] == ["divergences", "3"]
+    assert "  Raise adapt_delta (0.95, then 0.99); if some remain, narrow the" in lines[1]
+    assert lines[5].split()[:2] == ["E-BFMI", "unknown"] and lines[5].endswith(")")
+
+
+@pytest.mark.parametrize(
+    "method, says",
+    [
+        ("optimize", "The posterior mode, a single point"),
+        ("exact", "Independent draws from the exact posterior"),
+        ("variational", "Nothing is measured of method 'variational'."),
+    ],
+)
+def test_report_of_what_has_no_checks_is_one_line(method, says):
+    said = report({"method": method})
+    assert said.startswith(says) and "\n" not in said
+    assert sampling_warnings({"method": method}) == []
+
+
+def test_report_of_an_approximation_is_its_pareto_k():
+    good = {"method": "laplace", "n_draws": 1000, "pareto_k": 0.31}
+    assert sampling_warnings(good) == []
+    assert report(good) == (
+        "Laplace: 1000 draws of an approximation\n  Pareto k-hat  0.31  (good: <= 0.7)  ok"
+    )
+    bad = good | {"pareto_k": 1.2}
+    (said,) = sampling_warnings(bad)
+    assert said.startswith(
+        "Pareto k-hat of the laplace approximation is 1.20 (at most 0.7 is good)"
+    )
+    assert said.endswith('Use method="nuts".')
+    assert report(bad).endswith('  Pareto k-hat  1.20  (good: <= 0.7)  Use method="nuts".')
+    unknown = good | {"method": "pathfinder", "pareto_k": np.nan}
+    assert sampling_warnings(unknown) == []
+    assert report(unknown).splitlines()[1].split() == [
+        "Pareto", "k-hat", "unknown", "(good:", "<=", "0.7)"
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- what is advised, tried
 
 
 def bags_without_noise(n_bags, size):

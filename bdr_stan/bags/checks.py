@@ -1,0 +1,190 @@
+"""What the arrays that make bags must be: each is checked here, once.
+
+Every check gives its array back in the form that `Bags` keeps, or raises with a sentence that
+names the bag, point and column and how to mend it.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bdr_stan.bags.memory_map import memory_map
+from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LARGEST_VALUE",
+    "as_bag",
+    "as_features",
+    "as_ids",
+    "as_metadata",
+    "as_offsets",
+    "as_points",
+    "as_sizes",
+    "as_vector",
+    "as_weights",
+    "describe",
+    "plain",
+    "values_are_usable",
+]
+
+# Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
+LARGEST_VALUE = 1e30
+
+
+def values_are_usable(block: Array) -> bool:
+    """Whether every value is finite and not a nodata marker; two quick passes, no temporaries."""
+    return block.size == 0 or bool(
+        block.min() >= -LARGEST_VALUE and block.max() <= LARGEST_VALUE  # NaN fails both
+    )
+
+
+def describe(i: int, ids: ArrayLike | None) -> str:
+    """What messages call bag i: its position and, where it has one, its id."""
+    return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {plain(ids[i])!r})"
+
+
+def plain(value: object) -> object:
+    """A NumPy number or string as Python's own, which messages show without its type."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_points(points: ArrayLike) -> Array:
+    """Stacked points as contiguous floats, shape (N_points, p); a memory map as it is."""
+    if not isinstance(points, np.ndarray):
+        points = np.asarray(points)
+    if points.ndim == 1:
+        raise ValueError(
+            f"points is 1-D with shape {points.shape}, expected (N_points, p): "
+            "pass points.reshape(-1, 1) for one feature"
+        )
+    if points.ndim != 2 or points.shape[1] == 0:
+        raise ValueError(f"points has shape {points.shape}, expected (N_points, p) with p >= 1")
+    if memory_map(points) is not None:
+        if points.dtype.kind not in "fiub":
+            raise TypeError(f"the memory map holds {points.dtype}, not numbers")
+        return points
+    return np.ascontiguousarray(_as_floats(points, "points"))
+
+
+def as_bag(array: ArrayLike, name: str) -> Array:
+    """Points of one bag as floats, shape (n_points, p); messages call it `name`."""
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        raise ValueError(f"{name} is ragged: give all its points the same features") from None
+    if array.ndim == 1 and array.size:
+        raise ValueError(
+            f"{name} is 1-D with shape {array.shape}, expected (n_points, p): "
+            "pass array.reshape(-1, 1) for one feature"
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} has no points: leave it out, with its label")
+    if array.ndim != 2:
+        raise ValueError(f"{name} has shape {array.shape}, expected (n_points, p)")
+    return _as_floats(array, name)
+
+
+def as_vector(values: ArrayLike, n: int, name: str, unit: str) -> Array:
+    """Array of shape (n,); messages call it `name`, and what its entries belong to `unit`."""
+    values = np.asarray(values)
+    if values.shape != (n,):
+        raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one a {unit}")
+    return values
+
+
+def as_offsets(offsets: ArrayLike, n_points: int) -> Array:
+    """Offsets as int64, rising from 0 to `n_points`."""
+    offsets = np.asarray(offsets)
+    if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype.kind not in "iu":
+        raise TypeError("offsets must be a 1-D array of integers, one more than there are bags")
+    offsets = offsets.astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != n_points or np.any(np.diff(offsets) < 0):
+        raise ValueError(
+            f"offsets must rise from 0 to the number of points, {n_points}; "
+            f"found {offsets[0]} to {offsets[-1]}"
+        )
+    return offsets
+
+
+def as_sizes(sizes: ArrayLike, n_points: int) -> Array:
+    """Sizes of bags as int64, >= 0, of sum `n_points`."""
+    sizes = np.asarray(sizes)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
+        raise TypeError("sizes must be a 1-D array of integers, one a bag")
+    sizes = sizes.astype(np.int64)
+    if np.any(sizes < 0):
+        raise ValueError(f"the size of bag {np.argmax(sizes < 0)} is negative")
+    if sizes.sum() != n_points:
+        raise ValueError(
+            f"sizes sum to {sizes.sum()}, but there are {n_points} points: "
+            "pass the number of points of each bag, in order"
+        )
+    return sizes
+
+
+def as_ids(ids: ArrayLike, n: int) -> Array:
+    """Ids of n bags, shape (n,), all different."""
+    ids = as_vector(ids, n, "ids", "bag")
+    position: dict[object, int] = {}
+    for i, value in enumerate(ids.tolist()):
+        if position.setdefault(value, i) != i:
+            raise ValueError(
+                f"bags {position[value]} and {i} have the same id {value!r}: "
+                "give each bag its own id"
+            )
+    return ids
+
+
+def as_features(features: Iterable[object], p: int) -> list[str]:
+    """Names of p columns."""
+    features = [str(name) for name in features]
+    if len(features) != p:
+        raise ValueError(f"features names {len(features)} columns, but points have {p}")
+    return features
+
+
+def as_metadata(metadata: object, n: int) -> "pd.DataFrame":
+    """Table of n rows, one a bag."""
+    import pandas as pd
+
+    metadata = pd.DataFrame(metadata)
+    if len(metadata) != n:
+        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one a bag")
+    return metadata
+
+
+def as_weights(weights: ArrayLike, offsets: Array, ids: ArrayLike | None) -> Array:
+    """Weights of points as float64, finite and >= 0, with a positive sum in every bag."""
+    weights = as_vector(weights, offsets[-1], "weights", "point")
+    weights = np.asarray(_as_floats(weights, "weights"), np.float64)
+    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
+    if len(bad):
+        i = np.searchsorted(offsets, bad[0], side="right") - 1
+        raise ValueError(
+            f"{describe(i, ids)}, point {bad[0] - offsets[i]}: weight is {weights[bad[0]]:g} "
+            f"({len(bad)} such in all): weights must be finite and >= 0"
+        )
+    weightless = np.flatnonzero(np.maximum.reduceat(weights, offsets[:-1]) == 0)
+    if len(weightless):
+        raise ValueError(
+            f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
+            "in all): leave it out, with its label"
+        )
+    return weights
+
+
+def _as_floats(array: Array, name: str) -> Array:
+    if array.dtype == np.float32 or array.dtype == np.float64:
+        return array
+    try:
+        if array.dtype.kind not in "fiubO":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} holds {array.dtype}, not numbers: encode or leave out such columns"
+        ) from None

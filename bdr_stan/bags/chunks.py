@@ -1,0 +1,76 @@
+"""Pieces of the stack of all points, each small enough to work on at once."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdr_stan.types import Array
+
+__all__ = ["Chunk", "cut_chunks"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Whole bags, or a piece of one bag that is larger than a chunk.
+
+    Attributes
+    ----------
+    start, stop : int
+        Its points are the rows start to stop - 1 of the stack.
+    first, last : int
+        Its bags are first to last - 1.
+    cuts : int64 array, shape (last - first + 1,)
+        Where its bags begin in the chunk, from 0 to stop - start.
+    """
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    cuts: Array
+
+    @property
+    def bag(self) -> Array:
+        """Number of each point's bag, counted among all bags; int64, shape (stop - start,)."""
+        return np.repeat(np.arange(self.first, self.last), np.diff(self.cuts))
+
+
+def cut_chunks(offsets: Array, n_points: int) -> list[Chunk]:
+    """Cut a stack of points, whose bags begin at `offsets`, to chunks of at most `n_points`.
+
+    As many whole bags as fit go to one chunk. A larger bag is cut to pieces of equal size, up to
+    one point; none of them shares its chunk with another bag.
+
+    Parameters
+    ----------
+    offsets : int64 array, shape (n + 1,), from 0 to the number of points
+    n_points : int, >= 1
+
+    Returns
+    -------
+    list of Chunk, in the order of the points
+
+    Raises
+    ------
+    ValueError
+        `n_points` is less than 1.
+    """
+    if n_points < 1:
+        raise ValueError(f"a chunk must hold at least one point, found n_points={n_points!r}")
+    chunks = []
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        start = offsets[first]
+        last = int(np.searchsorted(offsets, start + n_points, side="right")) - 1
+        if last > first:
+            cuts = offsets[first : last + 1] - start
+            chunks.append(Chunk(int(start), int(offsets[last]), first, last, cuts))
+        else:
+            last = first + 1
+            n_pieces = -(-(offsets[last] - start) // n_points)
+            ends = np.linspace(start, offsets[last], n_pieces + 1).astype(np.int64)
+            for a, b in itertools.pairwise(ends.tolist()):
+                chunks.append(Chunk(a, b, first, last, np.array([0, b - a])))
+        first = last
+    return chunks

@@ -1,0 +1,107 @@
+"""Labels of bags, checked once, with the bag named."""
+
+import numpy as np
+
+from bdr_stan.bags.checks import describe, plain
+from bdr_stan.bags.container import Bags, BagsLike
+from bdr_stan.types import Array, ArrayLike
+
+__all__ = ["check_classes", "check_labels", "check_one_a_bag"]
+
+
+def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
+    """Labels of bags as numbers.
+
+    Parameters
+    ----------
+    bags : Bags, or list of n arrays
+    y : array, shape (n,)
+
+    Returns
+    -------
+    float64 array, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        Wrong length or shape, NaN or infinite (the bag is named), or all equal.
+    TypeError
+        Not numbers.
+    """
+    try:
+        labels = np.asarray(y)
+        if labels.dtype.kind not in "fiubO":
+            raise TypeError
+        labels = labels.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("the labels y are not numbers: pass one number a bag") from None
+    check_one_a_bag(labels, len(bags))
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if len(bad):
+        raise ValueError(
+            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} such in all): "
+            "leave these bags out"
+        )
+    if np.all(labels == labels[0]):
+        raise ValueError(
+            f"all {len(labels)} labels equal {labels[0]:g}: there is nothing to learn from them"
+        )
+    return labels
+
+
+def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
+    """Labels of bags of two classes.
+
+    Parameters
+    ----------
+    bags : Bags, or list of n arrays
+    y : array, shape (n,)
+        All numbers, all strings or all true or false.
+
+    Returns
+    -------
+    array, shape (n,), of the labels' own type
+
+    Raises
+    ------
+    ValueError
+        Wrong length or shape, a missing label (the bag is named), or other than two classes.
+    TypeError
+        Labels of several kinds, which have no order.
+    """
+    import pandas as pd
+
+    labels = np.asarray(y)
+    check_one_a_bag(labels, len(bags))
+    missing = np.flatnonzero(pd.isna(labels))
+    if len(missing):
+        raise ValueError(
+            f"the label of {_name(bags, missing[0])} is missing ({len(missing)} such in all): "
+            "leave these bags out"
+        )
+    labels = np.asarray(labels.tolist())  # strings held as objects become strings
+    if labels.dtype.kind not in "biufU":
+        raise TypeError("the labels y must all be numbers, all strings or all true or false")
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        shown = ", ".join(repr(plain(c)) for c in classes[:5])
+        more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
+        raise ValueError(
+            f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
+            f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
+        )
+    return labels
+
+
+def check_one_a_bag(labels: Array, n: int) -> None:
+    """Raise ValueError unless `labels` is one label for each of n bags, shape (n,)."""
+    if labels.shape == (n, 1):
+        raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label a bag")
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label a bag")
+
+
+def _name(bags: BagsLike, i: int) -> str:
+    return bags.name(i) if isinstance(bags, Bags) else describe(i, None)

@@ -1,0 +1,99 @@
+"""From bags to what a fit needs of them: landmarks, kernel, and the training bags' embedding."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.kernels import (
+    FeatureMap,
+    FourierFeatures,
+    Kernel,
+    LandmarkFeatures,
+    resolve_kernel,
+)
+from bdr_stan.types import Array, ArrayLike, Seed
+
+
+@dataclass(frozen=True)
+class TrainingFeatures:
+    """All that a fit needs of the training bags.
+
+    feature_map : feature map
+        What maps points to features; new bags go through it too.
+    kernel : Kernel
+        Its columns are indices, its bandwidths numbers.
+    embedding : Embedding
+    index : array, shape (n,)
+        Ids of the bags, or their numbers.
+    names : list of str, or None
+        Names of the points' columns.
+    """
+
+    feature_map: FeatureMap
+    kernel: Kernel
+    embedding: Embedding
+    index: Array
+    names: list[str] | None = None
+
+    @property
+    def landmarks(self) -> Array:
+        """Landmarks of the feature map, shape (d, p); its frequencies where it is Fourier's."""
+        if isinstance(self.feature_map, FourierFeatures):
+            return self.feature_map.frequencies
+        return self.feature_map.landmarks
+
+    @property
+    def bandwidth(self) -> float | Array | None:
+        """Bandwidth of the kernel, in the units of the points; None where it has no single one."""
+        return getattr(self.kernel, "bandwidth", None)
+
+    def take(self, bags: ArrayLike) -> Self:
+        """Features of the bags with these indices; the covariance stays that of all."""
+        return replace(self, embedding=self.embedding.take(bags), index=self.index[bags])
+
+
+def training_features(
+    bags: BagsLike,
+    *,
+    kernel: str | Kernel = "rbf",
+    bandwidth: ArrayLike | str = "median",
+    bandwidth_scale: float = 1.0,
+    n_landmarks: int = 60,
+    landmarks: str | ArrayLike = "kmeans",
+    covariance: str | None = None,
+    tau: float = 1.0,
+    seed: Seed = None,
+) -> TrainingFeatures:
+    """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
+
+    Parameters
+    ----------
+    bags : Bags, or list of arrays, shapes (n_points, p)
+    kernel : str or Kernel, default "rbf"
+    bandwidth : float, array, shape (p,), or "median", default "median"
+        Of a kernel given by name, in the units of the points.
+    bandwidth_scale : float, > 0, default 1
+        Factor on all bandwidths.
+    n_landmarks : int, default 60
+        Where `landmarks` is a name.
+    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+        See `choose_landmarks`.
+    covariance : None, "average", "pooled" or "identity", default None
+        Within-bag covariance to estimate, see `embed`.
+    tau : float, > 0, default 1
+        Standard deviation for covariance "identity".
+    seed : int, optional
+
+    Returns
+    -------
+    TrainingFeatures
+    """
+    bags = as_bags(bags)
+    kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
+    n_chosen = n_landmarks if isinstance(landmarks, str) else None
+    chosen = choose_landmarks(bags, n_chosen, method=landmarks, seed=seed)
+    feature_map = LandmarkFeatures(kernel, chosen)
+    embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
+    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)

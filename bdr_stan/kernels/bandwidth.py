@@ -1,0 +1,67 @@
+"""Bandwidths: the median rule, and the check that a number is one."""
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.types import ArrayLike, Seed
+
+
+def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -> float:
+    """Bandwidth by the median rule: sqrt(median of |x - x'|^2 / 2) over pairs of points.
+
+    Parameters
+    ----------
+    bags : Bags, or list of arrays, shapes (n_points, p)
+    sample : int, >= 2
+        Number of points, drawn without replacement from all points of all bags, whose pairs
+        enter the median; all points where there are fewer.
+    seed : int or numpy Generator, optional
+
+    Returns
+    -------
+    float, > 0, in the units of the points
+
+    Raises
+    ------
+    ValueError : at least half of the sampled pairs coincide, so the rule gives no bandwidth.
+    """
+    if not isinstance(sample, (int, np.integer)) or sample < 2:
+        raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
+    points = as_bags(bags).sample_points(sample, np.random.default_rng(seed))
+    if len(points) < 2:
+        raise ValueError("there is only one point: give the bandwidth as a number")
+    squared = np.median(pdist(points, "sqeuclidean"))
+    if squared == 0:
+        what = "all" if np.all(points == points[0]) else "most"
+        raise ValueError(
+            f"{what} sampled points coincide, so their median distance is 0: "
+            "give the bandwidth as a number"
+        )
+    return float(np.sqrt(squared / 2))
+
+
+def check_bandwidth(
+    value: ArrayLike, name: str = "bandwidth", *, n_features: int | None = None
+) -> None:
+    """Raise unless `value` is a positive finite number, or an array of such, one a feature.
+
+    The length of an array is held against `n_features` where that is given.
+    """
+    try:
+        lengths = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        lengths = np.array(np.nan)
+    if lengths.ndim > 1 or lengths.size == 0:
+        raise ValueError(
+            f"{name} has shape {lengths.shape}: give a positive number, or one for each feature"
+        )
+    for k in np.flatnonzero(~((lengths > 0) & (lengths < np.inf))):
+        if lengths.ndim == 0:
+            raise ValueError(f"{name} must be a positive number, found {value!r}")
+        raise ValueError(f"{name} of feature {k} must be a positive number, found {lengths[k]}")
+    if lengths.ndim == 1 and n_features is not None and len(lengths) != n_features:
+        raise ValueError(
+            f"{name} has {len(lengths)} entries, but the points have {n_features} features: "
+            "give one number, or one for each feature"
+        )

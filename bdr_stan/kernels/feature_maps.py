@@ -1,0 +1,248 @@
+"""Feature maps: from points to the features that mean embeddings average.
+
+A map is called with points, shape (n, p), and gives features, shape (n, n_columns). Kernel values
+at landmarks, Nystrom features and random Fourier features are maps, and so are several of them
+side by side. Embeddings, rates inside bags and kernel means all take any of them.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from bdr_stan.kernels.bandwidth import check_bandwidth
+from bdr_stan.kernels.kernel import Kernel
+from bdr_stan.types import Array, ArrayLike, Seed
+
+# Of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
+NYSTROM_JITTER = 1e-6
+
+
+class FeatureMap(Protocol):
+    """What maps points, shape (n, p), to features, shape (n, n_columns).
+
+    Attributes
+    ----------
+    n_inputs : int
+        p, the number of columns of the points.
+    n_columns : int
+        Features of a point.
+    """
+
+    n_inputs: int
+    n_columns: int
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        """Features of points, written to `out` where it is given.
+
+        `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j come
+        times exp(log_scale[j]). Computed in float64 whatever the points' type.
+        """
+
+
+class LandmarkFeatures:
+    """Values k(x, u) of a kernel at landmarks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numbers as parameters.
+    landmarks : array, shape (d, p), in the units of the points
+
+    Raises
+    ------
+    ValueError : a bandwidth that is no number yet or does not fit the landmarks.
+    """
+
+    def __init__(self, kernel: Kernel, landmarks: ArrayLike):
+        self.kernel, self.landmarks = kernel, checked_rows(landmarks, "landmarks")
+        self.n_columns, self.n_inputs = self.landmarks.shape
+        self._prepared = kernel.prepare(self.landmarks)
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        if out is None:
+            out = np.empty((len(points), self.n_columns))
+        return self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
+
+
+class NystromFeatures:
+    """Features psi(x) = L^-1 k(u, x), K_uu = L L', so that psi(x)'psi(y) is nearly k(x, y).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numbers as parameters.
+    landmarks : array, shape (d, p), in the units of the points
+
+    Attributes
+    ----------
+    projection : array, shape (d, d)
+        Inverse of L': weights w of the features are weights ``projection @ w`` of the kernel at
+        the landmarks.
+
+    Raises
+    ------
+    ValueError : the landmarks' kernel matrix is not positive definite.
+
+    Notes
+    -----
+    1e-6 of its mean diagonal is added to the diagonal of K_uu. Source: Williams and Seeger
+    (2001), "Using the Nystrom method to speed up kernel machines".
+    """
+
+    def __init__(self, kernel: Kernel, landmarks: ArrayLike):
+        self._values = LandmarkFeatures(kernel, landmarks)
+        self.kernel, self.landmarks = kernel, self._values.landmarks
+        self.n_columns, self.n_inputs = self._values.n_columns, self._values.n_inputs
+        gram = kernel(self.landmarks, self.landmarks)
+        gram = (gram + gram.T) / 2
+        gram += NYSTROM_JITTER * gram.diagonal().mean() * np.eye(len(gram))
+        try:
+            L = cholesky(gram, lower=True)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"the kernel matrix of the {len(gram)} landmarks is not positive definite: use "
+                "fewer landmarks or a smaller bandwidth"
+            ) from None
+        projection = solve_triangular(L, np.eye(len(L)), lower=True).T
+        self.projection = np.ascontiguousarray(projection)
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        return np.matmul(
+            self._values(points, None, scratch, log_scale), self.projection, out=out
+        )
+
+
+class FourierFeatures:
+    """Random Fourier features, a cosine and a sine for each frequency.
+
+    sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], whose inner products are on average the
+    Gaussian kernel.
+
+    Parameters
+    ----------
+    frequencies : array, shape (d, p), without unit, from `draw_frequencies`
+        W', one frequency a row; there are twice as many features.
+    bandwidth : float or array, shape (p,), > 0, in the units of the points
+
+    Source: Rahimi and Recht (2007), "Random features for large-scale kernel machines".
+    """
+
+    def __init__(self, frequencies: ArrayLike, bandwidth: ArrayLike):
+        self.frequencies, self.bandwidth = checked_rows(frequencies, "frequencies"), bandwidth
+        d, self.n_inputs = self.frequencies.shape
+        self.n_columns = 2 * d
+        check_bandwidth(bandwidth, n_features=self.n_inputs)
+        self._matrix = (self.frequencies / bandwidth).T
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        n, p = points.shape
+        d = self._matrix.shape[1]
+        if out is None:
+            out = np.empty((n, self.n_columns))
+        rows = np.empty((n, p)) if scratch is None else scratch[:n, :p]
+        np.copyto(rows, points)
+        angles, sines = out[:, :d], out[:, d:]
+        np.matmul(rows, self._matrix, out=angles)
+        np.sin(angles, out=sines)
+        np.cos(angles, out=angles)
+        out *= np.sqrt(1 / d) * np.exp(np.broadcast_to(log_scale, n))[:, None]
+        return out
+
+
+def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) -> Array:
+    """Frequencies of random Fourier features of the Gaussian kernel with bandwidth 1.
+
+    Parameters
+    ----------
+    n_frequencies : int, >= 1
+        d; there are twice as many features.
+    n_features : int, >= 1
+        p, the number of columns of a point.
+    seed : int or numpy Generator, optional
+
+    Returns
+    -------
+    array, shape (d, p), independent standard normal, the kernel's spectral distribution
+    """
+    return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
+
+
+class ConcatenatedFeatures:
+    """Several feature maps of the same points, side by side.
+
+    Inner products of the features are sums of those of the maps: landmarks of a kernel for each
+    column, say, make an additive kernel with fewer landmarks than one kernel of all columns needs.
+
+    Parameters
+    ----------
+    maps : sequence of feature maps, at least one, of points with the same columns
+
+    Raises
+    ------
+    ValueError : no map, or maps of points of different numbers of columns.
+    """
+
+    def __init__(self, maps: Sequence[FeatureMap]):
+        self.maps = tuple(maps)
+        inputs = {each.n_inputs for each in self.maps}
+        if len(inputs) != 1:
+            raise ValueError(
+                "feature maps side by side need points of the same columns: pass at least one "
+                f"map, all of the same n_inputs, found {sorted(inputs)}"
+            )
+        self.n_inputs = inputs.pop()
+        self.n_columns = sum(each.n_columns for each in self.maps)
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        if out is None:
+            out = np.empty((len(points), self.n_columns))
+        first = 0
+        for each in self.maps:
+            each(points, out[:, first : first + each.n_columns], scratch, log_scale)
+            first += each.n_columns
+        return out
+
+
+def checked_rows(rows: ArrayLike, name: str) -> Array:
+    """Landmarks or frequencies as a float array, shape (d, p).
+
+    Raises
+    ------
+    ValueError : another shape, or no row.
+    """
+    rows = np.asarray(rows, np.float64)
+    if rows.ndim != 2 or len(rows) == 0:
+        raise ValueError(f"{name} have shape {rows.shape}, expected (d, p) with d >= 1")
+    return rows

@@ -1,0 +1,258 @@
+"""What a kernel of points is, and how kernels are added and multiplied.
+
+``RBF(2.0)`` and ``Matern32(columns=["lon", "lat"])`` are kernels, and so are their sums and
+products. Kernels that look at points themselves are in a file each: `rbf`, `matern`, `cauchy`,
+`rational_quadratic`, `inverse_multiquadric`, `student_t`, `polynomial`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from bdr_stan.bags import BagsLike
+from bdr_stan.types import Array, ArrayLike, Seed
+
+
+class Kernel:
+    """Base of the kernels: k(x, y) of points, sums and products, parameters that can be learned.
+
+    ``k(x, y)`` gives the values between two stacks of points, shape (n, m), in float64;
+    ``k.diagonal(x)`` those of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
+
+    A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `at_median`, `scaled`,
+    `learnable` and `with_log_parameters`; one of the distance between points needs only what
+    `bdr_stan.kernels.stationary.Stationary` asks for.
+    """
+
+    variance: float
+
+    def __call__(self, x: ArrayLike, y: ArrayLike) -> Array:
+        x = np.asarray(x)
+        return self.evaluate(x, self.prepare(y), np.empty((len(x), len(y))))
+
+    def __add__(self, other: "Kernel") -> "Sum":
+        return Sum(self, other)
+
+    def __mul__(self, other: "Kernel") -> "Product":
+        return Product(self, other)
+
+    def prepare(self, landmarks: ArrayLike) -> Any:
+        """What `evaluate` needs of landmarks, shape (d, p), computed once."""
+        raise NotImplementedError
+
+    def evaluate(
+        self,
+        points: Array,
+        prepared: Any,
+        out: Array,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        """Values of points, shape (n, p), at prepared landmarks, written to `out` (n, d).
+
+        `scratch`, shape (at least n, p + 2), saves an allocation; the values of point j come
+        times exp(log_scale[j]). Computed in float64 whatever the points' type.
+        """
+        raise NotImplementedError
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        """k(x_i, x_i) of each point, shape (n,)."""
+        raise NotImplementedError
+
+    def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
+        """The same kernel with its columns as indices.
+
+        Parameters
+        ----------
+        names : list of str, or None
+            Names of the points' columns.
+        n_columns : int
+            Columns there are.
+
+        Raises
+        ------
+        ValueError : a column that is not there.
+        """
+        raise NotImplementedError
+
+    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        """The kernel with numbers for these bags in place of "median" or "ard"."""
+        raise NotImplementedError
+
+    def scaled(self, factor: float) -> Self:
+        """The kernel with all its bandwidths times `factor`."""
+        raise NotImplementedError
+
+    def learnable(self) -> list[tuple[str, float]]:
+        """Names and values of what can be learned: bandwidths, variances in sums."""
+        raise NotImplementedError
+
+    def with_log_parameters(self, values: ArrayLike) -> Self:
+        """The kernel with these in place of its `log_parameters`."""
+        raise NotImplementedError
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Names of the entries of `log_parameters`."""
+        return [name for name, _ in self.learnable()]
+
+    @property
+    def log_parameters(self) -> Array:
+        """Logarithms of what can be learned, a float array: bandwidths, variances in sums."""
+        return np.log([value for _, value in self.learnable()])
+
+
+class ColumnKernel(Kernel):
+    """What kernels that are no sums or products share: a factor and columns to look at.
+
+    A subclass is a dataclass with the fields `columns`, names or indices of the columns that the
+    kernel looks at or None for all, and `variance`, a factor on its values.
+    """
+
+    columns: Sequence[str | int] | None
+
+    def __post_init__(self):
+        check_positive(self, "variance")
+        if self.columns is None:
+            return
+        columns = list(self.columns)
+        twice = [c for k, c in enumerate(columns) if c in columns[:k]]
+        if twice:
+            raise ValueError(
+                f"{type(self).__name__} names the column {twice[0]!r} twice: name each once"
+            )
+        if not columns:
+            raise ValueError(f"{type(self).__name__} has no columns: name some, or None for all")
+
+    def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
+        if self.columns is None:
+            return self
+        index = {name: k for k, name in enumerate(names or [])}
+        found = [index.get(c, c) for c in self.columns]
+        for column, k in zip(self.columns, found, strict=True):
+            if not isinstance(k, (int, np.integer)) or not 0 <= k < n_columns:
+                known = ", ".join(map(str, names)) if names else f"0 to {n_columns - 1}"
+                raise ValueError(
+                    f"{type(self).__name__} looks at the column {column!r}, which the points do "
+                    f"not have; they have {known}"
+                )
+        return replace(self, columns=tuple(int(k) for k in found))
+
+    def select(self, points: Array) -> Array:
+        """The columns of points that the kernel looks at."""
+        return points if self.columns is None else points[:, list(self.columns)]
+
+
+class PreparedPair(NamedTuple):
+    """Landmarks prepared for both parts of a sum or product."""
+
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Kernel):
+    """Two kernels, joined entry by entry, times `variance`: what sums and products share."""
+
+    first: Kernel
+    second: Kernel
+    variance: float = 1.0
+
+    join: ClassVar[Callable[[Array, Array], Array]]
+
+    def __post_init__(self):
+        for part in (self.first, self.second):
+            if not isinstance(part, Kernel):
+                raise TypeError(f"only kernels can be added or multiplied, found {part!r}")
+
+    def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
+        return self._with_parts(lambda part: part.on(names, n_columns))
+
+    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        return self._with_parts(lambda part: part.at_median(bags, seed=seed))
+
+    def scaled(self, factor: float) -> Self:
+        return self._with_parts(lambda part: part.scaled(factor))
+
+    def _with_parts(self, change):
+        return replace(self, first=change(self.first), second=change(self.second))
+
+    def prepare(self, landmarks: ArrayLike) -> PreparedPair:
+        return PreparedPair(self.first.prepare(landmarks), self.second.prepare(landmarks))
+
+    def evaluate(
+        self,
+        points: Array,
+        prepared: PreparedPair,
+        out: Array,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        self.first.evaluate(points, prepared.first, out, scratch)
+        second = self.second.evaluate(points, prepared.second, np.empty_like(out), scratch)
+        self.join(out, second)
+        out *= row_factors(self.variance, log_scale)
+        return out
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        return self.variance * self.join(self.first.diagonal(x), self.second.diagonal(x))
+
+    def learnable(self) -> list[tuple[str, float]]:
+        parts = {"first": self.first.learnable(), "second": self._learnable_of_second()}
+        return [(f"{side}.{name}", value) for side, part in parts.items() for name, value in part]
+
+    def with_log_parameters(self, values: ArrayLike) -> Self:
+        n = len(self.first.learnable())
+        return replace(
+            self,
+            first=self.first.with_log_parameters(values[:n]),
+            second=self._second_with(values[n:]),
+        )
+
+    def _learnable_of_second(self):
+        return self.second.learnable()
+
+    def _second_with(self, values):
+        return self.second.with_log_parameters(values)
+
+
+def _in_place(operation, a, b):
+    return operation(a, b, out=a)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Pair):
+    """first + second, as ``first + second`` makes it; the second's variance can be learned."""
+
+    join = staticmethod(partial(_in_place, np.add))
+
+    def _learnable_of_second(self):
+        return [*self.second.learnable(), ("variance", self.second.variance)]
+
+    def _second_with(self, values):
+        changed = self.second.with_log_parameters(values[:-1])
+        return replace(changed, variance=float(np.exp(values[-1])))
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Pair):
+    """first * second, as ``first * second`` makes it."""
+
+    join = staticmethod(partial(_in_place, np.multiply))
+
+
+def row_factors(variance: float, log_scale: ArrayLike) -> float | Array:
+    """What the values of each point are multiplied by."""
+    return variance if np.ndim(log_scale) == 0 else variance * np.exp(log_scale)[:, None]
+
+
+def check_positive(kernel: Kernel, name: str) -> None:
+    """Raise unless the parameter of this name is a positive number."""
+    value = getattr(kernel, name)
+    if not (np.isscalar(value) and not isinstance(value, str) and 0 < value < np.inf):
+        raise ValueError(
+            f"{name} of {type(kernel).__name__} must be a positive number, found {value!r}"
+        )

@@ -1,0 +1,129 @@
+"""A kernel from what users give: a name with a bandwidth, or a kernel; and kernels in files."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.kernels.cauchy import Cauchy
+from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
+from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
+from bdr_stan.kernels.polynomial import Polynomial
+from bdr_stan.kernels.rational_quadratic import RationalQuadratic
+from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.stationary import Stationary
+from bdr_stan.kernels.student_t import StudentT
+from bdr_stan.types import ArrayLike, Seed
+
+# Kernels of one bandwidth, by the names that estimators take.
+KERNELS: dict[str, type[Stationary]] = {
+    "rbf": RBF,
+    "exponential": Exponential,
+    "matern12": Exponential,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "cauchy": Cauchy,
+    "rational quadratic": RationalQuadratic,
+    "inverse multiquadric": InverseMultiquadric,
+    "student t": StudentT,
+}
+_KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), Polynomial, Sum, Product)}
+
+
+def check_kernel(kernel: str | Kernel) -> None:
+    """Raise ValueError unless this is a kernel, or there is one of this name."""
+    if isinstance(kernel, Kernel):
+        return
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        names = ", ".join(map(repr, KERNELS))
+        raise ValueError(f"kernel must be a Kernel or one of {names}, found {kernel!r}")
+
+
+def kernel_named(name: str, bandwidth: ArrayLike | str) -> Stationary:
+    """Kernel of this name and bandwidth.
+
+    Parameters
+    ----------
+    name : str, of `KERNELS`
+    bandwidth : float, array of shape (p,), "median" or "ard"
+
+    Raises
+    ------
+    ValueError : there is none of this name.
+    """
+    check_kernel(name)
+    return KERNELS[name](bandwidth)
+
+
+def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
+    """Raise ValueError unless the two go together: a kernel has a bandwidth of its own."""
+    check_kernel(kernel)
+    if isinstance(bandwidth, str) and bandwidth == "median":
+        return
+    if isinstance(kernel, Kernel):
+        raise ValueError(
+            f"bandwidth={bandwidth!r} goes with the name of a kernel: give "
+            f"{type(kernel).__name__} its own"
+        )
+    if isinstance(bandwidth, str):
+        raise ValueError(f"bandwidth must be 'median' or a positive number, found {bandwidth!r}")
+    kernel_named(kernel, bandwidth)
+
+
+def resolve_kernel(
+    kernel: str | Kernel,
+    bandwidth: ArrayLike | str,
+    bags: Bags,
+    *,
+    seed: Seed = None,
+    scale: float = 1.0,
+) -> Kernel:
+    """Kernel to use on the points of `bags`.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+    bandwidth : float, array of shape (p,), or "median"
+        Of a kernel given by name.
+    bags : Bags
+    seed : int, optional
+        Of the points from which the median distance comes, where there are many.
+    scale : float, > 0, default 1
+        Factor on all bandwidths.
+
+    Returns
+    -------
+    Kernel, its columns as indices and its bandwidths numbers
+
+    Raises
+    ------
+    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth beside a kernel
+        that has its own.
+    """
+    check_kernel_and_bandwidth(kernel, bandwidth)
+    if not isinstance(kernel, Kernel):
+        kernel = kernel_named(kernel, bandwidth)
+    return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
+
+
+def kernel_config(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as JSON can hold it; `kernel_of_config` reads it back."""
+    values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
+    for name, value in values.items():
+        if isinstance(value, Kernel):
+            values[name] = kernel_config(value)
+        elif isinstance(value, (np.ndarray, np.generic, tuple)):
+            values[name] = np.asarray(value).tolist()
+    return {"kernel": type(kernel).__name__, **values}
+
+
+def kernel_of_config(config: dict[str, Any]) -> Kernel:
+    """Kernel of what `kernel_config` gave."""
+    values = {
+        name: kernel_of_config(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name != "kernel"
+    }
+    return _KINDS[config["kernel"]](**values)

@@ -1,0 +1,84 @@
+"""Polynomial kernels, and the linear kernel among them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from bdr_stan.bags import BagsLike
+from bdr_stan.kernels.kernel import ColumnKernel, row_factors
+from bdr_stan.types import Array, ArrayLike, Seed
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial(ColumnKernel):
+    """(x'y + constant)^degree; degree 2 and constant 1 by default.
+
+    Parameters
+    ----------
+    degree : int, >= 1
+    constant : float, >= 0, in the squared units of the points
+    columns : sequence of names or indices, optional
+        The columns that the kernel looks at; default all.
+    variance : float, > 0, default 1
+        Factor on the values.
+    """
+
+    degree: int = 2
+    constant: float = 1.0
+    columns: Sequence[str | int] | None = None
+    variance: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not isinstance(self.degree, (int, np.integer)) or self.degree < 1:
+            raise ValueError(f"degree of Polynomial must be an integer >= 1, found {self.degree!r}")
+        if not (np.isscalar(self.constant) and 0 <= self.constant < np.inf):
+            raise ValueError(
+                f"constant of Polynomial must be a number >= 0, found {self.constant!r}"
+            )
+
+    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        """The kernel itself: it has no bandwidth."""
+        return self
+
+    def scaled(self, factor: float) -> Self:
+        """The kernel itself: it has no bandwidth."""
+        return self
+
+    def prepare(self, landmarks: ArrayLike) -> Array:
+        """The transposed landmarks."""
+        return np.ascontiguousarray(self.select(np.asarray(landmarks, np.float64)).T)
+
+    def evaluate(
+        self,
+        points: Array,
+        prepared: Array,
+        out: Array,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        np.matmul(np.asarray(self.select(points), np.float64), prepared, out=out)
+        out += self.constant
+        base = out.copy() if self.degree > 1 else None
+        for _ in range(self.degree - 1):
+            out *= base
+        out *= row_factors(self.variance, log_scale)
+        return out
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        x = np.asarray(self.select(np.asarray(x)), np.float64)
+        return self.variance * (np.einsum("ij,ij->i", x, x) + self.constant) ** self.degree
+
+    def learnable(self) -> list[tuple[str, float]]:
+        return []
+
+    def with_log_parameters(self, values: ArrayLike) -> Self:
+        """The kernel itself: nothing of it is learned."""
+        return self
+
+
+def Linear(columns: Sequence[str | int] | None = None, variance: float = 1.0) -> Polynomial:
+    """x'y: `Polynomial` of degree 1 and constant 0."""
+    return Polynomial(1, 0.0, columns, variance)

@@ -1,0 +1,27 @@
+"""The rational quadratic kernel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdr_stan.kernels.kernel import check_positive
+from bdr_stan.kernels.stationary import Stationary
+from bdr_stan.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class RationalQuadratic(Stationary):
+    """(1 + r^2 / (2 alpha))^-alpha; alpha > 0, default 1, the other parameters as for `Stationary`.
+
+    A mixture of Gaussian kernels of all bandwidths; alpha = 1 is the Cauchy kernel of bandwidth
+    sqrt(2) times as large.
+    """
+
+    alpha: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_positive(self, "alpha")
+
+    def profile(self, out: Array) -> Array:
+        return np.power(1 - out / self.alpha, -self.alpha, out=out)

@@ -1,0 +1,26 @@
+"""The generalised t-student kernel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdr_stan.kernels.stationary import Stationary
+from bdr_stan.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT(Stationary):
+    """1 / (1 + r^degree), the generalised t-student kernel; 0 < degree <= 2, default 1.
+
+    The other parameters are as for `Stationary`. Above degree 2 it is not positive definite.
+    """
+
+    degree: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not (np.isscalar(self.degree) and 0 < self.degree <= 2):
+            raise ValueError(f"degree of StudentT must be in (0, 2], found {self.degree!r}")
+
+    def profile(self, out: Array) -> Array:
+        return np.reciprocal(1 + (-2 * out) ** (self.degree / 2), out=out)

@@ -1,0 +1,184 @@
+"""What the diagnostics of a sample mean, and what to do where they are bad."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measured quantity of a sample, whether it is good, and what to do if it is not.
+
+    Attributes
+    ----------
+    quantity : str, its name
+    measured, good : str, the value found and the good values, as text
+    bad : bool
+    trouble, advice : str, sentences that say what is wrong where it is bad, and what to do
+    """
+
+    quantity: str
+    measured: str
+    good: str
+    bad: bool
+    trouble: str
+    advice: str
+
+
+# Every advice is tried in tests/results/test_advice.py. A narrower prior of sigma makes it worse.
+_NARROW = "narrow the priors of the scales (in prior: rho_log_sd and others that end so)"
+_WITHOUT_CHECKS = {
+    "optimize": "The posterior mode, a single point: it says nothing of uncertainty in the "
+    "parameters, and nothing measures its distance from the posterior.",
+    "exact": "Independent draws from the exact posterior of the weights at the scales of highest "
+    "evidence: nothing to converge; uncertainty in the scales is left out.",
+}
+
+
+def checks(diagnostics: dict[str, Any]) -> list[Check]:
+    """Everything measured that says whether the draws can be trusted.
+
+    Parameters
+    ----------
+    diagnostics : dict, from the function `diagnostics`
+
+    Returns
+    -------
+    list of Check, empty for a method of which nothing is measured
+
+    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 and an ESS of 100 per
+    chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
+    """
+    if diagnostics.get("method") == "nuts":
+        return _nuts_checks(diagnostics)
+    return [_pareto_check(diagnostics)] if "pareto_k" in diagnostics else []
+
+
+def _nuts_checks(d):
+    total = d["n_chains"] * d["n_draws"]
+    enough = 100 * d["n_chains"]
+    found = [
+        Check(
+            "divergences",
+            f"{d['divergences']}",
+            "0",
+            d["divergences"] > 0,
+            f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
+            "the posterior.",
+            f"Raise adapt_delta (0.95, then 0.99); if some remain, {_NARROW}.",
+        ),
+        Check(
+            "R-hat",
+            _of(d, "max_r_hat", ".3f"),
+            "<= 1.01",
+            d["max_r_hat"] > 1.01,
+            f"R-hat of {d['max_r_hat_of']} is {d['max_r_hat']:.3f} (at most 1.01 is good): the "
+            "chains do not agree yet.",
+            "Raise warmup and draws; if it stays, look for several modes or parameters the data "
+            "do not determine.",
+        ),
+    ]
+    for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
+        ess, element = d[f"min_ess_{part}"], d[f"min_ess_{part}_of"]
+        found.append(
+            Check(
+                f"{part} ESS",
+                _of(d, f"min_ess_{part}", ".0f"),
+                f">= {enough}",
+                ess < enough,
+                f"The {part} effective sample size of {element} is {ess:.0f} (at least {enough} "
+                f"is good): {of_what} is imprecise.",
+                "Raise draws.",
+            )
+        )
+    e_bfmi, at_limit = d["min_e_bfmi"], d["share_at_max_tree_depth"]
+    return [
+        *found,
+        Check(
+            "E-BFMI",
+            "unknown" if np.isnan(e_bfmi) else f"{e_bfmi:.2f}",
+            ">= 0.3",
+            e_bfmi < 0.3,
+            f"The smallest E-BFMI of a chain is {e_bfmi:.2f} (at least 0.3 is good): the chains "
+            "change energy slowly and may not reach the tails.",
+            # Longer warmup was tried, and does not help.
+            f"N{_NARROW[1:]}; in a program of your own, sample what a scale governs in "
+            "units of that scale.",
+        ),
+        Check(
+            "tree depth",
+            f"{at_limit:.1%} at {d['max_tree_depth']}",
+            "none",
+            at_limit > 0,
+            f"{at_limit:.1%} of the transitions stopped at the largest tree depth "
+            f"{d['max_tree_depth']}, before they had moved far: R-hat and effective sample sizes "
+            "suffer.",
+            f"Raise max_treedepth, or {_NARROW}.",
+        ),
+    ]
+
+
+def _pareto_check(d):
+    k = d["pareto_k"]
+    return Check(
+        "Pareto k-hat",
+        "unknown" if np.isnan(k) else f"{k:.2f}",
+        "<= 0.7",
+        k > 0.7,
+        f"Pareto k-hat of the {d['method']} approximation is {k:.2f} (at most 0.7 is good): it is "
+        "far from the posterior.",
+        'Use method="nuts".',
+    )
+
+
+def _of(d, name, form):
+    return "unknown" if d[f"{name}_of"] is None else f"{d[name]:{form}} of {d[f'{name}_of']}"
+
+
+def sampling_warnings(diagnostics: dict[str, Any]) -> list[str]:
+    """What is wrong with a sample, and what to do about it.
+
+    Parameters
+    ----------
+    diagnostics : dict, from the function `diagnostics`
+
+    Returns
+    -------
+    list of str, one sentence or two for each trouble, empty when there is none
+    """
+    return [f"{check.trouble} {check.advice}" for check in checks(diagnostics) if check.bad]
+
+
+def report(diagnostics: dict[str, Any]) -> str:
+    """What was measured of a sample, line by line, with the good values and what to do.
+
+    Parameters
+    ----------
+    diagnostics : dict, from the function `diagnostics`
+
+    Returns
+    -------
+    str, a heading and for NUTS, Laplace and Pathfinder a line for each quantity
+    """
+    rows = [(c.quantity, c.measured, f"(good: {c.good})", _verdict(c)) for c in checks(diagnostics)]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["".join(f"  {cell:{width}}" for cell, width in zip(row, widths)) for row in rows]
+    return "\n".join([_heading(diagnostics), *(line.rstrip() for line in lines)])
+
+
+def _verdict(check):
+    if check.bad:
+        return check.advice
+    return "" if check.measured == "unknown" else "ok"
+
+
+def _heading(d):
+    if d["method"] == "nuts":
+        return (
+            f"NUTS: {d['n_chains']} chains x {d['n_draws']} draws, "
+            f"{d['mean_n_steps']:.1f} leapfrog steps a draw"
+        )
+    if "pareto_k" in d:
+        return f"{d['method'].capitalize()}: {d['n_draws']} draws of an approximation"
+    return _WITHOUT_CHECKS.get(d["method"], f"Nothing is measured of method {d['method']!r}.")

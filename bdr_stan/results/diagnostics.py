@@ -1,0 +1,209 @@
+"""What was measured of a posterior sample: summaries, convergence, Pareto k-hat."""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.results.inference_data import Groups, InferenceData, arviz, arviz_is_1, groups_of
+from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _variables(idata, var_names, skip):
+    """Posterior variables asked for, name -> DataArray."""
+    posterior = groups_of(idata)["posterior"]
+    names = list(posterior.data_vars) if var_names is None else list(var_names)
+    for name in names:
+        if name not in posterior.data_vars:
+            raise ValueError(
+                f"the posterior has no variable {name!r}; it has {', '.join(posterior.data_vars)}"
+            )
+    return {name: posterior[name] for name in names if name not in skip}
+
+
+def _element_names(array):
+    """A name for each element of a draw: ``sigma``, ``w[3]``, ``theta[county, 2]``."""
+    axes = array.dims[2:]
+    labels = [array[axis].values for axis in axes]
+    return [
+        array.name + (f"[{', '.join(str(v[i]) for v, i in zip(labels, index))}]" if axes else "")
+        for index in np.ndindex(array.shape[2:])
+    ]
+
+
+def _convergence(array):
+    """Bulk ESS, tail ESS and R-hat of each element, in the order of `_element_names`."""
+    data = array.to_dataset(name="x")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = {
+            "ess_bulk": arviz().ess(data, method="bulk"),
+            "ess_tail": arviz().ess(data, method="tail"),
+            "r_hat": arviz().rhat(data, method="rank"),
+        }
+    # What never varies has none of the three; the ArviZ versions differ in what they say of it.
+    varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
+    return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
+
+
+def summary(
+    idata: InferenceData | Groups,
+    var_names: Iterable[str] | None = None,
+    *,
+    skip: Collection[str] = (),
+) -> "pd.DataFrame":
+    """Posterior mean, sd and central 95% interval of each parameter.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    var_names : list of str, posterior variables; None for all
+    skip : collection of str, variables to leave out
+
+    Returns
+    -------
+    pandas.DataFrame, one row per element; columns mean, sd, 2.5%, 97.5% (quantiles) and, for
+    MCMC alone, ess_bulk, ess_tail, r_hat. A single draw (optimisation) has no sd and no
+    interval: they are NaN.
+
+    Raises
+    ------
+    ValueError : the posterior has no variable of that name.
+    """
+    import pandas as pd
+
+    parts = []
+    for array in _variables(idata, var_names, skip).values():
+        draws = array.values.reshape(array.shape[0] * array.shape[1], -1)
+        columns = {"mean": draws.mean(axis=0)}
+        if len(draws) > 1:
+            columns["sd"] = draws.std(axis=0, ddof=1)
+            columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
+        else:
+            columns |= dict.fromkeys(["sd", "2.5%", "97.5%"], np.nan)
+        if _is_mcmc(idata):
+            columns |= _convergence(array)
+        parts.append(pd.DataFrame(columns, index=_element_names(array)))
+    if not parts:
+        raise ValueError("no posterior variable is left to summarise")
+    return pd.concat(parts)
+
+
+def _is_mcmc(idata):
+    return groups_of(idata)["posterior"].attrs.get("inference_method") == "nuts"
+
+
+def diagnostics(
+    idata: InferenceData | Groups,
+    *,
+    max_tree_depth: int | None = None,
+    skip: Collection[str] = (),
+) -> dict[str, Any]:
+    """How well the draws of a fit stand for the posterior.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    max_tree_depth : int, the limit NUTS ran with; None for the posterior's attribute, else 10
+    skip : collection of str, variables to leave out
+
+    Returns
+    -------
+    dict, method (the posterior's attribute `inference_method`) and
+
+    * for "nuts": n_chains, n_draws (per chain), divergences (a count), max_r_hat and
+      max_r_hat_of, min_ess_bulk and min_ess_bulk_of, min_ess_tail and min_ess_tail_of (the value
+      and the element it belongs to; NaN and None where nothing varies), min_e_bfmi (over
+      chains), share_at_max_tree_depth, max_tree_depth, mean_n_steps;
+    * for "laplace" and "pathfinder": n_draws and pareto_k, the Pareto k-hat of the importance
+      ratios of the posterior to the approximation. NaN where there are fewer than 25 draws, or
+      where Stan resampled Pathfinder's, which hides it.
+
+    Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
+    (2018) and Vehtari et al. (2024) for Pareto k-hat.
+    """
+    posterior = groups_of(idata)["posterior"]
+    found = {"method": posterior.attrs.get("inference_method")}
+    if found["method"] == "nuts":
+        return found | _of_nuts(idata, max_tree_depth, skip)
+    if found["method"] in ("laplace", "pathfinder"):
+        return found | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
+    return found
+
+
+def _of_nuts(idata, max_tree_depth, skip):
+    groups = groups_of(idata)
+    stats = groups["sample_stats"]
+    if max_tree_depth is None:
+        max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
+    n_chains, n_draws = stats["diverging"].shape
+    energy = stats["energy"].values
+    jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
+    spread = ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    return {
+        "n_chains": n_chains,
+        "n_draws": n_draws,
+        "divergences": int(stats["diverging"].sum()),
+        **_worst(summary(idata, skip=skip)),
+        "min_e_bfmi": float((jumps / spread).min()),
+        "share_at_max_tree_depth": float((stats["tree_depth"] >= max_tree_depth).mean()),
+        "max_tree_depth": max_tree_depth,
+        "mean_n_steps": float(stats["n_steps"].mean()),
+    }
+
+
+def _worst(table):
+    """The worst R-hat and ESS of a summary, and whose they are."""
+    worst = {}
+    for name, column, place in [
+        ("max_r_hat", "r_hat", "idxmax"),
+        ("min_ess_bulk", "ess_bulk", "idxmin"),
+        ("min_ess_tail", "ess_tail", "idxmin"),
+    ]:
+        values = table[column].dropna()
+        element = getattr(values, place)() if len(values) else None
+        worst[name] = float("nan") if element is None else float(values[element])
+        worst[f"{name}_of"] = element
+    return worst
+
+
+def _pareto_k(idata):
+    """Of Laplace's draws from their log densities; of Pathfinder's as it was before resampling."""
+    groups = groups_of(idata)
+    if groups["posterior"].attrs["inference_method"] == "pathfinder":
+        return float(groups["posterior"].attrs.get("pareto_k", np.nan))
+    stats = groups["sample_stats"]
+    return pareto_smoothed((stats["lp"] - stats["log_q"]).values.ravel())[1]
+
+
+def pareto_smoothed(log_ratios: ArrayLike) -> tuple[Array, float]:
+    """Pareto-smoothed importance weights, and the k-hat that says whether to trust them.
+
+    Parameters
+    ----------
+    log_ratios : array, shape (S,)
+        Log density of the target minus that of the approximation, on one scale, up to a
+        constant. What is not a number counts as a draw the target does not allow.
+
+    Returns
+    -------
+    weights : array, shape (S,), sum 1
+    k : float
+        Shape of the ratios' tail. Below 0.7 the weighted draws can be trusted; NaN where fewer
+        than 25 draws, or ratios that are all the same, have no tail to look at.
+
+    Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), by ArviZ.
+    """
+    log_ratios = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+    if len(log_ratios) < 25 or np.ptp(log_ratios) == 0:
+        weights = np.exp(log_ratios - log_ratios.max())
+        return weights / weights.sum(), float("nan")
+    if arviz_is_1():
+        from arviz_stats.base import array_stats
+
+        log_weights, k = array_stats.psislw(-log_ratios)  # takes log likelihoods left out
+    else:
+        log_weights, k = arviz().psislw(log_ratios)
+    return np.exp(log_weights), float(k)

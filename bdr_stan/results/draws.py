@@ -1,0 +1,144 @@
+"""What CmdStan wrote: the draws of a fit by any method, and what it reports of each draw."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.types import Array
+
+# Stan's name -> ArviZ's. Approximations name the model's log density and their own differently.
+_SAMPLE_STATS = {
+    "lp__": "lp",
+    "accept_stat__": "acceptance_rate",
+    "stepsize__": "step_size",
+    "treedepth__": "tree_depth",
+    "n_leapfrog__": "n_steps",
+    "divergent__": "diverging",
+    "energy__": "energy",
+}
+_LAPLACE_STATS = {"log_p__": "lp", "log_q__": "log_q"}
+_PATHFINDER_STATS = {"lp__": "lp", "lp_approx__": "log_q"}
+_VARIATIONAL_STATS = {"log_p__": "lp", "log_g__": "log_q"}  # its lp__ is always 0
+_STATS_OF = {
+    "nuts": _SAMPLE_STATS,
+    "fixed_param": _SAMPLE_STATS,
+    "optimize": _SAMPLE_STATS,
+    "laplace": _LAPLACE_STATS,
+    "pathfinder": _PATHFINDER_STATS,
+    "variational": _VARIATIONAL_STATS,
+}
+_DTYPE_OF = {"diverging": bool, "tree_depth": int, "n_steps": int}
+
+
+def inference_method(fit: Any) -> str:
+    """Name of the method behind a CmdStanPy fit.
+
+    Parameters
+    ----------
+    fit : CmdStanMCMC, CmdStanMLE, CmdStanLaplace, CmdStanPathfinder or CmdStanVB
+
+    Returns
+    -------
+    str, "nuts", "fixed_param", "optimize", "laplace", "pathfinder" or "variational"
+
+    Raises
+    ------
+    TypeError : `fit` is none of these.
+    """
+    import cmdstanpy
+
+    if isinstance(fit, cmdstanpy.CmdStanMCMC):
+        return "fixed_param" if fit.divergences is None else "nuts"
+    for kind, method in [
+        (cmdstanpy.CmdStanMLE, "optimize"),
+        (cmdstanpy.CmdStanLaplace, "laplace"),
+        (cmdstanpy.CmdStanPathfinder, "pathfinder"),
+        (cmdstanpy.CmdStanVB, "variational"),
+    ]:
+        if isinstance(fit, kind):
+            return method
+    raise TypeError(
+        f"expected a CmdStanPy fit (MCMC, MLE, Laplace, Pathfinder or VB), found {type(fit)}"
+    )
+
+
+def _table(fit: Any) -> Array:
+    """Everything a fit wrote after warmup, shape (chain, draw, column)."""
+    method = inference_method(fit)
+    if method in ("nuts", "fixed_param"):
+        return np.swapaxes(fit.draws(inc_warmup=False), 0, 1)
+    if method == "optimize":
+        return fit.optimized_params_np[None, None]
+    if method == "variational":
+        return fit.variational_sample[None]
+    return fit.draws()[None]
+
+
+def stan_draws(fit: Any, names: Iterable[str] | None = None) -> dict[str, Array]:
+    """Draws of named Stan variables, read into memory; warmup is left out.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+    names : list of str, Stan variables; None for all
+
+    Returns
+    -------
+    dict, name -> array, shape (chain, draw, *shape of the variable). All methods but
+    MCMC give one chain, optimisation one draw.
+
+    Raises
+    ------
+    ValueError : the program has no variable of that name.
+    """
+    table = _table(fit)
+    variables = fit.metadata.stan_vars
+    names = list(variables) if names is None else list(names)
+    for name in names:
+        if name not in variables:
+            raise ValueError(
+                f"the Stan program has no variable {name!r}; it has {', '.join(variables)}"
+            )
+    # A copy, so that one small variable does not keep the whole table in memory.
+    return {name: np.array(variables[name].extract_reshape(table), order="C") for name in names}
+
+
+def sample_stats(fit: Any) -> dict[str, Array]:
+    """What the method reports of each draw, under ArviZ's names; warmup is left out.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+
+    Returns
+    -------
+    dict, name -> array, shape (chain, draw). NUTS: lp, acceptance_rate, step_size,
+    tree_depth, n_steps, diverging (bool), energy. Optimisation: lp. Laplace, Pathfinder,
+    variational: lp, the model's log density, and log_q, the approximation's.
+    """
+    stats = _STATS_OF[inference_method(fit)]
+    table = _table(fit)
+    return {
+        stats[name]: np.array(variable.extract_reshape(table), dtype=_DTYPE_OF.get(stats[name]))
+        for name, variable in fit.metadata.method_vars.items()
+        if name in stats
+    }
+
+
+def fit_attrs(fit: Any) -> dict[str, str | int]:
+    """Attributes of a posterior group that `summary` and `diagnostics` read.
+
+    Parameters
+    ----------
+    fit : CmdStanPy fit, see `inference_method`
+
+    Returns
+    -------
+    dict, `inference_method` (str) and for NUTS `max_tree_depth` (int)
+    """
+    method = inference_method(fit)
+    if method != "nuts":
+        return {"inference_method": method}
+    max_tree_depth = int(fit.metadata.cmdstan_config.get("max_depth", 10))
+    return {"inference_method": method, "max_tree_depth": max_tree_depth}

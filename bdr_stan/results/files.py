@@ -1,0 +1,98 @@
+"""A fit as one NetCDF file, and back: its groups, and its configuration as JSON."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.results.inference_data import Groups
+from bdr_stan.types import PathName
+
+CONFIG_ATTRIBUTE = "bdr_stan_config"
+
+
+def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
+    """Write the groups of a fit and its configuration to one NetCDF file.
+
+    The file appears under its name when it is complete; one that was there is replaced.
+    Either ArviZ version reads it, with `read` or with `arviz.from_netcdf`.
+
+    Parameters
+    ----------
+    path : str or Path
+    groups : dict, group name -> xarray.Dataset
+    config : dict, what JSON can hold (NumPy numbers and arrays become numbers and lists)
+
+    Raises
+    ------
+    FileNotFoundError : the folder does not exist.
+    IsADirectoryError : the path is a folder.
+    TypeError : `config` holds what JSON cannot.
+    """
+    import xarray as xr
+
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot save to {path}: the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot save to {path}: it is a folder, give a file name")
+    text = json.dumps(config, default=_plain)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        xr.Dataset(attrs={CONFIG_ATTRIBUTE: text}).to_netcdf(partial, mode="w", engine="h5netcdf")
+        for name, group in groups.items():
+            encoding = {
+                variable: {"zlib": True, "complevel": 1}
+                for variable, array in group.variables.items()
+                if array.dtype.kind in "biuf" and array.ndim and array.size
+            }
+            group.to_netcdf(partial, mode="a", group=name, engine="h5netcdf", encoding=encoding)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy numbers and arrays as JSON's numbers and lists."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"the configuration holds a {type(value).__name__}, which JSON cannot: {value}")
+
+
+def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
+    """Read a file of `write`, wholly into memory.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    groups : dict, group name -> xarray.Dataset
+    config : dict
+
+    Raises
+    ------
+    FileNotFoundError : there is no such file.
+    ValueError : the file was not written by `write`.
+    """
+    import h5netcdf
+    import xarray as xr
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with h5netcdf.File(path, "r") as file:
+            text = file.attrs.get(CONFIG_ATTRIBUTE)
+            names = list(file.groups)
+    except OSError as error:
+        raise ValueError(f"{path} is no fit saved by bdr_stan: not a NetCDF file") from error
+    if text is None:
+        raise ValueError(
+            f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
+        )
+    groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
+    return groups, json.loads(text)

@@ -1,0 +1,88 @@
+"""files: groups and configuration to one NetCDF file and back, under either ArviZ version."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bdr_stan.results.files import read, write
+from bdr_stan.results.inference_data import arviz, build, dataset, groups_of
+
+
+def test_file_returns_the_same_groups_and_configuration(groups, tmp_path):
+    config = {
+        "kernel": "rbf",
+        "eta": None,
+        "center": True,
+        "nested": {"a": [1, 2]},
+        "bandwidth": np.float64(0.5),
+        "sizes": np.arange(3),
+        "long": "x" * 200_000,  # HDF5 keeps short attributes up to 64 kB
+    }
+    write(tmp_path / "fit.nc", groups, config)
+    read_back, found = read(tmp_path / "fit.nc")
+    assert found == {**config, "sizes": [0, 1, 2]}
+    assert set(read_back) == set(groups)
+    for name, group in read_back.items():
+        assert group.identical(groups[name]), name
+    assert read_back["sample_stats"]["diverging"].dtype == bool
+    assert [p.name for p in tmp_path.iterdir()] == ["fit.nc"]
+
+
+def test_read_groups_do_not_need_its_file(groups, tmp_path):
+    path = tmp_path / "fit.nc"
+    write(path, groups, {})
+    read_back, _ = read(path)
+    write(path, read_back, {"again": 1})  # fails where the file is still open
+    path.unlink()
+    np.testing.assert_array_equal(read_back["posterior"]["w"], groups["posterior"]["w"])
+
+
+def test_arviz_itself_reads_the_file(groups, tmp_path):
+    write(tmp_path / "fit.nc", groups_of(build(groups)), {})
+    idata = arviz().from_netcdf(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(idata["posterior"]["w"], groups["posterior"]["w"])
+    idata.close()
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "ü"], [3, 1, 2], ["a", 1, None], [(1, 2)] * 3])
+def test_labels_of_any_kind_can_be_saved(labels, tmp_path):
+    values = np.empty(3, dtype=object)
+    values[:] = labels
+    group = dataset({"y": np.zeros(3)}, {"y": ["bag"]}, {"bag": values}, sample=False)
+    write(tmp_path / "fit.nc", {"observed_data": group}, {})
+    read_back, _ = read(tmp_path / "fit.nc")
+    assert read_back["observed_data"]["bag"].values.tolist() == [str(label) for label in labels]
+
+
+def test_failed_write_leaves_the_old_file_alone(groups, tmp_path, monkeypatch):
+    path = tmp_path / "fit.nc"
+    write(path, groups, {"version": 1})
+    with pytest.raises(TypeError, match="configuration holds a object, which JSON cannot"):
+        write(path, groups, {"bad": object()})
+
+    def broken(self, *args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", broken)
+    with pytest.raises(OSError, match="disk full"):
+        write(path, groups, {"version": 2})
+    monkeypatch.undo()
+    assert read(path)[1] == {"version": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["fit.nc"]
+
+
+def test_file_errors_are_clear(groups, tmp_path):
+    with pytest.raises(FileNotFoundError, match="the folder .*nowhere does not exist"):
+        write(tmp_path / "nowhere" / "fit.nc", groups, {})
+    with pytest.raises(IsADirectoryError, match="it is a folder, give a file name"):
+        write(tmp_path, groups, {})
+    with pytest.raises(FileNotFoundError, match="there is no file .*absent.nc"):
+        read(tmp_path / "absent.nc")
+    (tmp_path / "text.nc").write_text(json.dumps({"no": "netcdf"}))
+    with pytest.raises(ValueError, match="text.nc is no fit saved by bdr_stan: not a NetCDF file"):
+        read(tmp_path / "text.nc")
+    xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match="other.nc is no fit saved by bdr_stan: it has no attr"):
+        read(tmp_path / "other.nc")
