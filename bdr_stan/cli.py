@@ -260,18 +260,18 @@ def demo(quick, output):
 )
 def setup(source):
     """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
-    from bdr_stan.cmdstan import toolchain
+    from bdr_stan import cmdstan
 
-    home = toolchain.setup(source, programs=STOCK)
+    home = cmdstan.setup(source, programs=STOCK)
     click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
 
 
 @main.command(short_help="Look for what Stan lacks.")
 def doctor():
     """Look at everything Stan needs; exit code 1, with what to do, if something is wrong."""
-    from bdr_stan.cmdstan import toolchain
+    from bdr_stan import cmdstan
 
-    findings = toolchain.doctor()
+    findings = cmdstan.doctor()
     for finding in findings:
         detail = " ".join(finding.detail.split())
         click.echo(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.what}: {detail}")

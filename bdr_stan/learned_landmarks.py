@@ -23,7 +23,7 @@ from bdr_stan.kernels import rbf, rbf_basis, rbf_features
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.cmdstan.toolchain.progress import status
+from bdr_stan.cmdstan.progress import status
 
 # After a round of steps the scales follow the landmarks, and the held-out labels decide whether to
 # go on: it ends after so many rounds without a better one.

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from bdr_stan.bags import Bags, as_bags, check_classes, check_labels
 from bdr_stan.metrics import mse
 from bdr_stan.estimators.bdr import BDR
-from bdr_stan.cmdstan.toolchain.progress import status
+from bdr_stan.cmdstan.progress import status
 
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)

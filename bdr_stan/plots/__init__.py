@@ -1,18 +1,18 @@
-"""Pictures of predictions, shrinkage, landmarks and maps."""
+"""Pictures of predictions, shrinkage, landmarks and maps.
 
-from bdr_stan.plots.figures import (
-    calibration,
-    compare_by_size,
-    landmarks,
-    point_calibration,
-    prediction_by_size,
-    rate_map,
-    rate_maps,
-    reliability,
-    shrinkage_spectrum,
-)
+For what a *predictive* is see `bdr_stan.metrics`. matplotlib is imported when one is drawn.
+"""
+
+from bdr_stan.plots.by_size import compare_by_size, prediction_by_size
+from bdr_stan.plots.calibration import calibration, point_calibration, reliability
+from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
+from bdr_stan.plots.maps import rate_map, rate_maps
+from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
 __all__ = [
+    "COVERS",
+    "MISSES",
+    "MODELS",
     "calibration",
     "compare_by_size",
     "landmarks",

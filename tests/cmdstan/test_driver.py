@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bdr_stan.cmdstan import toolchain
+from bdr_stan import cmdstan
+from bdr_stan.cmdstan.discovery import choose
 from bdr_stan.cmdstan.programs import compile_program
 
 STAN = Path(__file__).parents[1] / "stan"
 TOSSES = [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]
 
 pytestmark = pytest.mark.skipif(
-    not toolchain.is_own(toolchain.choose()), reason="another CmdStan is installed and used"
+    not cmdstan.is_own(choose()), reason="another CmdStan is installed and used"
 )
 
 
@@ -35,7 +36,10 @@ class Runner:
 
     def __call__(self, line, code=0):
         done = subprocess.run(
-            [self.executable, *line.split()], cwd=self.folder, capture_output=True, text=True,
+            [self.executable, *line.split()],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
             check=False,
         )
         assert done.returncode == code, done.stdout + done.stderr
@@ -385,12 +389,16 @@ def test_no_draws(run):
         ("laplace", "Missing mode argument"),
         ("laplace mode=m.txt", "Mode file must be CSV or JSON, found m.txt"),
         ("log_prob", "No input parameter files provided, cannot calculate log probability"),
-        ("optimize output file=no/folder/o.csv", "Can't open output file \"no/folder/o.csv\""),
+        ("optimize output file=no/folder/o.csv", 'Can\'t open output file "no/folder/o.csv"'),
     ],
 )
 def test_options_that_do_not_go_together(run, line, message):
-    run(f"{line} data file=coin.json" if "output file" not in line else line.replace(
-        " output", " data file=coin.json output"), code=1)
+    run(
+        f"{line} data file=coin.json"
+        if "output file" not in line
+        else line.replace(" output", " data file=coin.json output"),
+        code=1,
+    )
     assert message in run.stderr
 
 
@@ -413,8 +421,17 @@ def test_a_full_disk_is_told(run):
 
 def test_a_terminated_run_keeps_its_draws(run, coin):
     process = subprocess.Popen(
-        [coin.exe_file, "sample", "num_samples=1000000000", "data", "file=coin.json", "output",
-         "file=o.csv"], cwd=run.folder, stdout=subprocess.DEVNULL,
+        [
+            coin.exe_file,
+            "sample",
+            "num_samples=1000000000",
+            "data",
+            "file=coin.json",
+            "output",
+            "file=o.csv",
+        ],
+        cwd=run.folder,
+        stdout=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -500,9 +517,7 @@ def test_log_density_and_gradient(run):
     logits = [-1.0, 0.5]
     theta = 1 / (1 + np.exp(-np.array(logits)))
     run.write("u.json", params_r=[[x] for x in logits])
-    run(
-        "log_prob unconstrained_params=u.json data file=coin.json output file=o.csv sig_figs=12"
-    )
+    run("log_prob unconstrained_params=u.json data file=coin.json output file=o.csv sig_figs=12")
     jacobian = np.log(theta) + np.log1p(-theta)
     assert rows(run.read("o.csv"))[:, 0] == pytest.approx(log_density(theta) + jacobian)
     run("sample num_samples=3 data file=coin.json output file=s.csv sig_figs=15")
@@ -523,8 +538,15 @@ def test_diagnose_compares_gradients(run):
 def test_profile_file(run):
     run("optimize data file=coin.json output file=o.csv profile_file=p.csv")
     assert names(run.read("p.csv")) == [
-        "name", "thread_id", "total_time", "forward_time", "reverse_time", "chain_stack",
-        "no_chain_stack", "autodiff_calls", "no_autodiff_calls",
+        "name",
+        "thread_id",
+        "total_time",
+        "forward_time",
+        "reverse_time",
+        "chain_stack",
+        "no_chain_stack",
+        "autodiff_calls",
+        "no_autodiff_calls",
     ]
     assert body(run.read("p.csv"))[1].startswith("tosses,")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bdr_stan.cmdstan import programs, toolchain
+from bdr_stan import cmdstan
+from bdr_stan.cmdstan import ToolchainError, discovery, programs
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject
-from bdr_stan.cmdstan.toolchain import ToolchainError
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
 SHIFT = "real shift(real x) {\n  return x + 1;\n}\n"
@@ -42,9 +42,11 @@ def entry(program, **options):
     source = programs._source(program)
     folders = programs._include_folders(source)
     files = {source.name: source, **programs._includes(source, folders)}
-    flags = [*programs._stanc_flags(options.get("stanc_options")),
-             *programs._make_flags(options.get("cpp_options"), options.get("threads", False))]
-    return programs._key(files, flags, toolchain.choose())
+    flags = [
+        *programs._stanc_flags(options.get("stanc_options")),
+        *programs._make_flags(options.get("cpp_options"), options.get("threads", False)),
+    ]
+    return programs._key(files, flags, discovery.choose())
 
 
 # ------------------------------------------------------------------ stock programs
@@ -152,7 +154,7 @@ def test_a_second_call_compiles_nothing(monkeypatch):
     monkeypatch.setattr(programs, "_build", None)
     again = compile_program(COIN, progress=False)
     assert again.exe_file == first.exe_file
-    assert Path(again.exe_file).parent.parent == toolchain.cache_directory() / "programs"
+    assert Path(again.exe_file).parent.parent == cmdstan.cache_directory() / "programs"
     assert not COIN.with_suffix(".hpp").exists()
     assert not COIN.with_suffix("").exists()
 
@@ -190,7 +192,9 @@ def test_an_error_of_the_cpp_compiler_is_shown_without_make(user):
     user.write_text("functions {\n  real f();\n}\nmodel {\n  target += f();\n}\n")
     with pytest.raises(ProgramError, match="(?s)does not compile as C.*error: .*nowhere.hpp"):
         compile_program(
-            user, progress=False, stanc_options={"allow-undefined": True},
+            user,
+            progress=False,
+            stanc_options={"allow-undefined": True},
             cpp_options={"USER_HEADER": "/nowhere.hpp"},
         )
 
@@ -198,9 +202,9 @@ def test_an_error_of_the_cpp_compiler_is_shown_without_make(user):
 def test_a_cache_folder_with_a_blank(user, monkeypatch):
     monkeypatch.delenv("CMDSTAN", raising=False)
     monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent / "a folder"))
-    monkeypatch.setattr(toolchain, "_foreign_home", lambda: Path("/opt/cmdstan"))
+    monkeypatch.setattr(discovery, "foreign_home", lambda: Path("/opt/cmdstan"))
     monkeypatch.setattr(programs, "identity", str)
-    monkeypatch.setattr(toolchain, "ready", lambda home: None)
+    monkeypatch.setattr(programs, "ready", lambda home: None)
     with pytest.raises(ToolchainError, match="white space in its name.*BDR_STAN_CACHE"):
         compile_program(user, progress=False)
 
@@ -218,8 +222,8 @@ def test_a_cache_folder_that_cannot_be_written(user, monkeypatch):
 @pytest.fixture
 def small_cache(tmp_path, monkeypatch):
     """A cache of its own that has the driver already."""
-    home = toolchain.setup(progress=False)
-    if not toolchain.is_own(home):
+    home = cmdstan.setup(progress=False)
+    if not cmdstan.is_own(home):
         pytest.skip("another CmdStan is installed and used")
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -236,8 +240,11 @@ def compiling(program):
         "print(compile_program(sys.argv[1]).exe_file)\n"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", code, str(program)], text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-c", code, str(program)],
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 

@@ -1,21 +1,9 @@
-"""Maps and calibration curves of rates at points, read back from their artists."""
+"""maps: pixels in their cells, scales and bars, read back from the artists."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bdr_stan import plots
-
-matplotlib = pytest.importorskip("matplotlib")
-
-
-@pytest.fixture(autouse=True)
-def without_screen():
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture
@@ -94,6 +82,8 @@ def test_maps_share_a_scale_where_asked(country):
 
 
 def test_options_of_the_first_shared_map_hold_for_all(country):
+    from matplotlib.colors import LogNorm
+
     values, row, col = country
     figure = plots.rate_maps(
         {"a": values, "b": 2 * values},
@@ -104,7 +94,7 @@ def test_options_of_the_first_shared_map_hold_for_all(country):
     )
     a, b, _ = figure.axes
     for ax in (a, b):
-        assert isinstance(ax.images[0].norm, matplotlib.colors.LogNorm)
+        assert isinstance(ax.images[0].norm, LogNorm)
         assert ax.images[0].get_cmap().name == "magma"
 
 
@@ -134,25 +124,3 @@ def test_maps_that_cannot_be_drawn(country):
         plots.rate_maps({"mean": values}, row, col, each={"sd": {}})
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         plots.rate_maps({"mean": values}, row[::-1], np.arange(30), colour="red")
-
-
-def test_calibration_curves_of_methods():
-    import matplotlib.pyplot as plt
-
-    levels = np.array([0.5, 0.8, 0.95])
-    tables = {
-        name: pd.DataFrame({"level": levels, "coverage": levels * share})
-        for name, share in (("NUTS", 1.0), ("VBAgg", 0.3))
-    }
-    _, given = plt.subplots()
-    ax = plots.point_calibration(tables, ax=given)
-    assert ax is given
-    for line, table in zip(ax.lines, tables.values(), strict=False):
-        np.testing.assert_array_equal(line.get_xydata(), table)
-    said = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert said == ["NUTS", "VBAgg", "calibrated"]
-    assert len({line.get_color() for line in ax.lines}) == 3
-    plots.point_calibration(tables).figure.canvas.draw()
-    for none_or_many in ({}, dict.fromkeys("abcdefgh", tables["NUTS"])):
-        with pytest.raises(ValueError, match=f"1 to 6 methods, found {len(none_or_many)}"):
-            plots.point_calibration(none_or_many)

@@ -1,0 +1,45 @@
+"""Which CmdStan is used: the one that cmdstanpy finds, else the home built here."""
+
+from pathlib import Path
+
+from bdr_stan.cmdstan.home import assemble, faults, home_directory, is_own
+
+
+def find() -> Path | None:
+    """Home of a CmdStan that is ready, without building anything; None if there is none."""
+    foreign = foreign_home()
+    if foreign is not None:
+        return foreign
+    own = home_directory()
+    return None if faults(own) else own
+
+
+def choose(source: str = "auto") -> Path:
+    """Home to use, of the sources of `setup`; ours may not be built yet."""
+    foreign = foreign_home() if source == "auto" else None
+    return foreign or home_directory()
+
+
+def foreign_home() -> Path | None:
+    """The CmdStan that cmdstanpy finds, unless that is one of ours, which may need mending."""
+    import cmdstanpy
+
+    try:
+        home = Path(cmdstanpy.cmdstan_path())
+    except ValueError:
+        return None
+    return None if is_own(home) else home
+
+
+def ready(home: Path) -> None:
+    """Make cmdstanpy use a home; one of ours is assembled or mended, but for its driver.
+
+    Raises
+    ------
+    ToolchainError : the home is ours and cannot be assembled.
+    """
+    import cmdstanpy
+
+    if home == home_directory():
+        assemble()
+    cmdstanpy.set_cmdstan_path(str(home))

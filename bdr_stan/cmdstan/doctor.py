@@ -1,0 +1,105 @@
+"""Look at everything Stan needs, and say how to mend what is wrong."""
+
+import shutil
+import subprocess
+from typing import NamedTuple
+
+from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
+from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
+from bdr_stan.cmdstan.discovery import foreign_home
+from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at: what it is, whether it is well, and how to mend it."""
+
+    what: str
+    ok: bool
+    detail: str
+    mend: str = ""
+
+
+def doctor() -> list[Finding]:
+    """Look at the compiler, make, the httpstan package, the cache folder and CmdStan.
+
+    Builds nothing.
+
+    Returns
+    -------
+    list of Finding, with `mend` a command or an advice where `ok` is False.
+    """
+    return [_compiler(), _make(), _cache(), *_stan(), _summaries()]
+
+
+def _compiler():
+    program = cxx_program()
+    version = compiler_version(program)
+    return Finding(
+        "C++ compiler",
+        bool(version),
+        version or f"{program} not found",
+        "" if version else "sudo apt-get install g++",
+    )
+
+
+def _make():
+    found = shutil.which(make_program())
+    return Finding(
+        "make", bool(found), found or "not found", "" if found else "sudo apt-get install make"
+    )
+
+
+def _cache():
+    folder = cache_directory()
+    try:
+        with locked("doctor"):
+            free = shutil.disk_usage(folder).free / 1e9
+    except ToolchainError as error:
+        return Finding(
+            "cache folder", False, str(error), "export BDR_STAN_CACHE=/a/folder/with/room"
+        )
+    enough = free > 0.5
+    return Finding(
+        "cache folder",
+        enough,
+        f"{folder}, {free:.1f} GB free",
+        "" if enough else "export BDR_STAN_CACHE=/a/folder/with/room",
+    )
+
+
+def _stan():
+    """The CmdStan that is used; for one of ours also the package it is built from."""
+    foreign = foreign_home()
+    if foreign is not None:
+        return [_stanc(foreign)]
+    try:
+        wheel = Finding("httpstan package", True, str(find_wheel()))
+    except ToolchainError as error:
+        wheel = Finding(
+            "httpstan package", False, str(error), f"pip install 'httpstan=={WHEEL_VERSION}'"
+        )
+    home = home_directory()
+    lacking = faults(home)
+    if lacking:
+        return [wheel, Finding("CmdStan", False, f"{home}: {'; '.join(lacking)}", "bdr-stan setup")]
+    return [wheel, _stanc(home)]
+
+
+def _stanc(home):
+    stanc = home / "bin" / "stanc"
+    try:
+        said = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
+    except OSError as error:
+        return Finding(
+            "CmdStan",
+            False,
+            f"{stanc} does not run: {error.strerror}",
+            f"rm -r {home}; bdr-stan setup",
+        )
+    return Finding("CmdStan", True, f"{home}, {said.stdout.strip()}")
+
+
+def _summaries():
+    return Finding(
+        "stansummary, diagnose", True, "not needed: ArviZ summarises and diagnoses the draws"
+    )

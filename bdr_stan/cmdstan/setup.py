@@ -1,0 +1,74 @@
+"""Set CmdStan up, and compile programs beside its driver."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bdr_stan.cmdstan.cache import ToolchainError
+from bdr_stan.cmdstan.discovery import choose, ready
+from bdr_stan.cmdstan.home import WHEEL_VERSION, compile_driver, is_own
+from bdr_stan.cmdstan.programs import compile_program, program_path
+from bdr_stan.cmdstan.progress import status
+
+
+def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool = True) -> Path:
+    """Make sure that there is a CmdStan, and that cmdstanpy uses it.
+
+    Quick when all is done already; mends a home whose parts have gone.
+
+    Parameters
+    ----------
+    source : {"auto", "pypi", "github"}
+        "auto": the CmdStan that cmdstanpy finds by itself, else "pypi".
+        "pypi": built from the package httpstan, needs a C++ compiler and make.
+        "github": the official release, downloaded and built by cmdstanpy.
+    programs : sequence of str
+        Stock programs (such as "bdr") to compile as well, beside the driver.
+    progress : bool, show on stderr what takes long
+
+    Returns
+    -------
+    Path of the CmdStan home.
+
+    Raises
+    ------
+    ToolchainError : no compiler, no httpstan package, no room; the text says how to mend it.
+    ValueError : an unknown `source` or program.
+    """
+    if source not in ("auto", "pypi", "github"):
+        raise ValueError(f'source must be "auto", "pypi" or "github", found {source!r}')
+    for program in programs:
+        program_path(program)
+    if source == "github":
+        home = _install_from_github(progress)
+    else:
+        home = choose(source)
+    ready(home)
+    if programs:
+        _compile_side_by_side(programs, progress)
+    elif is_own(home):
+        compile_driver(home, show=progress)
+    return home
+
+
+def _compile_side_by_side(programs, progress):
+    """Compile programs, and with the first of them the driver, as many at once as there is room."""
+    with (
+        status(f"Compiling {', '.join(programs)}", progress),
+        ThreadPoolExecutor(len(programs)) as pool,
+    ):
+        # list() raises the first error
+        list(pool.map(lambda program: compile_program(program, progress=False), programs))
+
+
+def _install_from_github(progress):
+    import cmdstanpy
+
+    with status("Downloading and building CmdStan", progress), cmdstanpy.disable_logging():
+        installed = cmdstanpy.install_cmdstan()
+    if not installed:
+        raise ToolchainError(
+            "CmdStan could not be downloaded from GitHub and built; without access to GitHub: "
+            f"pip install 'httpstan=={WHEEL_VERSION}' and bdr-stan setup --from pypi"
+        )
+    return Path(cmdstanpy.cmdstan_path())

@@ -1,0 +1,174 @@
+"""Predictions against true labels, by the number of points of the bags."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bdr_stan import metrics
+from bdr_stan.plots.style import COVERS, MISSES, Prediction, diagonal, panels, size_title
+from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BARS_PER_PANEL = 80
+
+
+def prediction_by_size(
+    y: ArrayLike,
+    predictive: Prediction,
+    sizes: ArrayLike,
+    edges: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    axes: "Sequence[Axes] | Array | None" = None,
+) -> Array:
+    """Predicted against true labels, one panel for each class of bag sizes.
+
+    Colour is the predictive sd; each panel says how many of its labels the central intervals
+    cover.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see `bdr_stan.metrics`
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `metrics.size_classes`
+    level : float in (0, 1), probability of the intervals
+    axes : matplotlib Axes, one for each class; None for a new figure
+
+    Returns
+    -------
+    array of matplotlib Axes, one for each class
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths or NaN, or another number of axes than classes.
+    """
+    table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
+    classes = metrics.size_classes(sizes, edges)
+    y, mean, sd = np.asarray(y), np.asarray(predictive.mean), np.asarray(predictive.sd)
+    axes = panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
+    figure = axes[0].figure
+    limits = _limits(y, mean)
+    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
+    for ax, (name, of) in zip(axes, classes.items()):
+        diagonal(ax, limits)
+        points = ax.scatter(
+            y[of], mean[of], c=sd[of], **scale, s=14, edgecolors="0.3", linewidths=0.3
+        )
+        ax.set(title=size_title(name, of.sum()), xlabel="true label", xlim=limits, ylim=limits)
+        _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
+    axes[0].set_ylabel("predicted label")
+    figure.colorbar(points, ax=list(axes), label="predictive sd")
+    return axes
+
+
+def compare_by_size(
+    predictives: Mapping[str, Prediction],
+    y: ArrayLike,
+    sizes: ArrayLike,
+    edges: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+) -> "Figure":
+    """Predictive intervals of several models against true labels, one row a model.
+
+    Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals,
+    orange where they miss the true label, that is where they do not cross the diagonal. Each
+    panel says how many hold the truth, in orange where chance (three standard errors) does not
+    explain the distance from `level`. A panel draws at most 80 of its bags, spread evenly over
+    the labels; the share it states is that of all its bags.
+
+    Parameters
+    ----------
+    predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
+    y : array, shape (n,), labels
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `metrics.size_classes`
+    level : float in (0, 1), probability of the intervals
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no model, arrays of different lengths, or NaN.
+    """
+    if not predictives:
+        raise ValueError("there is no model to draw: pass at least one predictive")
+    tables = {
+        name: metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
+        for name, predictive in predictives.items()
+    }
+    classes = metrics.size_classes(sizes, edges)
+    y = np.asarray(y)
+    intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}
+    axes = panels(len(predictives), len(classes))
+    shown = {name: _spread_over(y, of) for name, of in classes.items()}
+    x_limits = _limits(y)
+    y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
+    all_sd = np.concatenate([p.sd for p in predictives.values()])
+    scale = {"vmin": all_sd.min(), "vmax": all_sd.max(), "cmap": "viridis"}
+    for row, (model, (lower, upper)) in zip(axes, intervals.items()):
+        mean, sd = predictives[model].mean, predictives[model].sd
+        for ax, (name, i) in zip(row, shown.items()):
+            missed = (y[i] < lower[i]) | (upper[i] < y[i])
+            hit, miss = i[~missed], i[missed]
+            ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
+            ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
+            points = ax.scatter(y[i], mean[i], c=sd[i], **scale, s=9, linewidths=0, zorder=3)
+            ax.plot(x_limits, x_limits, color="black", lw=1)
+            ax.set(xlim=x_limits, ylim=y_limits)
+            share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
+            off = abs(share - level) > 3 * np.sqrt(level * (1 - level) / n)
+            _note(ax, f"{share:.0%} hold the truth", MISSES if off else COVERS, weight="bold")
+        row[0].set_ylabel(f"{model}\npredicted label", weight="bold")
+    for ax, (name, of) in zip(axes[0], classes.items()):
+        ax.set_title(size_title(name, of.sum()))
+    for ax in axes[-1]:
+        ax.set_xlabel("true label")
+    figure = axes[0, 0].figure
+    figure.colorbar(points, ax=axes, label="predictive sd", aspect=40, pad=0.01)
+    figure.suptitle(f"{level:.0%} of the bars should cross the line; orange ones miss the truth")
+    return figure
+
+
+def _given(axes, n_classes):
+    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(axes) != n_classes:
+        raise ValueError(f"there are {n_classes} classes of bag sizes, but {len(axes)} axes")
+    return axes
+
+
+def _limits(*values):
+    """Smallest and largest value, with a margin."""
+    low, high = min(np.min(v) for v in values), max(np.max(v) for v in values)
+    margin = 0.04 * (high - low) or 1
+    return low - margin, high + margin
+
+
+def _spread_over(y, of):
+    """Indices of at most `BARS_PER_PANEL` bags of a class, evenly spaced in the order of y."""
+    i = np.flatnonzero(of)
+    i = i[np.argsort(y[i], kind="stable")]
+    return i[np.unique(np.linspace(0, len(i) - 1, BARS_PER_PANEL).round().astype(int))]
+
+
+def _note(ax, text, colour="black", weight="normal"):
+    ax.text(
+        0.03,
+        0.97,
+        text,
+        transform=ax.transAxes,
+        va="top",
+        color=colour,
+        weight=weight,
+        fontsize="small",
+        bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5},
+    )

@@ -1,0 +1,171 @@
+"""Whether stated probabilities hold: of intervals of labels, of classes, of rates at points."""
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bdr_stan import metrics
+from bdr_stan.plots.style import (
+    GUIDE,
+    MODELS,
+    Prediction,
+    diagonal,
+    one_axes,
+    panels,
+    pyplot,
+    size_title,
+)
+from bdr_stan.types import ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def calibration(
+    y: ArrayLike,
+    predictive: Prediction,
+    sizes: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Share of labels inside central intervals against the probability of the intervals.
+
+    The shaded band, two standard errors about the diagonal, is where calibrated predictions
+    of all bags stay.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see `bdr_stan.metrics`
+    sizes : array, shape (n,), number of points of each bag, for a line for each class as well
+    edges : see `metrics.size_classes`
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths or NaN.
+    """
+    plt = pyplot()
+    table = metrics.calibration(y, predictive, sizes=sizes, edges=edges)
+    ax = one_axes() if ax is None else ax
+    names = list(dict.fromkeys(table["size"]))
+    colours = dict(zip(names, plt.get_cmap("viridis")(np.linspace(0, 0.9, len(names)))))
+    colours["all"] = "black"
+    for name, of in table.groupby("size", sort=False):
+        if name == "all":
+            low, high = (of["level"] + sign * 2 * of["se"] for sign in (-1, 1))
+            ax.fill_between(of["level"], low, high, color="0.9", linewidth=0)
+        label = "all bags" if name == "all" else size_title(name)
+        ax.plot(of["level"], of["coverage"], "o-", ms=3, color=colours[name], label=label)
+    diagonal(ax, (0, 1))
+    return _coverage_frame(ax, "share of labels inside")
+
+
+def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
+    """Share of points whose true rate lies in central intervals, a curve for each method.
+
+    Calibrated posteriors follow the diagonal; those too sure of themselves lie below it.
+
+    Parameters
+    ----------
+    tables : dict, name of a method -> DataFrame with columns level and coverage, such as
+        `metrics.point_calibration` makes
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no method, or more than there are colours.
+    """
+    if not 0 < len(tables) <= len(MODELS):
+        raise ValueError(f"draw from 1 to {len(MODELS)} methods, found {len(tables)}")
+    ax = one_axes() if ax is None else ax
+    for (name, table), colour, marker in zip(tables.items(), MODELS, "osD^vP"):
+        style = {"color": colour, "marker": marker, "ms": 4.5, "lw": 1.5, "clip_on": False}
+        ax.plot(table["level"], table["coverage"], **style, zorder=3, label=name)
+    ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
+    return _coverage_frame(ax, "share of points whose true rate is inside")
+
+
+def _coverage_frame(ax, share):
+    """Frame of the curves of shares inside intervals against the intervals' probability."""
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="probability of the central interval",
+        ylabel=share,
+    )
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def reliability(
+    predictives: Mapping[str, Prediction],
+    y: ArrayLike,
+    sizes: ArrayLike,
+    edges: ArrayLike | None = None,
+    *,
+    n_bins: int = 5,
+) -> "Figure":
+    """Share of the second class against its predicted probability, one panel a class of sizes.
+
+    A model whose probabilities are right has its points on the diagonal, but for chance: each
+    bar reaches two standard errors of the share to either side of it. Points above the diagonal
+    on the right and below it on the left are too unsure, the other way round too sure.
+    Points are the larger, the more bags they stand for.
+
+    Parameters
+    ----------
+    predictives : dict, name of a model -> class predictive, see `bdr_stan.metrics`
+    y : array, shape (n,), labels
+    sizes : array, shape (n,), number of points of each bag
+    edges : see `metrics.size_classes`
+    n_bins : int, bins of equal width of the predicted probability
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no model, arrays of different lengths, or a label that is no class.
+    """
+    if not predictives:
+        raise ValueError("there is no model to draw: pass at least one predictive")
+    tables = {
+        name: metrics.reliability(y, predictive, n_bins, sizes=sizes, edges=edges)
+        for name, predictive in predictives.items()
+    }
+    classes = metrics.size_classes(sizes, edges)
+    axes = panels(1, len(classes))[0]
+    for ax, (name, of) in zip(axes, classes.items()):
+        diagonal(ax, (0, 1))
+        for (model, table), colour in zip(tables.items(), cycle(MODELS)):
+            row = table[table["size"] == name]
+            ax.errorbar(
+                row["predicted"], row["observed"], 2 * row["se"], color=colour, lw=1, capsize=2
+            )
+            area = 10 + 90 * row["n_bags"] / of.sum()
+            ax.scatter(row["predicted"], row["observed"], area, color=colour, label=model)
+        ax.set(title=size_title(name, of.sum()), xlabel="predicted probability")
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    second = next(iter(predictives.values())).classes[1]
+    axes[0].set_ylabel(f'share of "{second}"')
+    axes[0].legend(frameon=False, loc="upper left", fontsize="small")
+    return axes[0].figure

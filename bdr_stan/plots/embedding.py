@@ -1,0 +1,165 @@
+"""What a model sees of bags: its landmarks, and how much of an embedding shrinkage keeps."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bdr_stan.bags import as_bags
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.plots.style import GUIDE, MISSES, one_axes, pyplot, size_title
+from bdr_stan.types import Array, ArrayLike, Seed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
+
+    from bdr_stan.bags import BagsLike
+
+
+def shrinkage_spectrum(
+    lam: "ArrayLike | BaseEstimator",
+    eta: float | None = None,
+    sizes: ArrayLike = (1, 5, 20, 100, 1000),
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """How much of each coordinate of a bag's embedding shrinkage keeps, for several bag sizes.
+
+    The eigenvalues eta / (eta + lambda_k / N) of R_eta (R_eta + Sigma / N)^-1, largest first. The
+    legend has their sum, the effective number of coordinates that N points show.
+
+    Parameters
+    ----------
+    lam : array, shape (d,), within-bag variances from `embedding.shrinkage.joint_basis`; or a
+        fitted BDR or Shrinkage, whose variances are taken
+    eta : float, > 0, scale of the prior of the embeddings; None, with a fitted model alone, for
+        its posterior median
+    sizes : numbers of points of a bag
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : a model that does not shrink, an eta that is missing or not positive, a size
+        below 1.
+
+    Source: Law et al. (2018), Appendix C.
+    """
+    lam, eta = _shrinkage_of(lam, eta)
+    sizes = np.atleast_1d(sizes)
+    if not (sizes >= 1).all():
+        raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
+    plt = pyplot()
+    ax = one_axes((5.5, 4.6)) if ax is None else ax
+    colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(sizes)))
+    for size, kept, colour in zip(sizes, shrinkage_factors(sizes, np.sort(lam), eta), colours):
+        label = f"{size_title(f'{size:g}')}: {kept.sum():.1f}"
+        ax.plot(np.arange(1, len(lam) + 1), kept, "o-", ms=2.5, lw=1, color=colour, label=label)
+    ax.set(xlabel="coordinate, in order of the share", ylabel="share kept", ylim=(-0.02, 1.02))
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.18),  # below: the lines leave no corner free
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+        title=f"effective coordinates, of {len(lam)}, in a bag of",
+        title_fontsize="small",
+    )
+    return ax
+
+
+def _shrinkage_of(lam, eta):
+    """Variances and scale as numbers, of a fitted model or as given."""
+    if hasattr(lam, "coordinates_"):
+        posterior = lam.idata["posterior"]
+        if "eta" not in posterior:
+            raise ValueError(f"{type(lam).__name__} does not shrink embeddings: pass a fitted BDR")
+        eta = float(np.median(posterior["eta"].values)) if eta is None else eta
+        lam = lam.coordinates_.lam
+    elif hasattr(lam, "fit"):
+        raise ValueError(f"this {type(lam).__name__} has no shrinkage to draw: pass a fitted BDR")
+    if eta is None or not eta > 0:
+        raise ValueError(f"eta, the scale of the embeddings' prior, must be > 0, found {eta}")
+    return np.asarray(lam, dtype=float), eta
+
+
+def landmarks(
+    points: "Array | BagsLike",
+    landmarks: "ArrayLike | BaseEstimator",
+    features: str | Sequence[int | str] = (0, 1),
+    *,
+    n_points: int = 2000,
+    seed: Seed = 0,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Landmarks among a sample of the points.
+
+    Parameters
+    ----------
+    points : array, shape (n, p), points; or bags of points
+    landmarks : array, shape (d, p), or a fitted model, whose landmarks are taken
+    features : pair of column numbers (or names, where the bags have names), or "principal" for
+        the first two principal axes of the sample
+    n_points : int, at most so many points are drawn, without replacement
+    seed : int or numpy Generator, of the sample
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : points of one feature or of another number than the landmarks, or a feature
+        that is not there.
+    """
+    sample, names = _sample(points, n_points, np.random.default_rng(seed))
+    landmarks = np.asarray(getattr(landmarks, "landmarks_", landmarks), dtype=float)
+    p = sample.shape[1]
+    if landmarks.ndim != 2 or landmarks.shape[1] != p:
+        raise ValueError(f"landmarks have shape {landmarks.shape}, expected (d, {p})")
+    if p < 2:
+        raise ValueError("the points have one feature: a picture of landmarks needs two")
+    if isinstance(features, str) and features == "principal":
+        centre = sample.mean(axis=0)
+        _, spread, axes = np.linalg.svd(sample - centre, full_matrices=False)
+        share = spread**2 / np.sum(spread**2)
+        sample, landmarks = (sample - centre) @ axes[:2].T, (landmarks - centre) @ axes[:2].T
+        labels = [f"principal axis {k + 1} ({share[k]:.0%} of variance)" for k in range(2)]
+    else:
+        columns = _columns(features, names, p)
+        sample, landmarks = sample[:, columns], landmarks[:, columns]
+        labels = [f"feature {k}" if names is None else str(names[k]) for k in columns]
+    ax = one_axes() if ax is None else ax
+    ax.plot(*sample.T, ".", ms=2.5, color=GUIDE, label=f"{len(sample)} points")
+    ax.plot(*landmarks.T, "o", ms=5, mec="white", mew=0.6, color=MISSES,
+            label=f"{len(landmarks)} landmarks")  # fmt: skip
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+    ax.legend(frameon=True, fontsize="small")
+    return ax
+
+
+def _sample(points, n, rng):
+    """At most n points, and the names of their features if they have names."""
+    if isinstance(points, np.ndarray) and points.ndim == 2:
+        few = len(points) <= n
+        return (points if few else points[rng.choice(len(points), n, replace=False)]), None
+    bags = as_bags(points)
+    return bags.sample_points(n, rng), bags.features
+
+
+def _columns(features, names, p):
+    """Two column numbers, of numbers or names."""
+    if isinstance(features, str) or len(features) != 2:
+        raise ValueError(f"features must be two columns or 'principal', found {features!r}")
+    known = list(range(p)) if names is None else [*range(p), *names]
+    for feature in features:
+        if feature not in known:
+            raise ValueError(f"there is no feature {feature!r}; there are: {known}")
+    return [names.index(f) if isinstance(f, str) else f for f in features]

@@ -1,0 +1,178 @@
+"""Maps of rates: values of pixels on their grid."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.plots.style import pyplot
+from bdr_stan.types import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def rate_map(
+    values: ArrayLike,
+    row: ArrayLike,
+    col: ArrayLike,
+    *,
+    title: str | None = None,
+    label: str = "rate",
+    log: bool = False,
+    cmap: str = "viridis",
+    limits: tuple[float, float] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Values of pixels on their grid; cells without a pixel, or with NaN, stay blank.
+
+    Parameters
+    ----------
+    values : array, shape (n,)
+    row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
+    title : str, optional
+    label : str, of the colour bar, with the unit
+    log : bool, whether colours follow the logarithm
+    cmap : str, matplotlib colour map
+    limits : (low, high), values of the first and last colour; None for those of the map
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths, no value to draw, a cell that has two pixels, places
+        that are not integers, or values that have no logarithm.
+    """
+    at = _cells(row, col)
+    ax = _map_axes(1, at)[0] if ax is None else ax
+    _draw_maps({title: values}, at, [ax], label=label, log=log, cmap=cmap, limits=limits)
+    return ax
+
+
+def rate_maps(
+    maps: Mapping[str, ArrayLike],
+    row: ArrayLike,
+    col: ArrayLike,
+    *,
+    shared: Sequence[str] = (),
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    **common: Any,
+) -> "Figure":
+    """Maps of the same pixels beside one another, such as a true rate, its posterior mean and sd.
+
+    Parameters
+    ----------
+    maps : dict, title -> values, array, shape (n,)
+    row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
+    shared : titles of maps, side by side, that share one colour scale and bar
+    each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
+        among shared maps those of the first hold
+    **common : options of `rate_map` for all maps
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no map, a title in `shared` or `each` that is no map's, or as `rate_map`.
+
+    Examples
+    --------
+    >>> rate_maps(
+    ...     {"true rate": truth, "posterior mean": p.mean, "P(rate > 2)": p.exceedance(2)},
+    ...     row, col, label="cases per 1,000", log=True, shared=["true rate", "posterior mean"],
+    ...     each={"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}},
+    ... )
+    """
+    each = each or {}
+    if not maps:
+        raise ValueError("there is no map to draw: pass at least one array of values")
+    for title in (*shared, *each):
+        if title not in maps:
+            raise ValueError(f"there is no map {title!r}; there are: {', '.join(maps)}")
+    at = _cells(row, col)
+    axes = dict(zip(maps, _map_axes(len(maps), at)))
+    groups = [[title] for title in maps if title not in shared]
+    for group in [*groups, list(shared)] if shared else groups:
+        options = common | each.get(group[0], {})
+        _draw_maps({t: maps[t] for t in group}, at, [axes[t] for t in group], **options)
+    return next(iter(axes.values())).figure
+
+
+def _cells(row, col):
+    """Cells of the pixels in the smallest grid that holds them: two arrays, from 0."""
+    row, col = np.asarray(row), np.asarray(col)
+    if row.ndim != 1 or row.shape != col.shape or len(row) == 0:
+        raise ValueError(f"row has shape {row.shape} and col {col.shape}: pass one number a pixel")
+    if row.dtype.kind not in "iu" or col.dtype.kind not in "iu":
+        raise ValueError(f"row and col must be integers, found {row.dtype} and {col.dtype}")
+    at = row - row.min(), col - col.min()
+    pixels = np.zeros((at[0].max() + 1, at[1].max() + 1), int)
+    np.add.at(pixels, at, 1)
+    if pixels.max() > 1:
+        i = int(np.argmax(pixels[at] > 1))
+        raise ValueError(
+            f"the cell in row {row[i]} and col {col[i]} has {pixels[at][i]} pixels: pass each once"
+        )
+    return at
+
+
+def _map_axes(n, at):
+    """Axes for n maps in a row."""
+    height, width = (k.max() + 1 for k in at)
+    side = 2.7 if n > 1 else 4.5
+    size = (n * side + 0.2, side * np.clip(height / width, 0.4, 2) + 0.9)
+    figure, axes = pyplot().subplots(1, n, figsize=size, squeeze=False, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, wspace=0)
+    return axes[0]
+
+
+def _draw_maps(maps, at, axes, *, label="rate", log=False, cmap="viridis", limits=None):
+    """Maps on one colour scale; its bar has plain numbers, and arrows where values go beyond it."""
+    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    cells = [_picture(values, at, title, log) for title, values in maps.items()]
+    lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
+    low, high = limits or (lowest, highest)
+    norm = (LogNorm if log else Normalize)(low, high)
+    for ax, picture, title in zip(axes, cells, maps):
+        image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
+        ax.set(xticks=[], yticks=[], title=title)
+        ax.spines[:].set_visible(False)
+    bar = axes[0].figure.colorbar(
+        image,
+        ax=axes,
+        location="bottom",
+        label=label,
+        aspect=20 * len(axes),
+        pad=0.02,
+        extend=["neither", "max", "min", "both"][2 * (lowest < low) + (highest > high)],
+    )
+    bar.outline.set_visible(False)
+    if log:
+        bar.locator = LogLocator(subs=(1, 3) if high < 1e4 * low else (1,), numticks=6)
+        bar.formatter = StrMethodFormatter("{x:g}")
+        bar.minorticks_off()
+
+
+def _picture(values, at, title, log):
+    """The values on their grid, masked where there are none."""
+    values, name = np.asarray(values, dtype=float), "the map" if title is None else repr(title)
+    if values.shape != at[0].shape:
+        raise ValueError(f"{name} has values of shape {values.shape}, expected {at[0].shape}")
+    if not np.isfinite(values).any():
+        raise ValueError(f"{name} has no value to draw")
+    if log and not np.nanmin(values) > 0:
+        i = int(np.nanargmin(values))
+        raise ValueError(f"{name} is {values[i]:.6g} at pixel {i}: log=True needs values > 0")
+    picture = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
+    picture[at] = values
+    return np.ma.masked_invalid(picture)

@@ -1,0 +1,60 @@
+"""What the pictures share: colours, frames and titles. matplotlib is imported when one is drawn."""
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Prediction: TypeAlias = Any  # a predictive distribution, see `bdr_stan.metrics`
+
+COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # Okabe and Ito's, told apart by all eyes
+MODELS = (MISSES, COVERS, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def pyplot() -> ModuleType:
+    """matplotlib.pyplot, imported late.
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed; the text says how to install it.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "plots need matplotlib, which is not installed: pip install 'bdr-stan[plots]'"
+        ) from error
+    return plt
+
+
+def panels(n_rows: int, n_columns: int) -> Array:
+    """A grid of Axes on common scales, shape (n_rows, n_columns)."""
+    _, axes = pyplot().subplots(
+        n_rows,
+        n_columns,
+        figsize=(2.6 * n_columns + 0.9, 2.6 * n_rows + 0.6),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    return axes
+
+
+def diagonal(ax: "Axes", limits: tuple[float, float]) -> None:
+    """A dashed line where both axes agree."""
+    ax.plot(limits, limits, "--", color=GUIDE, lw=1, zorder=0)
+
+
+def one_axes(size: tuple[float, float] = (4.5, 4.5)) -> "Axes":
+    """Axes of a new figure, size in inches."""
+    return pyplot().subplots(figsize=size, layout="constrained")[1]
+
+
+def size_title(name: str, n: int | None = None) -> str:
+    """Title of a class of bag sizes, and how many bags it has."""
+    title = f"{name} point" if name == "1" else f"{name} points"
+    return title if n is None else f"{title} ({n} bags)"

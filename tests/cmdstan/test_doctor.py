@@ -1,0 +1,36 @@
+"""doctor: content after a setup, else it says how to mend."""
+
+import importlib.metadata
+
+from bdr_stan import cmdstan
+
+
+def test_doctor_is_content_after_setup():
+    cmdstan.setup(progress=False)
+    assert [finding for finding in cmdstan.doctor() if not finding.ok] == []
+
+
+def test_doctor_says_how_to_mend(monkeypatch, no_cmdstan):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0")
+    bad = {finding.what: finding for finding in cmdstan.doctor() if not finding.ok}
+    assert set(bad) == {"C++ compiler", "httpstan package", "CmdStan"}
+    assert bad["C++ compiler"].mend == "sudo apt-get install g++"
+    assert bad["httpstan package"].mend == "pip install 'httpstan==4.13.0'"
+    assert bad["CmdStan"].mend == "bdr-stan setup"
+    assert "it has not been built" in bad["CmdStan"].detail
+
+
+def test_doctor_sees_headers_that_are_gone(assembled):
+    (assembled / "include").unlink()
+    stan = next(f for f in cmdstan.doctor() if f.what == "CmdStan")
+    assert not stan.ok
+    assert "Stan's headers are gone" in stan.detail
+
+
+def test_doctor_sees_a_cache_that_cannot_be_written(monkeypatch, no_cmdstan, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BDR_STAN_CACHE", str(tmp_path / "file"))
+    folder = next(f for f in cmdstan.doctor() if f.what == "cache folder")
+    assert not folder.ok
+    assert folder.mend.startswith("export BDR_STAN_CACHE=")

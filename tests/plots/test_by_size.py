@@ -1,0 +1,76 @@
+"""by_size: what each panel shows, read back from its artists."""
+
+import numpy as np
+import pytest
+
+from bdr_stan import plots
+from bdr_stan.plots.by_size import BARS_PER_PANEL
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_prediction_by_size(case):
+    y, predictive, sizes = case
+    axes = plots.prediction_by_size(y, predictive, sizes)
+    assert [ax.get_title() for ax in axes] == ["2 points (200 bags)", "50 points (300 bags)"]
+    drawn = axes[0].collections[0]
+    np.testing.assert_array_equal(
+        drawn.get_offsets(), np.column_stack([y, predictive.mean])[sizes == 2]
+    )
+    np.testing.assert_array_equal(drawn.get_array(), predictive.sd[sizes == 2])
+    assert drawn.get_clim() == axes[1].collections[0].get_clim() == (0.5, 2.0)
+    assert axes[0].get_xlim() == axes[0].get_ylim() == axes[1].get_xlim()
+    lower, upper = predictive.interval(0.95)
+    share = ((lower <= y) & (y <= upper))[sizes == 2].mean()
+    assert texts(axes[0]) == [f"{share:.0%} in their 95% interval"]
+    assert len(axes[0].figure.axes) == 3  # two panels and one colour bar
+
+
+def test_prediction_by_size_draws_into_given_axes(case):
+    import matplotlib.pyplot as plt
+
+    _, given = plt.subplots(1, 2)
+    axes = plots.prediction_by_size(*case, axes=given)
+    assert list(axes) == list(given)
+    with pytest.raises(ValueError, match="there are 2 classes of bag sizes, but 1 axes"):
+        plots.prediction_by_size(*case, axes=given[0])
+
+
+def bars(ax):
+    """Intervals drawn: where they hold the truth, and where they miss it."""
+    return [lines.get_segments() for lines in ax.collections if hasattr(lines, "get_segments")]
+
+
+def test_compare_by_size_shows_who_is_wrong(case, normal):
+    y, good, sizes = case
+    bad = normal(good.mean, np.full(500, 0.5))  # right for bags of 50, far too sure for 2
+    figure = plots.compare_by_size({"BLR": bad, "BDR": good}, y, sizes)
+    *panels, colour_bar = figure.axes
+    assert colour_bar.get_ylabel() == "predictive sd"
+    axes = np.reshape(panels, (2, 2))
+    assert axes[0, 0].get_title() == "2 points (200 bags)"
+    assert axes[1, 0].get_title() == "" and axes[1, 0].get_xlabel() == "true label"
+    assert [ax.get_ylabel().split("\n")[0] for ax in axes[:, 0]] == ["BLR", "BDR"]
+    assert [ax.texts[0].get_color() for ax in axes.ravel()] == [
+        plots.MISSES, plots.COVERS, plots.COVERS, plots.COVERS
+    ]  # fmt: skip
+    for ax in axes.ravel():
+        hit, miss = bars(ax)
+        assert len(hit) + len(miss) == BARS_PER_PANEL
+        assert all(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in hit)
+        assert not any(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in miss)
+    assert len(bars(axes[0, 0])[1]) > 30 and len(bars(axes[1, 0])[1]) < 12
+    assert len({ax.get_ylim() for ax in axes.ravel()}) == 1
+
+
+def test_compare_by_size_needs_a_model(case):
+    with pytest.raises(ValueError, match="no model to draw: pass at least one"):
+        plots.compare_by_size({}, case[0], case[2])
+
+
+def test_one_bag_a_class_can_be_drawn(normal):
+    predictive = normal([1.0, 1.0], [1.0, 1.0])
+    plots.prediction_by_size([1.0, 1.0], predictive, [1, 7])[0].figure.canvas.draw()
+    plots.compare_by_size({"BLR": predictive}, [1.0, 1.0], [1, 7]).canvas.draw()
