@@ -1,4 +1,4 @@
-"""Aerosol optical depth from bags of pixels: ten kernels of points, kernels of kernel means, averages.
+"""Aerosol optical depth from bags of pixels: ten kernels of points, outer kernels, averages.
 
 The protocol of Szabo et al. (2014): 800 bags of 100 pixels with 16 features; five folds, each once
 the 160 test bags, of the others 160 to choose penalty and kernel parameter by and 480 to train on;
@@ -167,9 +167,9 @@ ABOUT = """\
 K is the inner product of kernel means except under "nonlinear K", where it is a Gaussian, Cauchy or
 inverse multiquadric kernel of their distance: theta of k is that chosen for the inner product, the
 bandwidth 1/2, 1, 2 or 4 times the median rule. Averages have the weights, none negative and of sum
-1, with the least squared error on the validation bags. The t-student kernel is positive definite for
-theta <= 2 alone, and its grid ends there; the rational quadratic kernel is the Cauchy kernel at the
-root of theta."""
+1, with the least squared error on the validation bags. The t-student kernel is positive definite
+for theta <= 2 alone, and its grid ends there; the rational quadratic kernel is the Cauchy kernel at
+the root of theta."""
 
 
 def report(output, results, chosen, grid, y, misr1, seconds):
@@ -205,17 +205,17 @@ def report(output, results, chosen, grid, y, misr1, seconds):
         "# Aerosol optical depth by ridge regression on kernel means",
         f"Written by `python experiments/aerosol.py --repeats {repeats} --output docs`.",
         (
-            f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd) and median over "
-            f"the {len(results)} test folds of {repeats} repeats; the paper has 10 repeats. Beside it the "
-            "figures that Szabo et al. (2014) published for the real data."
+            f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd) and "
+            f"median over the {len(results)} test folds of {repeats} repeats; the paper has 10 "
+            "repeats. Beside it the figures that Szabo et al. (2014) published for the real data."
         ),
         markdown(table),
         ABOUT,
         "Theta as chosen on the validation bags, over the folds:",
         markdown(theta),
         (
-            f"The set kernels of all {len(grid)} kernels between all bags took {seconds[0]:.0f} s, the "
-            f"choice among them and {len(LAMBDAS)} penalties {seconds[1]:.0f} s a fold."
+            f"The set kernels of all {len(grid)} kernels between all bags took {seconds[0]:.0f} s, "
+            f"the choice among them and {len(LAMBDAS)} penalties {seconds[1]:.0f} s a fold."
         ),
     ]
     write(output, "aerosol.md", "\n\n".join(parts) + "\n")

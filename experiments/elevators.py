@@ -218,10 +218,10 @@ against published ones.
 """
 
 FINDINGS = """\
-Individuals are found with less error than published, and bags with a lower NLL; of bag MSE the published Nyström and network have less. NUTS does
-no better than VBAgg: with so many bags noise and scale are nearly known. Bag
-intervals hold what they say; those of individuals hold somewhat too much. The published
-splits are others, so that differences of about an sd say nothing.
+Individuals are found with less error than published, and bags with a lower NLL; of bag MSE the
+published Nyström and network have less. NUTS does no better than VBAgg: with so many bags noise
+and scale are nearly known. Bag intervals hold what they say; those of individuals hold somewhat
+too much. The published splits are others, so that differences of about an sd say nothing.
 
 """
 
@@ -251,9 +251,10 @@ Share of test outcomes and of test labels in central predictive intervals, mean 
 
 {findings}![Individuals and lengths](elevators.png)
 
-A split took {learning} s to learn the lengths with VBAgg, whose posterior is exact for normal totals
-at held scales, and {nuts} s (two chains of NUTS) to average over noise and scale as well; medians, on
-two busy cores. NUTS: {divergences} divergences, largest R-hat {r_hat}, least bulk ESS {ess}.
+A split took {learning} s to learn the lengths with VBAgg, whose posterior is exact for normal
+totals at held scales, and {nuts} s (two chains of NUTS) to average over noise and scale as well;
+medians, on two busy cores. NUTS: {divergences} divergences, largest R-hat {r_hat}, least bulk ESS
+{ess}.
 """
 
 

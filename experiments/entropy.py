@@ -137,9 +137,9 @@ def main():
     parts = [
         "# Entropy of sets of points",
         (
-            f"Written by `python experiments/entropy.py --runs {n_runs} --output docs`: {n_runs} runs of "
-            f"100 sets of {n_points} points, 25 to train on, 25 to choose settings by, 50 to test; the "
-            "setting of Szabo et al. (2014)."
+            f"Written by `python experiments/entropy.py --runs {n_runs} --output docs`: {n_runs} "
+            f"runs of 100 sets of {n_points} points, 25 to train on, 25 to choose settings by, 50 "
+            "to test; the setting of Szabo et al. (2014)."
         ),
         markdown(table),
         verdict,

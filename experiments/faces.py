@@ -200,14 +200,15 @@ def report(bags, y, split, scales, seconds, fitted, predictives, args):
     own, chain = peak_memory()
     cost = pd.DataFrame(seconds, index=["wall s", "processor s"])
     parts = ", ".join(f"{len(i):,} {name.replace('_', ' ')}" for name, i in split.items())
+    command = "python experiments/faces.py" + (" --quick" if args.quick else "")
     text = f"""\
 # IMDb-WIKI's protocol, with full BDR
 
-Written by `python experiments/faces.py{" --quick" if args.quick else ""} --output docs`{given(args)}
+Written by `{command} --output docs`{given(args)}
 
 {len(bags):,} bags of {bags.sizes.min()} to {bags.sizes.max()} images \
-({(bags.sizes == 1).mean():.1%} of one), {len(bags.points):,} images of {bags.n_features:,} features \
-({bags.points.dtype}). Split: {parts} bags. \
+({(bags.sizes == 1).mean():.1%} of one), {len(bags.points):,} images of \
+{bags.n_features:,} features ({bags.points.dtype}). Split: {parts} bags. \
 The label is the mean age of a bag's images, sd {y.std():.1f} years.
 Landmarks are random training images.
 
@@ -270,7 +271,8 @@ def given(args):
         return " on features from files."
     return (
         ".\n\n**The images are a generated stand-in** (`data_gen/faces.py`): these figures show "
-        "cost and calibration at\nthe size of IMDb-WIKI, and are not to be held against the paper's. "
+        "cost and calibration at\nthe size of IMDb-WIKI, and are not to be held against the "
+        "paper's. "
         '"Best possible" knows how the\nstand-in was made.'
     )
 
@@ -279,7 +281,8 @@ def diagnostics(model):
     d = model.diagnostics()
     return (
         f"{d['n_chains']} chains of {d['n_draws']} draws, {d['divergences']} divergences, largest "
-        f"R-hat {d['max_r_hat']:.3f} ({d['max_r_hat_of']}), smallest bulk ESS {d['min_ess_bulk']:.0f} "
+        f"R-hat {d['max_r_hat']:.3f} ({d['max_r_hat_of']}), "
+        f"smallest bulk ESS {d['min_ess_bulk']:.0f} "
         f"({d['min_ess_bulk_of']}), tail ESS {d['min_ess_tail']:.0f} ({d['min_ess_tail_of']}), "
         f"{d['mean_n_steps']:.0f} leapfrog steps a draw."
     )

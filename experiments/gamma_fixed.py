@@ -110,7 +110,8 @@ def report(output, results, settings, points):
 
     parts = [
         "# Gamma bags of one size",
-        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points a bag.",
+        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points a "
+        "bag.",
         "Mean (sd) over draws of test MSE and NLL (Law et al. 2018, Table 1):",
         markdown(summary_table(results)),
         "Row better (<) or worse (>) than column, and p of the paired two-sided Wilcoxon test:",

@@ -8,7 +8,7 @@ KERNELS = ("LIN", "POLY2", "POLY3", "RBF")
 
 
 def kernel_of(name, x):
-    """The paper's kernel of this name; the RBF's squared bandwidth is the median squared distance."""
+    """The kernel of this name for points x; RBF has the median squared distance for bandwidth^2."""
     if name == "RBF":
         return RBF(np.sqrt(2) * median_bandwidth([x]))
     return {"LIN": Linear(), "POLY2": Polynomial(2), "POLY3": Polynomial(3)}[name]

@@ -236,9 +236,9 @@ def main():
 
 REPORT = """# Densities and kernel PCA from shrunk kernel means
 
-Made by `python experiments/kmse_density.py --output docs`, after Muandet et al. (2014), section 4.2.
-Points are standardised (digits divided by one number), and at most 600 of them drawn at random:
-{sizes}.
+Made by `python experiments/kmse_density.py --output docs`, after Muandet et al. (2014), section
+4.2. Points are standardised (digits divided by one number), and at most 600 of them drawn at
+random: {sizes}.
 
 Kernels are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2), b^2 the
 median squared distance of the training points (RBF).

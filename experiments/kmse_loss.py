@@ -1,4 +1,4 @@
-"""Loss of kernel mean estimators on mixtures of Gaussians: Figures 1 and 2 of Muandet et al. (2014).
+"""Loss of kernel mean estimators on mixtures: Figures 1 and 2 of Muandet et al. (2014).
 
 The loss is the squared RKHS distance from the true kernel mean, which has a closed form for the
 mixtures of the paper. First 10 points in 30 dimensions and every amount of shrinkage, then the
@@ -44,7 +44,7 @@ class Sample:
         return {name: self.loss(w) for name, w in weights.items()}
 
     def path(self):
-        """Losses of S-KMSE at lambda and of F-KMSE at n lambda / smallest eigenvalue in `SCALES`."""
+        """Losses of S-KMSE at lambda, of F-KMSE at n lambda / smallest eigenvalue in `SCALES`."""
         n = len(self.gram)
         values, vectors = np.linalg.eigh(self.gram)
         kept = values > 1e-10 * values[-1]

@@ -159,8 +159,8 @@ Wilcoxon test against KME, paired by repeat, gives p < 0.05, in either direction
 Bags of 10 patches shrink much alike, and nothing is gained by it. Where sizes differ, small bags
 shrink most: kernel means then differ by size as well as by class, which costs accuracy. The
 distances that find unusual bags gain by the same: less of them comes from the number of points. A
-linear one-class machine does not tell these bags apart at all. `BDR` shrinks towards the mean of all
-bags instead of towards zero, and knows what is left open.
+linear one-class machine does not tell these bags apart at all. `BDR` shrinks towards the mean of
+all bags instead of towards zero, and knows what is left open.
 """
 
 if __name__ == "__main__":

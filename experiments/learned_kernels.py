@@ -1,4 +1,4 @@
-"""What a learned bandwidth, length scales and landmarks bring, on the gamma bags of Law et al. (2018).
+"""What learned bandwidths, length scales and landmarks bring on the gamma bags of Law et al.
 
 Shrinkage with 30 landmarks and the paper's prior of the embeddings, R = K: bandwidth from a grid;
 then from there a search for a better bandwidth or one length scale a feature, or gradient descent
@@ -90,10 +90,8 @@ def main():
         splits = {name: (bags[:200], y[:200]) for name, (bags, y) in splits.items()}
     train, validation, test = splits.values()
 
-    lines = [
-        "| kernel | prior R | validation NLL | test NLL | less than the grid's | test MSE | seconds |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
+    heads = ["kernel", "prior R", "validation NLL", "test NLL", "less than the grid's", "test MSE"]
+    lines = report.rows([*heads, "seconds"], [], right=slice(2, None)).split("\n")
     of_grid = {}  # test NLL by bag of the first row with each prior
     print("\n".join(lines))
     for name, model, seconds in variants(train, validation, n_landmarks, args.seed, args.quick):

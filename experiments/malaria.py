@@ -1,9 +1,9 @@
-"""A map of malaria from the counts of districts, at the size of Law et al. (2018, aggregate outputs).
+"""A map of malaria from counts of districts, at the size of Law et al. (2018, aggregate outputs).
 
 A synthetic country of 1,044,683 pixels in 957 districts, with 18 environmental covariates and two
-coordinates, where the true rate of every pixel is known (``data_gen/malaria.py``). Rates are learned
-from the counts of 574 districts alone, and scored on districts never seen and on all pixels. The
-points stay in a memory map: no matrix of pixels by landmarks is ever held.
+coordinates, where the true rate of every pixel is known (``data_gen/malaria.py``). Rates are
+learned from the counts of 574 districts alone, and scored on districts never seen and on all
+pixels. The points stay in a memory map: no matrix of pixels by landmarks is ever held.
 """
 
 import os
@@ -32,10 +32,10 @@ LEVELS = (0.5, 0.8, 0.95)
 HIGH = 100  # cases per 1,000 and year
 # What the full run shows.
 FINDINGS = """
-Poisson counts leave the landmarks no room for what they cannot express: those posteriors are far too
-sure, however they are computed. The negative binomial has that room. Its intervals for pixels still
-hold too little: away from the landmarks the features leave less of the rate open than the Gaussian
-process itself would ([method.md](method.md)).
+Poisson counts leave the landmarks no room for what they cannot express: those posteriors are far
+too sure, however they are computed. The negative binomial has that room. Its intervals for pixels
+still hold too little: away from the landmarks the features leave less of the rate open than the
+Gaussian process itself would ([method.md](method.md)).
 """
 
 
@@ -162,19 +162,21 @@ def report(country, args, run):
 Written by `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`.
 
 A generated country (`data_gen/malaria.py`): {len(country.rate):,} pixels in {len(country.bags)} \
-districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels, {country.y.sum():,} \
-cases; {len(train.bags)} districts train, {len(test.bags)} test. {args.landmarks} landmarks by k-means; \
-kernel: Gaussian with a length for each of the 18 covariates, plus Matern 3/2 in space, its parameters \
-of highest evidence under the negative binomial. The published figures are those of the paper's own, \
-confidential data: they show its order of methods, and are not to be held against ours.
+districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels, \
+{country.y.sum():,} cases; {len(train.bags)} districts train, {len(test.bags)} test. \
+{args.landmarks} landmarks by k-means; kernel: Gaussian with a length for each of the 18 \
+covariates, plus Matern 3/2 in space, its parameters of highest evidence under the negative \
+binomial. The published figures are those of the paper's own, confidential data: they show its \
+order of methods, and are not to be held against ours.
 
 ## Districts and pixels held out
 
 {markdown(table.round(3), text_or_nothing)}
 
-The true rates give a bag NLL of {truth:.2f}. Bag NLL is the mean of -log of the predictive probability \
-of a district's cases; log MSE is the mean squared error of logarithms, of districts with cases and of \
-pixels; the last columns are the shares of pixels whose true rate lies in central intervals.
+The true rates give a bag NLL of {truth:.2f}. Bag NLL is the mean of -log of the predictive \
+probability of a district's cases; log MSE is the mean squared error of logarithms, of districts \
+with cases and of pixels; the last columns are the shares of pixels whose true rate lies in \
+central intervals.
 {"" if args.quick or args.only else FINDINGS}
 ![True rate, posterior mean and sd, probability of more than {HIGH} cases per 1,000](malaria.png)
 

@@ -86,8 +86,8 @@ def main():
             args.output,
             "shrinkage_spectrum.md",
             f"# Effective number of coordinates\n\nOf {n_landmarks} landmarks, on {len(bags)} "
-            "training gamma bags (`experiments/shrinkage_spectrum.py`): the sum over coordinates of "
-            f"eta / (eta + lambda / N).\n\n{table}\n",
+            "training gamma bags (`experiments/shrinkage_spectrum.py`): the sum over coordinates "
+            f"of eta / (eta + lambda / N).\n\n{table}\n",
         )
         draw(models, args.output / "shrinkage_spectrum.png")
 

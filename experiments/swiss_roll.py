@@ -170,7 +170,7 @@ def score(model, split):
 
 
 def run(data_seed, args, log, *, splits=("train", "test"), **roll):
-    """Fit and score all methods on one draw of the data: rows of results, bandwidths, data, models."""
+    """Fit, score all methods on a draw of the data: rows of results, bandwidths, data, models."""
     data = swiss_roll(data_seed, n_test=args.n_test, **roll)
     models, scales = fit_all(data, args, seed=data_seed, log=log)
     rows = []
@@ -515,20 +515,23 @@ def report(output, results, scales, data, models, curves, covered, log, args):
 FINDINGS = """
 What it shows:
 
-- NUTS-Sq and VBAgg-Sq find the rates about equally well, at data seed 0 nearly as well as published. With NUTS the
-  square link does better than exp. Data seeds differ more than these methods do, and a run of NUTS of this
-  length leaves about .02 of the MSE at one data seed to chance.
-- A wider bandwidth than that of highest evidence tends to lower MSE, and validation bags find it. Averaging
-  bandwidths by their evidence would change little, as half and twice the best lie far below it.
+- NUTS-Sq and VBAgg-Sq find the rates about equally well, at data seed 0 nearly as well as
+  published. With NUTS the square link does better than exp. Data seeds differ more than these
+  methods do, and a run of NUTS of this length leaves about .02 of the MSE at one data seed to
+  chance.
+- A wider bandwidth than that of highest evidence tends to lower MSE, and validation bags find it.
+  Averaging bandwidths by their evidence would change little, as half and twice the best lie far
+  below it.
 - The network has a low MSE, a worse bag NLL, and no intervals.
-- VBAgg-Exp gives narrow intervals that rarely hold the truth, on the roll and for rates drawn from its own prior.
-  There NUTS holds about what it says, with both links, and VBAgg-Sq somewhat less.
+- VBAgg-Exp gives narrow intervals that rarely hold the truth, on the roll and for rates drawn
+  from its own prior. There NUTS holds about what it says, with both links, and VBAgg-Sq somewhat
+  less.
 
-What is not reached: on the roll itself NUTS is not calibrated to a few points, its intervals are too wide on
-average, and differ by data seed. The rate varies along one direction of the roll alone, which the kernel does not
-know, and the errors at points of one roll go together. NUTS-Sq has no lower MSE than VBAgg-Sq. The prior of the
-drawn rates keeps f above zero nearly always; where f crosses zero the square link loses its sign, and NUTS
-diverges.
+What is not reached: on the roll itself NUTS is not calibrated to a few points, its intervals are
+too wide on average, and differ by data seed. The rate varies along one direction of the roll
+alone, which the kernel does not know, and the errors at points of one roll go together. NUTS-Sq
+has no lower MSE than VBAgg-Sq. The prior of the drawn rates keeps f above zero nearly always;
+where f crosses zero the square link loses its sign, and NUTS diverges.
 """
 
 TEXT = """\
@@ -537,19 +540,19 @@ TEXT = """\
 Made by `{command} --output docs`.
 
 A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, with as many
-early-stop and validation bags and {n_test} test bags, as the authors of Law et al. (2018, aggregate
-outputs, section 4.1) drew them. Each individual has a Poisson count of rate 2.4 to 7.1; a model is shown
-the sum of each bag's counts. It is scored on what it says of the individuals: NLL of their counts at
-the posterior mean rate (log y! exact), and MSE of that rate against the true one.
+early-stop and validation bags and {n_test} test bags, as the authors of Law et al. (2018,
+aggregate outputs, section 4.1) drew them. Each individual has a Poisson count of rate 2.4 to 7.1;
+a model is shown the sum of each bag's counts. It is scored on what it says of the individuals:
+NLL of their counts at the posterior mean rate (log y! exact), and MSE of that rate against the
+true one.
 
-Gaussian processes have an RBF kernel and 30 landmarks by k-means; the bandwidth is that of highest
-evidence, learned once for each link and shared by NUTS, VBAgg and Nyström (the mode). "Chosen":
-the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags. NN: 50 hidden
-units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on the mean point of each
-bag. Constant: one rate for all. Constant in bag: the label of the bag itself divided by its size, on
-test bags too, whose labels no other method sees.
-{findings}
-![The roll](swiss_roll.png)
+Gaussian processes have an RBF kernel and 30 landmarks by k-means; the bandwidth is that of
+highest evidence, learned once for each link and shared by NUTS, VBAgg and Nyström (the mode).
+"Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags.
+NN: 50 hidden units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on
+the mean point of each bag. Constant: one rate for all. Constant in bag: the label of the bag
+itself divided by its size, on test bags too, whose labels no other method sees. {findings} ![The
+roll](swiss_roll.png)
 
 The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0.
 
@@ -563,17 +566,17 @@ Training bags:
 
 {train}
 
-NUTS-Sq against each method on test individuals: mean difference (below 0: NUTS-Sq is better), data
-seeds on which NUTS-Sq is better, of {n_seeds}, and p of the paired two-sided Wilcoxon signed-rank test,
-which cannot be below {least_p}:
+NUTS-Sq against each method on test individuals: mean difference (below 0: NUTS-Sq is better),
+data seeds on which NUTS-Sq is better, of {n_seeds}, and p of the paired two-sided Wilcoxon
+signed-rank test, which cannot be below {least_p}:
 
 {ranks}
 
 ## Beside the published figures
 
-Data seed 0, the same numbers as the authors'. Their NLL has Stirling's approximation of log y!; so has
-ours in this table alone, which makes it {gap} lower on test individuals than the exact one. "Published"
-is the authors' code, 30 landmarks, best of a small grid by validation bags.
+Data seed 0, the same numbers as the authors'. Their NLL has Stirling's approximation of log y!;
+so has ours in this table alone, which makes it {gap} lower on test individuals than the exact
+one. "Published" is the authors' code, 30 landmarks, best of a small grid by validation bags.
 
 {published}
 
@@ -591,17 +594,17 @@ Training individuals:
 
 {coverage_train}
 
-The roll is one function. A posterior is right on average over functions that its prior draws: so {n_truths}
-rates were drawn from a prior of each link (bandwidth 4, f about as variable as on the roll), the same
-points and bags were given counts at these rates, and the models were fitted with that prior. Mean share of test individuals
-inside (its standard error over draws):
+The roll is one function. A posterior is right on average over functions that its prior draws: so
+{n_truths} rates were drawn from a prior of each link (bandwidth 4, f about as variable as on the
+roll), the same points and bags were given counts at these rates, and the models were fitted with
+that prior. Mean share of test individuals inside (its standard error over draws):
 
 {prior}
 
 ## Bandwidth
 
-VBAgg-Sq at multiples of the bandwidth of highest evidence, mean over data seeds; the log evidence is
-that below the best:
+VBAgg-Sq at multiples of the bandwidth of highest evidence, mean over data seeds; the log evidence
+is that below the best:
 
 {scales}
 
@@ -609,7 +612,8 @@ that below the best:
 
 ![Curves](swiss_roll_curves.png)
 
-Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of training bags of about 150:
+Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of
+training bags of about 150:
 
 {by_bags}
 
@@ -619,8 +623,8 @@ By the mean number of individuals in a bag (sd 50), {n_bags} training bags:
 
 ## Fits
 
-Seconds on two busy cores; two chains of NUTS. NUTS-Exp takes {thin} weighted points for each bag, which
-changes the bags' totals by at most the last column.
+Seconds on two busy cores; two chains of NUTS. NUTS-Exp takes {thin} weighted points for each bag,
+which changes the bags' totals by at most the last column.
 
 {fits}
 """
