@@ -25,8 +25,8 @@ from bdr_stan import BDR, BLR, Shrinkage, plots
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.datasets import load_faces, nested_split
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.estimators.base import TrainingFeatures
-from bdr_stan.kernels import median_bandwidth
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import RBF, LandmarkFeatures, median_bandwidth
 from bdr_stan.metrics import calibration, table_by_size
 from data_gen.faces import best_predictive, draw_people, write_faces
 from experiments.report import arguments, markdown, peak_memory
@@ -108,8 +108,9 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
     rows, candidates = [], []
     for scale in args.scales:
         with timed(seconds, f"embedding pass, bandwidth x {scale:g}"):
-            embedding = embed(bags, landmarks, scale * bandwidth, covariance="average")
-        features = TrainingFeatures(landmarks, scale * bandwidth, embedding, np.arange(len(bags)))
+            feature_map = LandmarkFeatures(RBF(scale * bandwidth), landmarks)
+            embedding = embed(bags, feature_map, covariance="average")
+        features = TrainingFeatures(feature_map, feature_map.kernel, embedding, bags.index)
         with timed(seconds, f"Shrinkage, bandwidth x {scale:g}"):
             model = Shrinkage().fit_features(
                 features.take(split["train"]), y[split["train"]], seed=args.seed
@@ -135,7 +136,8 @@ def part(features, bags, n):
         mean=chosen.embedding.mean[:, :n],
         covariance=chosen.embedding.covariance[:n, :n],
     )
-    return replace(chosen, landmarks=features.landmarks[:n], embedding=embedding)
+    feature_map = LandmarkFeatures(features.kernel, features.landmarks[:n])
+    return replace(chosen, feature_map=feature_map, embedding=embedding)
 
 
 def compare_pass(path, points, d, seconds):

@@ -93,7 +93,7 @@ def learned_kernel(args, country):
         kernel=covariates + Matern32(columns=["x", "y"]),
         random_state=args.seed,
     )
-    features = model.training_features(country.bags, country.y, seed=args.seed).features
+    features = model.training_features(country.bags, country.y, seed=args.seed).feature_map
     return features.landmarks, features.kernel
 
 
@@ -154,7 +154,7 @@ def report(country, args, run):
     own, chain = peak_memory()
     table = pd.DataFrame(rows).T
     table["published, bag NLL / log MSE"] = pd.Series(PUBLISHED)
-    expected = np.add.reduceat(test.bags.weights * test.rate, test.bags.offsets[:-1])
+    expected = test.bags.sums(test.bags.weights * test.rate)
     truth = poisson_nll(test.y, expected)
     text = f"""\
 # Malaria in districts, mapped to pixels

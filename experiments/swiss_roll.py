@@ -17,7 +17,7 @@ from scipy.stats import wilcoxon
 
 from bdr_stan import AggregateNN, AggregateRegressor, BagPixel, ConstantRate, metrics, plots
 from bdr_stan.kernels import RBF
-from bdr_stan.predictive.points import PointPredictive
+from bdr_stan.predictive import PointPredictive
 from data_gen.swiss_roll import swiss_roll
 from experiments.report import arguments, markdown, pyplot, write
 
@@ -196,19 +196,18 @@ def prior_truths(n_draws, args, log):
         rng = np.random.default_rng(draw)
         for short, link in LINKS.items():
             settings = {"link": link, "kernel": RBF(4.0), "learn_kernel": False}
-            features = AggregateRegressor(n_landmarks=30, **settings).training_features(
-                train, roll["train"].y, seed=draw
-            )
-            settings |= {"landmarks": features.features.landmarks}
+            model = AggregateRegressor(n_landmarks=30, **settings)
+            psi = model.training_features(train, roll["train"].y, seed=draw).feature_map
+            settings |= {"landmarks": psi.landmarks}
             prior = PRIOR_OF_TRUTHS[short]
             rho = prior["rho_median"] * np.exp(prior["rho_log_sd"] * rng.standard_normal())
             w = rho * rng.standard_normal(30)
-            level = prior["intercept_location"]
-            theta = np.append(w, level + prior["intercept_scale"] * rng.standard_normal())
+            intercept = prior["intercept_location"]
+            intercept += prior["intercept_scale"] * rng.standard_normal()
             rate_of = np.square if link == "square" else np.exp
-            rate = rate_of(features.features(train.points) @ theta)
-            truth = rate_of(features.features(some) @ theta)
-            y = rng.poisson(np.add.reduceat(rate, train.offsets[:-1]))
+            rate = rate_of(psi(train.points) @ w + intercept)
+            truth = rate_of(psi(some) @ w + intercept)
+            y = rng.poisson(train.sums(rate))
             for method in ("NUTS", "VBAgg"):
                 model = AggregateRegressor(method=STAN_METHODS[method], prior=prior, **settings)
                 if method == "NUTS" and short == "Exp":
@@ -283,7 +282,7 @@ def published_table(results, data):
 
 
 def true_totals(split):
-    return np.add.reduceat(split.rate, split.bags.offsets[:-1])
+    return split.bags.sums(split.rate)
 
 
 def signed_ranks(results):
