@@ -550,8 +550,9 @@ highest evidence, learned once for each link and shared by NUTS, VBAgg and Nystr
 "Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags.
 NN: 50 hidden units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on
 the mean point of each bag. Constant: one rate for all. Constant in bag: the label of the bag
-itself divided by its size, on test bags too, whose labels no other method sees. {findings} ![The
-roll](swiss_roll.png)
+itself divided by its size, on test bags too, whose labels no other method sees.
+{findings}
+![The roll](swiss_roll.png)
 
 The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0.
 
