@@ -4,6 +4,7 @@ Digits are made from data that come with scikit-learn; faces, elevators and aero
 files of your own.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import is_zipfile
@@ -11,13 +12,16 @@ from zipfile import is_zipfile
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.types import Array, ArrayLike, PathName
 
 _SPLITS = ("train", "test")
 # P(size >= k) falls like k^-0.25: half of the bags have at most 5 points, a tenth more than 100.
 _SIZE_TAIL = 0.25
 
 
-def digits_bags(n_bags, *, seed, split="train", max_size=300):
+def digits_bags(
+    n_bags: int, *, seed: int, split: str = "train", max_size: int = 300
+) -> tuple[Bags, Array]:
     """Bags of handwritten digits, as if each were a few photographs of one person.
 
     Bag i has its own distribution over the digits 0 .. 9, a normal around a centre from
@@ -72,14 +76,16 @@ def digits_bags(n_bags, *, seed, split="train", max_size=300):
     return Bags.from_points(images[rows] / 16, sizes=sizes), share @ np.arange(10)
 
 
-def _heavy_tailed_sizes(rng, n_bags, max_size):
+def _heavy_tailed_sizes(rng: np.random.Generator, n_bags: int, max_size: int) -> Array:
     """Whole numbers from 1 to max_size, a Pareto distribution cut at max_size + 1."""
     beyond = (max_size + 1) ** -_SIZE_TAIL
     survival = rng.uniform(beyond, 1, n_bags)
     return np.minimum(survival ** (-1 / _SIZE_TAIL), max_size).astype(int)
 
 
-def load_faces(features, bag, age):
+def load_faces(
+    features: PathName, bag: PathName | ArrayLike, age: PathName | ArrayLike
+) -> tuple[Bags, Array]:
     """Bags of image features and their labels, for example those of IMDb-WIKI.
 
     Features stay in their file and are read when they are used: the bags are a memory map. The
@@ -127,7 +133,14 @@ def load_faces(features, bag, age):
     return bags, np.add.reduceat(age.astype(np.float64), bags.offsets[:-1]) / bags.sizes
 
 
-def nested_split(n_bags, *, seed, test=0.2, validation=0.1875, early_stop=0.2308):
+def nested_split(
+    n_bags: int,
+    *,
+    seed: int,
+    test: float = 0.2,
+    validation: float = 0.1875,
+    early_stop: float = 0.2308,
+) -> dict[str, Array]:
     """Random split of bags, each part taken from what the parts before it left.
 
     Parameters
@@ -159,7 +172,7 @@ def nested_split(n_bags, *, seed, test=0.2, validation=0.1875, early_stop=0.2308
     return {"train": np.sort(rest)} | dict(reversed(parts.items()))
 
 
-def load_elevators(path):
+def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
     """Points and outcomes of the elevators data: control of an aircraft.
 
     Parameters
@@ -210,11 +223,20 @@ class Aggregates(NamedTuple):
     """Bags whose labels are sums, and the summands, which a model is not shown."""
 
     bags: Bags
-    y: np.ndarray  # (n,), sum of each bag's outcomes
-    outcomes: np.ndarray  # (N_points,)
+    y: Array  # (n,), sum of each bag's outcomes
+    outcomes: Array  # (N_points,)
 
 
-def aggregate_splits(points, y, features, *, by, seed, mean_size=30, size_sd=15):
+def aggregate_splits(
+    points: Array,
+    y: Array,
+    features: Iterable[str],
+    *,
+    by: str,
+    seed: int,
+    mean_size: float = 30,
+    size_sd: float = 15,
+) -> dict[str, Aggregates]:
     """Train, early-stop, validation and test bags, 70, 10, 10 and 10% of rows of a table.
 
     Rows are shuffled and divided; each part is sorted by a column, descending, and cut into bags
@@ -265,7 +287,9 @@ def aggregate_splits(points, y, features, *, by, seed, mean_size=30, size_sd=15)
     return splits
 
 
-def negative_binomial_sizes(random, n, mean, sd):
+def negative_binomial_sizes(
+    random: np.random.Generator | np.random.RandomState, n: int, mean: float, sd: float
+) -> Array:
     """Numbers of points of n bags: 1 + a negative binomial number.
 
     Parameters
@@ -292,7 +316,7 @@ def negative_binomial_sizes(random, n, mean, sd):
     return 1 + random.negative_binomial((mean - 1) * p / (1 - p), p, n)
 
 
-def load_misr1(path):
+def load_misr1(path: PathName) -> tuple[Bags, Array]:
     """Bags of the aerosol data MISR1: optical depth seen by a satellite's cameras.
 
     Parameters
@@ -354,13 +378,13 @@ def load_misr1(path):
     return bags, y
 
 
-def _existing(path):
+def _existing(path: Path) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     return path
 
 
-def _column(values, name, n, features):
+def _column(values: PathName | ArrayLike, name: str, n: int, features: Path) -> Array:
     """One value an image: an array, or the content of a .npy file or a .csv file of one column."""
     if isinstance(values, (str, Path)):
         path = _existing(Path(values))

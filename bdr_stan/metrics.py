@@ -6,17 +6,48 @@ and ``log_prob(y)``, the log predictive density of each label. A *class predicti
 classifier, with ``classes``, the two labels, and ``mean``, the probability of the second.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from bdr_stan.predictive.mixtures import class_codes
+from bdr_stan.predictive.classes import class_codes
+from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEW_SIZES = 6
 DEFAULT_EDGES = (1, 5, 20, 100)
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-def mse(y, mean):
+class HasCDF(Protocol):
+    """What calibration needs of a predictive."""
+
+    def cdf(self, y: ArrayLike, /) -> Array: ...
+
+
+class HasDensity(Protocol):
+    """What errors, densities and intervals need of a predictive."""
+
+    mean: Array
+
+    def interval(self, level: float, /) -> tuple[Array, Array]: ...
+    def log_prob(self, y: ArrayLike, /) -> Array: ...
+
+
+class HasClasses(Protocol):
+    """What scores of classes need of a class predictive."""
+
+    mean: Array
+    classes: Array
+
+    def log_prob(self, y: ArrayLike, /) -> Array: ...
+
+
+def mse(y: ArrayLike, mean: ArrayLike) -> float:
     """Mean squared error, in squared units of y.
 
     Parameters
@@ -27,7 +58,7 @@ def mse(y, mean):
     return float(np.mean((y - mean) ** 2))
 
 
-def coverage(y, lower, upper):
+def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     """Share of labels inside their intervals, ends included.
 
     Parameters
@@ -38,7 +69,7 @@ def coverage(y, lower, upper):
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def interval_width(lower, upper):
+def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     """Mean width of intervals, in units of y.
 
     Parameters
@@ -49,7 +80,7 @@ def interval_width(lower, upper):
     return float(np.mean(upper - lower))
 
 
-def size_classes(sizes, edges=None):
+def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Array]:
     """Classes of bag sizes, from small to large.
 
     Parameters
@@ -81,7 +112,14 @@ def size_classes(sizes, edges=None):
     return {name: place == k for k, name in enumerate(names) if (place == k).any()}
 
 
-def table_by_size(y, predictive, sizes, *, edges=None, level=0.95):
+def table_by_size(
+    y: ArrayLike,
+    predictive: HasDensity,
+    sizes: ArrayLike,
+    *,
+    edges: ArrayLike | None = None,
+    level: float = 0.95,
+) -> "pd.DataFrame":
     """Error, density and coverage by bag size, and over all bags.
 
     Parameters
@@ -128,7 +166,14 @@ def table_by_size(y, predictive, sizes, *, edges=None, level=0.95):
     return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
 
 
-def calibration(y, predictive, levels=LEVELS, *, sizes=None, edges=None):
+def calibration(
+    y: ArrayLike,
+    predictive: HasCDF,
+    levels: Sequence[float] = LEVELS,
+    *,
+    sizes: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+) -> "pd.DataFrame":
     """Coverage of central intervals against their probability.
 
     Parameters
@@ -166,7 +211,9 @@ def calibration(y, predictive, levels=LEVELS, *, sizes=None, edges=None):
     return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
 
 
-def classes_by_size(y, predictive, sizes, *, edges=None):
+def classes_by_size(
+    y: ArrayLike, predictive: HasClasses, sizes: ArrayLike, *, edges: ArrayLike | None = None
+) -> "pd.DataFrame":
     """Log loss, Brier score and accuracy of a classifier by bag size, and over all bags.
 
     Parameters
@@ -204,7 +251,14 @@ def classes_by_size(y, predictive, sizes, *, edges=None):
     return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
 
 
-def reliability(y, predictive, n_bins=10, *, sizes=None, edges=None):
+def reliability(
+    y: ArrayLike,
+    predictive: HasClasses,
+    n_bins: int = 10,
+    *,
+    sizes: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+) -> "pd.DataFrame":
     """Share of the second class among bags of similar predicted probability.
 
     Parameters
@@ -243,7 +297,7 @@ def reliability(y, predictive, n_bins=10, *, sizes=None, edges=None):
     return pd.DataFrame(rows, columns=["size", "n_bags", "predicted", "observed", "se"])
 
 
-def poisson_nll(y, rate):
+def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
     """Mean negative log probability of counts under Poisson distributions.
 
     Parameters
@@ -268,7 +322,7 @@ def poisson_nll(y, rate):
     return float(np.mean(rate - xlogy(y, rate) + gammaln(y + 1)))
 
 
-def normal_nll(y, mean, sd):
+def normal_nll(y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> float:
     """Mean negative log density of labels under normal distributions.
 
     Parameters
@@ -286,7 +340,9 @@ def normal_nll(y, mean, sd):
     return float(np.mean(0.5 * ((y - mean) / sd) ** 2 + np.log(sd) + 0.5 * np.log(2 * np.pi)))
 
 
-def point_calibration(truth, predictive, levels=LEVELS):
+def point_calibration(
+    truth: ArrayLike, predictive: HasCDF, levels: Sequence[float] = LEVELS
+) -> "pd.DataFrame":
     """Share of points whose true rate lies in central intervals, at several levels.
 
     Parameters
@@ -316,19 +372,19 @@ def point_calibration(truth, predictive, levels=LEVELS):
     return pd.DataFrame({"level": list(levels), "coverage": shares})
 
 
-def _check_level(level):
+def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1, found {level}")
 
 
-def _check_each(name, values, good, rule):
+def _check_each(name: str, values: Array, good: Array, rule: str) -> None:
     """Raise ValueError naming the first value that is not good."""
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{name} is {values[i]:.15g} at individual {i}: {rule}")
 
 
-def _same_length(of="bag", **arrays):
+def _same_length(of: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:
     """Arrays of numbers of one length, checked; in the order given."""
     arrays = {name: np.asarray(values, dtype=float) for name, values in arrays.items()}
     (first, reference), *_ = arrays.items()

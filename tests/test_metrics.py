@@ -2,18 +2,24 @@
 
 import numpy as np
 import pytest
+from builders.point_posteriors import point_case
 from scipy import stats
 
+from bdr_stan.aggregate.links import LINKS
 from bdr_stan.metrics import (
     calibration,
     classes_by_size,
     coverage,
     interval_width,
     mse,
+    normal_nll,
+    point_calibration,
+    poisson_nll,
     reliability,
     size_classes,
     table_by_size,
 )
+from bdr_stan.predictive import PointPredictive
 
 
 class Normal:
@@ -180,3 +186,63 @@ def test_scores_of_classes_reject(score):
 def test_reliability_rejects_no_bins():
     with pytest.raises(ValueError, match="n_bins must be a whole number, >= 1, found 0"):
         reliability([0, 1], Classes([0.2, 0.3]), 0)
+
+
+# ---------------------------------------------------------------- individuals and points
+
+
+def test_nll_of_individuals(rng):
+    y, rate = rng.poisson(3, 20), rng.gamma(3, 1, 20)
+    assert poisson_nll(y, rate) == pytest.approx(-stats.poisson(rate).logpmf(y).mean())
+    assert poisson_nll([0, 0], [0, 2]) == 1 and poisson_nll([1], [0]) == np.inf
+    mean, sd = rng.normal(size=20), rng.gamma(3, 1, 20)
+    assert normal_nll(y, mean, sd) == pytest.approx(-stats.norm(mean, sd).logpdf(y).mean())
+    assert normal_nll(y, mean, 0.7) == pytest.approx(-stats.norm(mean, 0.7).logpdf(y).mean())
+
+
+@pytest.mark.parametrize(
+    "score, message",
+    [
+        (lambda: poisson_nll([1, 2.5], [1, 1]), r"y is 2.5 at individual 1: counts are 0, 1, 2"),
+        (lambda: poisson_nll([1, -1], [1, 1]), "y is -1 at individual 1"),
+        (lambda: poisson_nll([1, 1], [1, -2]), "rate is -2 at individual 1: rates are >= 0"),
+        (lambda: poisson_nll([1, 1], [1, np.nan]), "rate is NaN at individual 1"),
+        (lambda: poisson_nll([1, 1], [1]), r"rate has shape \(1,\) and y .* for each individual"),
+        (lambda: normal_nll([1, 1], [1, 1], 0), "sd is 0 at individual 0: standard deviations"),
+        (lambda: normal_nll([1, 1], [1, 1], [1.0]), r"sd has shape \(1,\) and y has shape \(2,\)"),
+        (lambda: normal_nll([], [], 1), "there are no individuals to score"),
+    ],
+)
+def test_nll_rejects(score, message):
+    with pytest.raises(ValueError, match=message):
+        score()
+
+
+def test_point_calibration_counts_rates_inside_central_intervals(rng):
+    case = point_case(rng)
+    p, truth = case.posterior(), rng.gamma(2, 1, 53)
+    table = point_calibration(truth, p, [0.31, 0.73])
+    assert list(table.columns) == ["level", "coverage"] and table["level"].tolist() == [0.31, 0.73]
+    for level, share in table.to_numpy():
+        lower, upper = np.quantile(case.rates(), [(1 - level) / 2, (1 + level) / 2], axis=1)
+        inside = np.mean((lower <= truth) & (truth <= upper))
+        assert share == pytest.approx(inside, abs=2 / 53)  # quantiles lie between draws
+    assert 0.1 < table["coverage"][0] < table["coverage"][1] < 0.95
+
+
+def test_point_calibration_of_a_calibrated_posterior(rng):
+    """Truth and draws from one distribution, point by point."""
+    theta = np.column_stack([rng.normal(size=2000), np.zeros(2000)])
+    scale = rng.gamma(3, 1, (3000, 1))
+    p = PointPredictive(lambda a, b: scale[a:b], 3000, lambda x: x, theta, LINKS["exp"])
+    truth = np.exp(scale[:, 0] * rng.normal(size=3000))
+    table = point_calibration(truth, p)
+    np.testing.assert_allclose(table["coverage"], table["level"], atol=0.04)
+
+
+def test_point_calibration_rejects(rng):
+    p = point_case(rng).posterior()
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
+        point_calibration(np.ones(53), p, [95])
+    with pytest.raises(ValueError, match=r"shape \(2,\): pass one number, or one for each of the"):
+        point_calibration(np.ones(2), p)

@@ -4,8 +4,8 @@ Every check gives its array back in the form that `Bags` keeps, or raises with a
 names the bag, point and column and how to mend it.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
@@ -42,8 +42,9 @@ def values_are_usable(block: Array) -> bool:
     )
 
 
-def describe(i: int, ids: ArrayLike | None) -> str:
+def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
     """What messages call bag i: its position and, where it has one, its id."""
+    i = int(i)
     return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {plain(ids[i])!r})"
 
 
@@ -88,7 +89,7 @@ def as_bag(array: ArrayLike, name: str) -> Array:
     return _as_floats(array, name)
 
 
-def as_vector(values: ArrayLike, n: int, name: str, unit: str) -> Array:
+def as_vector(values: object, n: int, name: str, unit: str) -> Array:
     """Array of shape (n,); messages call it `name`, and what its entries belong to `unit`."""
     values = np.asarray(values)
     if values.shape != (n,):
@@ -141,10 +142,10 @@ def as_ids(ids: ArrayLike, n: int) -> Array:
 
 def as_features(features: Iterable[object], p: int) -> list[str]:
     """Names of p columns."""
-    features = [str(name) for name in features]
-    if len(features) != p:
-        raise ValueError(f"features names {len(features)} columns, but points have {p}")
-    return features
+    names = [str(name) for name in features]
+    if len(names) != p:
+        raise ValueError(f"features names {len(names)} columns, but points have {p}")
+    return names
 
 
 def as_metadata(metadata: object, n: int) -> "pd.DataFrame":
@@ -157,7 +158,7 @@ def as_metadata(metadata: object, n: int) -> "pd.DataFrame":
     return metadata
 
 
-def as_weights(weights: ArrayLike, offsets: Array, ids: ArrayLike | None) -> Array:
+def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
     """Weights of points as float64, finite and >= 0, with a positive sum in every bag."""
     weights = as_vector(weights, offsets[-1], "weights", "point")
     weights = np.asarray(_as_floats(weights, "weights"), np.float64)

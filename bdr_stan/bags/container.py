@@ -93,8 +93,8 @@ class Bags:
     @classmethod
     def from_list(
         cls,
-        arrays: Sequence[ArrayLike],
-        ids: ArrayLike | None = None,
+        arrays: Sequence[ArrayLike] | Array,
+        ids: Sequence[object] | Array | None = None,
         weights: Sequence[ArrayLike] | None = None,
         metadata: "pd.DataFrame | None" = None,
         features: Iterable[object] | None = None,
@@ -220,27 +220,27 @@ class Bags:
         ValueError
             There is no part; the columns of the parts differ in number or name.
         """
-        parts = [as_bags(part) for part in parts]
-        if not parts:
+        stacks = [as_bags(part) for part in parts]
+        if not stacks:
             raise ValueError("there are no bags: pass at least one bag of points")
-        features = next((part.features for part in parts if part.features is not None), None)
-        for k, part in enumerate(parts):
+        features = next((part.features for part in stacks if part.features is not None), None)
+        for k, part in enumerate(stacks):
             part.check_like(
-                parts[0].n_features,
+                stacks[0].n_features,
                 features,
                 whose=f"the bags at position {k}",
                 known="those before have",
             )
         weights = None
-        if any(part.weights is not None for part in parts):
-            weights = np.concatenate([part.point_weights for part in parts])
+        if any(part.weights is not None for part in stacks):
+            weights = np.concatenate([part.point_weights for part in stacks])
         bags = cls(
-            np.concatenate([part.points for part in parts]),
-            np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
+            np.concatenate([part.points for part in stacks]),
+            np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in stacks]))]),
             weights=weights,
             features=features,
         )
-        for part in parts:
+        for part in stacks:
             part.release()
         return bags
 
@@ -253,7 +253,7 @@ class Bags:
         return (self[i] for i in range(len(self)))
 
     @overload
-    def __getitem__(self, key: SupportsIndex) -> Array: ...
+    def __getitem__(self, key: int | np.integer) -> Array: ...
     @overload
     def __getitem__(self, key: slice | Sequence[int] | Array) -> "Bags": ...
     def __getitem__(self, key):
@@ -412,7 +412,7 @@ class Bags:
         """Whether the points lie in a memory-mapped file."""
         return memory_map(self.points) is not None
 
-    def name(self, i: int) -> str:
+    def name(self, i: SupportsIndex) -> str:
         """What messages call bag i: its position and, where it has one, its id."""
         return describe(i, self.ids)
 

@@ -1,6 +1,7 @@
 """Arrays that lie in a memory-mapped file."""
 
 import mmap
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def memory_map(array: object) -> Array | None:
 
 def release(array: Array) -> None:
     """Let the pages read from a memory map leave this process's memory; the file has them."""
-    mapped = memory_map(array)
+    mapped: Any = memory_map(array)
     # A private map ("c") would forget what was written to it.
     if getattr(mapped, "mode", "c") != "c":
         mapped.base.madvise(mmap.MADV_DONTNEED)

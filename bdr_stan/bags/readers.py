@@ -24,8 +24,8 @@ __all__ = ["from_csv", "from_dataframe", "from_list", "from_parquet", "from_poin
 
 
 def from_list(
-    arrays: Sequence[ArrayLike],
-    ids: ArrayLike | None = None,
+    arrays: Sequence[ArrayLike] | Array,
+    ids: Sequence[object] | Array | None = None,
     weights: Sequence[ArrayLike] | None = None,
     metadata: "pd.DataFrame | None" = None,
     features: Iterable[object] | None = None,
@@ -63,7 +63,7 @@ def from_points(
     if (bag is None) == (sizes is None):
         raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
     points = as_points(points)
-    if bag is not None:
+    if sizes is None:
         if ids is not None:
             raise TypeError("ids come from bag: pass only one of them")
         bag = as_vector(bag, len(points), "bag", "point")

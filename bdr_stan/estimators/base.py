@@ -1,40 +1,131 @@
-"""What all estimators share: landmarks, embedding of bags, files."""
+"""What every estimator shares: the one object that its fit keeps, and that object in files."""
 
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.posterior.priors import table
 from bdr_stan.results import files
-from bdr_stan.results.inference_data import build, groups_of
-from bdr_stan.bags import as_bags
-from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.kernels import check_bandwidth, median_bandwidth
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.results.advice import report, sampling_warnings
+from bdr_stan.results.diagnostics import diagnostics, summary
+from bdr_stan.results.encoding import decode, encode
+from bdr_stan.results.inference_data import InferenceData, build, dataset
+from bdr_stan.results.result import Result
+from bdr_stan.types import PathName
+
+_ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
+_CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
-@dataclass(frozen=True)
-class TrainingFeatures:
-    """Landmarks, bandwidth and the training bags' embedding: all that a fit needs of the bags."""
-
-    landmarks: np.ndarray
-    bandwidth: float | np.ndarray
-    embedding: Embedding
-    ids: np.ndarray
-    names: list[str] | None = None  # of the points' columns
-
-    def take(self, bags):
-        """Features of the bags with these indices; the covariance stays that of all."""
-        return replace(self, embedding=self.embedding.take(bags), ids=self.ids[bags])
+def _samples_posterior(estimator):
+    return estimator.samples_posterior
 
 
 class BagEstimator(BaseEstimator):
-    """Base of what scikit-learn sees: an estimator on bags, kept in and read from one file."""
+    """Base of what scikit-learn sees: an estimator on bags whose fit is one `Result`.
+
+    A subclass ends `fit` with ``return self._keep(Result(...), bags)`` and says in
+    `_set_fitted(result)` which public attributes the result stands for. That is called after a
+    fit, after `load` and after unpickling: there is no other way to restore a fit.
+    """
+
+    samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
+    prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        _CLASSES[cls.__name__] = cls
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+    # ------------------------------------------------------------ inspection
+
+    @property
+    def idata(self) -> InferenceData:
+        """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
+
+        Groups: constant_data and, where the estimator has them, posterior, sample_stats,
+        observed_data and, while draws x bags stay below 20 million, log_likelihood and
+        posterior_predictive.
+        """
+        check_is_fitted(self, "result_")
+        if self._idata is None:
+            self._idata = build(self.result_.groups)
+        return self._idata
+
+    @available_if(_samples_posterior)
+    def summary(self, var_names: list[str] | None = None):
+        """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame."""
+        return summary(self.idata, var_names)
+
+    @available_if(_samples_posterior)
+    def diagnostics(self) -> dict[str, Any]:
+        """How well the posterior was explored, as a dict.
+
+        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
+        """
+        return diagnostics(self.idata)
+
+    @available_if(_samples_posterior)
+    def report(self) -> str:
+        """What `diagnostics` measured, what is good, and where it is not, what to do; a str."""
+        return report(self.diagnostics())
+
+    @available_if(_samples_posterior)
+    def priors(self, as_table: bool = True):
+        """The priors of this fit, in the units of y.
+
+        Parameters
+        ----------
+        as_table : bool, default True
+            A pandas DataFrame to read; False gives the numbers by name, as the parameter
+            `prior` takes them.
+        """
+        check_is_fitted(self, "result_")
+        priors = self.result_.settings["priors"]
+        return table(priors, self.prior_texts) if as_table else dict(priors)
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: PathName, *, notes: dict[str, Any] | None = None) -> None:
+        """Write the fit to one NetCDF file with all that is needed to predict.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced once the new one is complete.
+        notes : dict, optional
+            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
+
+        Raises
+        ------
+        FileNotFoundError, IsADirectoryError
+            The file cannot be there.
+        TypeError
+            A parameter that a file cannot keep.
+        """
+        check_is_fitted(self, "result_")
+        arrays: dict[str, np.ndarray] = {}
+        config, groups = _described(self, arrays)
+        if arrays:
+            dims = {n: [f"{n}_dim_{k}" for k in range(a.ndim)] for n, a in arrays.items()}
+            groups[_ARRAYS] = dataset(arrays, dims, sample=False)
+        files.write(path, groups, {"bdr_stan": __version__, **config, "notes": notes or {}})
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: PathName) -> Self:
         """Read a fit written by `save`.
 
         Raises
@@ -52,183 +143,66 @@ class BagEstimator(BaseEstimator):
             )
         return model
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
-
-    # ------------------------------------------------------------ inspection and files
-
-    @property
-    def idata(self):
-        """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
-
-        Groups: posterior, sample_stats, observed_data, constant_data and, while draws x bags
-        stay below 20 million, log_likelihood and posterior_predictive.
-        """
-        check_is_fitted(self, "_groups")
-        if getattr(self, "_idata", None) is None:
-            self._idata = build(self._groups)
-        return self._idata
-
-    def save(self, path, *, notes=None):
-        """Write the fit to one NetCDF file with all that is needed to predict.
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced once the new one is complete.
-        notes : dict, optional
-            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
-        """
-        check_is_fitted(self, "_groups")
-        files.write(path, groups_of(self.idata), {**self._config(), "notes": notes or {}})
-
-    def _config(self):
-        """What a file keeps of the estimator besides its groups; JSON can hold it."""
-        return {
-            "bdr_stan": __version__,
-            "estimator": type(self).__name__,
-            "params": self.get_params(deep=False),
-            "feature_names": getattr(self, "feature_names_in_", None),
-        }
-
-    @classmethod
-    def _from_file(cls, groups, config):
-        return cls(**config["params"])._restore(groups, config)
-
-    def _restore(self, groups, config):
-        """Take the state of a fit from what `save` kept."""
-        self._groups = groups
-        self._set_feature_names(config.get("feature_names"))
-        self.notes_ = config.get("notes", {})
-        return self
-
-    def _like_training(self, bags):
-        """New bags, once they are known to have the columns of those of the fit."""
-        check_is_fitted(self, "_groups")
-        bags = as_bags(bags)
-        if bags.n_features != self.n_features_in_:
-            raise ValueError(
-                f"the bags have {bags.n_features} features a point, but the model was fitted to "
-                f"{self.n_features_in_}: pass the same columns in the same order"
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if bags.features is not None and known is not None and list(known) != bags.features:
-            k = next(k for k, name in enumerate(known) if name != bags.features[k])
-            raise ValueError(
-                f"column {k} of the bags is {bags.features[k]!r}, but the model was fitted to "
-                f"{known[k]!r} there: pass the same columns in the same order"
-            )
-        return bags
-
-    def _check_parameters(self):
-        """Raise where a parameter is of no use."""
-
-    def _set_feature_names(self, names):
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
-            del self.feature_names_in_
-
-    def __getstate__(self):
-        # The ArviZ object is rebuilt from the groups: it does not pickle in every version.
-        state = dict(super().__getstate__())
-        if state.pop("_idata", None) is not None:
-            state["_groups"] = groups_of(self._idata)
+    def __getstate__(self) -> dict[str, Any]:
+        # Parameters and the result say all; ArviZ objects and caches do not pickle everywhere.
+        state = self.get_params(deep=False)
+        for name in ("result_", "notes_"):
+            if name in vars(self):
+                state[name] = vars(self)[name]
         return state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = {name: state.pop(name) for name in ("result_", "notes_") if name in state}
+        vars(self).update(state)
+        if "result_" in kept:
+            self._restore(kept["result_"], kept["notes_"])
 
-class DistributionModel(BagEstimator):
-    """Base of the estimators: embeds bags at landmarks, keeps and restores fits."""
+    # ------------------------------------------------------------ state
 
-    def training_features(self, bags, *, seed=None):
-        """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
+    def _keep(self, result: Result, bags: Bags | None = None) -> Self:
+        """Take over the result of a fit, and from its bags what new bags must have."""
+        if bags is not None:
+            columns = {"n_features": bags.n_features, "feature_names": bags.features}
+            result = replace(result, settings={**result.settings, **columns})
+        return self._restore(result, {})
 
-        Parameters
-        ----------
-        bags : Bags, or list of arrays
-        seed : int, optional
-
-        Returns
-        -------
-        TrainingFeatures
-            For `fit_features`; several models may share it.
-        """
-        bags = as_bags(bags)
-        bandwidth = self.bandwidth
-        if isinstance(bandwidth, str):
-            bandwidth = median_bandwidth(bags, seed=seed)
-        elif not np.isscalar(bandwidth):
-            bandwidth = np.asarray(bandwidth, float)
-        bandwidth = bandwidth * self.bandwidth_scale
-        landmarks = self._choose_landmarks(bags, seed)
-        embedding = self._embed(
-            bags,
-            landmarks,
-            bandwidth,
-            covariance=self._covariance(),
-            tau=getattr(self, "tau", 1.0),
-        )
-        ids = np.arange(len(bags)) if bags.ids is None else np.asarray(bags.ids)
-        return TrainingFeatures(landmarks, bandwidth, embedding, ids, bags.features)
-
-    def _embedding(self, bags):
-        """Embedding of new bags, once they are known to be like those of the fit."""
-        return self._embed(self._like_training(bags), self.landmarks_, self.bandwidth_)
-
-    # ------------------------------------------------------------ files
-
-    def _config(self):
-        config = {**super()._config(), "bandwidth": self.bandwidth_}
-        if not isinstance(self.landmarks, str):
-            config["params"]["landmarks"] = "given"  # the array itself is in constant_data
-        return config
-
-    def _restore(self, groups, config):
-        super()._restore(groups, config)
-        self.landmarks_ = self._groups["constant_data"]["landmarks"].values
-        self.n_features_in_ = self.landmarks_.shape[1]
-        self.bandwidth_ = _number_or_array(config["bandwidth"])
-        if not isinstance(self.landmarks, str) or self.landmarks == "given":
-            self.landmarks = self.landmarks_
-        self.bandwidth = _number_or_array(self.bandwidth)
+    def _restore(self, result, notes):
+        self._idata = None
+        self.result_, self.notes_ = result, notes
+        self.n_features_in_ = result.settings["n_features"]
+        names = result.settings.get("feature_names")
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self._set_fitted(result)
         return self
 
-    def _adopt(self, features):
-        """Take over landmarks, bandwidth and names of the training features."""
-        vars(self).pop("_groups", None)  # an attempt that fails leaves no fit behind
-        self._idata = None
-        self.landmarks_, self.bandwidth_ = features.landmarks, features.bandwidth
-        self.n_features_in_ = features.landmarks.shape[1]
-        self._set_feature_names(features.names)
+    def _set_fitted(self, result: Result) -> None:
+        """Set the public attributes that the result stands for."""
 
-    # ------------------------------------------------------------ parts of a fit
+    def _forget(self) -> None:
+        """Drop an earlier fit: an attempt that fails leaves none behind."""
+        params = self.get_params(deep=False)
+        for name in [name for name in vars(self) if name not in params]:
+            delattr(self, name)
 
-    def _choose_landmarks(self, bags, seed):
-        given = not isinstance(self.landmarks, str)
-        return choose_landmarks(
-            bags, None if given else self.n_landmarks, method=self.landmarks, seed=seed
-        )
+    def _like_training(self, bags: BagsLike) -> Bags:
+        """New bags, once they are known to have the columns of those of the fit."""
+        check_is_fitted(self, "result_")
+        bags = as_bags(bags)
+        bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return bags
 
-    def _embed(self, bags, landmarks, bandwidth, **options):
-        """Embedding of bags, of training or new, as the model uses it; options as for `embed`."""
-        return embed(bags, landmarks, bandwidth, kernel=self.kernel, **options)
+    def check_parameters(self) -> None:
+        """Raise ValueError or TypeError where a parameter is of no use; `fit` does this first."""
 
-    def _covariance(self):
-        """Within-bag covariance that the model needs of `embed`; None for none."""
-
-    def _check_parameters(self):
-        if not isinstance(self.bandwidth, str):
-            check_bandwidth(self.bandwidth)
-        elif self.bandwidth != "median":
-            raise ValueError(
-                f"bandwidth must be 'median' or a positive number, found {self.bandwidth!r}"
-            )
-        check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
+    def _warn_of_trouble(self) -> None:
+        """Warn, in the name of whoever called `fit`, of what the sampler measured."""
+        for trouble in sampling_warnings(self.diagnostics()):
+            warnings.warn(trouble, stacklevel=4)
 
 
-def load(path):
+def load(path: PathName) -> BagEstimator:
     """Read a fit of any estimator, written by its `save`.
 
     Parameters
@@ -247,15 +221,12 @@ def load(path):
     ValueError
         The file holds no fit of this package.
     """
-    return restored(*files.read(path), path)
-
-
-def restored(groups, config, path):
-    """Estimator of the groups and the configuration in a file."""
-    from bdr_stan import estimators
-
+    groups, config = files.read(path)
+    arrays = {}
+    if _ARRAYS in groups:
+        arrays = {name: array.values for name, array in groups.pop(_ARRAYS).items()}
     try:
-        return getattr(estimators, config["estimator"])._from_file(groups, config)
+        return _restored(groups, config, arrays, config["notes"])
     except (AttributeError, KeyError, TypeError):
         raise ValueError(
             f"{path} holds a fit of {config.get('estimator')} by bdr_stan "
@@ -263,6 +234,58 @@ def restored(groups, config, path):
         ) from None
 
 
-def _number_or_array(value):
-    """A bandwidth as JSON keeps it: length scales come back as an array."""
-    return np.array(value) if isinstance(value, list) else value
+def with_defaults(function: Callable, **defaults: Any) -> FunctionType:
+    """Copy of a function with other defaults of some of its keyword-only parameters.
+
+    For the constructor of an estimator that differs from another in a default alone:
+    scikit-learn reads parameters from the constructor's own signature.
+    """
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    unknown = set(defaults) - set(function.__kwdefaults__)
+    if unknown:
+        raise TypeError(f"{function.__qualname__} has no keyword-only {sorted(unknown)}")
+    copy.__kwdefaults__ = {**function.__kwdefaults__, **defaults}
+    copy.__annotations__, copy.__doc__ = function.__annotations__, function.__doc__
+    return copy
+
+
+def _described(estimator, arrays):
+    """Configuration and groups of a fit, its members' among them."""
+    result = estimator.result_
+    members = [_described(member, arrays) for member in result.members]
+    config = {
+        "estimator": type(estimator).__name__,
+        "params": {
+            name: encode(value, arrays, name)
+            for name, value in estimator.get_params(deep=False).items()
+        },
+        "settings": {n: encode(value, arrays, n) for n, value in result.settings.items()},
+        "members": [config for config, _ in members],
+    }
+    groups = dict(result.groups)
+    for k, (_, own) in enumerate(members):
+        groups |= {f"member_{k}_{name}": group for name, group in own.items()}
+    return config, groups
+
+
+def _restored(groups, config, arrays, notes):
+    """Estimator of a configuration and groups."""
+
+    def decoded(values):
+        return {n: decode(v, arrays, _CLASSES.__getitem__) for n, v in values.items()}
+
+    members = []
+    for k, member in enumerate(config["members"]):
+        prefix = f"member_{k}_"
+        own = {n.removeprefix(prefix): g for n, g in groups.items() if n.startswith(prefix)}
+        groups = {n: g for n, g in groups.items() if not n.startswith(prefix)}
+        members.append(_restored(own, member, arrays, {}))
+    estimator = _CLASSES[config["estimator"]](**decoded(config["params"]))
+    result = Result(groups, decoded(config["settings"]), tuple(members))
+    return estimator._restore(result, notes)

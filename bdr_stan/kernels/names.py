@@ -121,9 +121,10 @@ def kernel_config(kernel: Kernel) -> dict[str, Any]:
 
 def kernel_of_config(config: dict[str, Any]) -> Kernel:
     """Kernel of what `kernel_config` gave."""
-    values = {
-        name: kernel_of_config(value) if isinstance(value, dict) else value
-        for name, value in config.items()
-        if name != "kernel"
-    }
+    values = {name: value for name, value in config.items() if name != "kernel"}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            values[name] = kernel_of_config(value)
+        elif name == "columns" and value is not None:
+            values[name] = tuple(value)
     return _KINDS[config["kernel"]](**values)

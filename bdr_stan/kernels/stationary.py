@@ -107,6 +107,8 @@ class Stationary(ColumnKernel):
                 )
         else:
             check_bandwidth(self.bandwidth)
+            if np.ndim(self.bandwidth):  # a list is as good as an array
+                object.__setattr__(self, "bandwidth", np.asarray(self.bandwidth, np.float64))
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if not isinstance(self.bandwidth, str):

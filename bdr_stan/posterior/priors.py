@@ -1,7 +1,15 @@
 """Default priors on the scale of the data, and their table."""
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import logit
+
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Number -> (parameter, distribution, what the parameter is, unit). {y} stands for the unit of y.
 REGRESSION = {
@@ -123,7 +131,7 @@ def total_priors(rows, y):
     }
 
 
-def weight_priors(y, prior_variance):
+def weight_priors(y: Array, prior_variance: Array) -> dict[str, float]:
     """Default priors of intercept, noise and weights.
 
     Parameters
@@ -149,7 +157,7 @@ def weight_priors(y, prior_variance):
     }
 
 
-def class_priors(spread, prior_variance):
+def class_priors(spread: float, prior_variance: Array) -> dict[str, float]:
     """Default priors of intercept and weights of a classifier.
 
     Parameters
@@ -173,32 +181,9 @@ def class_priors(spread, prior_variance):
     }
 
 
-def eta_prior(mean, sizes, covariance, prior_gram):
-    """Default prior of eta, the variance of embeddings between bags.
-
-    Moment estimate: E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i.
-
-    Parameters
-    ----------
-    mean : array, shape (n, d)
-        Empirical mean embeddings minus m0.
-    sizes : array, shape (n,)
-        Points per bag.
-    covariance, prior_gram : arrays, shape (d, d)
-        `Sigma` and `R`.
-
-    Returns
-    -------
-    dict
-        eta_median, the estimate, and eta_log_sd = 2.
-    """
-    total = np.mean(np.sum(mean**2, axis=1))
-    within = np.trace(covariance) * np.mean(1.0 / np.asarray(sizes, float))
-    between = max(total - within, 0.01 * total)
-    return {"eta_median": float(between / np.trace(prior_gram)), "eta_log_sd": 2.0}
-
-
-def with_user_values(defaults, given):
+def with_user_values(
+    defaults: dict[str, float], given: Mapping[str, float] | None
+) -> dict[str, float]:
     """Defaults with the user's numbers in place of some.
 
     Raises
@@ -219,7 +204,7 @@ def with_user_values(defaults, given):
     return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
 
 
-def middle_of_scales(priors, names):
+def middle_of_scales(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """A value in the middle of each scale's prior: half a half-normal's scale, or the median."""
     return {
         name: priors[f"{name}_scale"] / 2 if f"{name}_scale" in priors else priors[f"{name}_median"]
@@ -227,7 +212,7 @@ def middle_of_scales(priors, names):
     }
 
 
-def log_prior_of_scales(priors):
+def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
     """Log prior density of a model's scales (sigma, rho, ...) with respect to their logarithms."""
 
     def log_prior(**scales):
@@ -243,7 +228,9 @@ def log_prior_of_scales(priors):
     return log_prior
 
 
-def table(priors, texts):
+def table(
+    priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
+) -> "pd.DataFrame":
     """Priors as a table: parameter, distribution, meaning, unit; those that `priors` has."""
     import pandas as pd
 

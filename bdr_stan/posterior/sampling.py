@@ -1,20 +1,199 @@
-"""Run a Stan program on a data dictionary by any of CmdStan's methods."""
+"""Sample the posterior of a model: prepare the sampler's coordinates, run Stan, read the draws."""
 
 import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.posterior.evidence import maximise_evidence
+from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.results.diagnostics import pareto_smoothed
+from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
+from bdr_stan.types import Array, PathName
 
 METHODS = ("nuts", "optimize", "laplace", "pathfinder")
+# Prior sd of log(rho) where rho is held at its marginal mode: but for rho's own prior, its joint
+# density with the weights grows without bound as both go to zero, so a joint mode says nothing.
+_HELD = 1e-3
+# Chains start up to twice this far from the most probable scales, on the log scale.
+_WIDEST_START = 0.25
+
+Draws = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws from the posterior of a model.
+
+    draws : dict, name -> array, shape (chain, draw, ...)
+    stats : dict, name -> array, shape (chain, draw), what the sampler says of each draw
+    attrs : dict, what is known of the run: inference_method, and what belongs to it
+    """
+
+    draws: Draws
+    stats: Draws
+    attrs: dict[str, Any]
+
+    def flat(self) -> Draws:
+        """The draws, all chains in one, shape (S, ...)."""
+        return {name: v.reshape(-1, *v.shape[2:]) for name, v in self.draws.items()}
+
+
+def most_probable_scales(
+    model: Model, *, with_priors: bool = True
+) -> tuple[dict[str, float], Mode, dict[str, float]]:
+    """Scales of a model of highest evidence, and the mode of the weights there.
+
+    Parameters
+    ----------
+    model : Model
+    with_priors : bool, default True
+        Whether the priors of the scales count.
+
+    Returns
+    -------
+    scales : dict, name -> float
+    mode : Mode
+    log_sds : dict, name -> float
+        Posterior standard deviations of the logarithms of the scales, by Laplace's method.
+    """
+    # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
+    with threadpool_limits(1, user_api="blas"):
+        return maximise_evidence(
+            model.likelihood,
+            model.prior_factor,
+            model.intercept_prior,
+            middle_of_scales(model.priors, model.scales),
+            log_prior=log_prior_of_scales(model.priors) if with_priors else None,
+        )
+
+
+def sample_posterior(
+    model: Model,
+    *,
+    method: str = "nuts",
+    stan_file: PathName | None = None,
+    chains: int = 4,
+    warmup: int = 1000,
+    draws: int = 1000,
+    seed: int | None = None,
+    progress: bool | None = None,
+    options: dict[str, Any] | None = None,
+) -> Posterior:
+    """Draws from the posterior of a model by one of CmdStan's methods.
+
+    Parameters
+    ----------
+    model : Model
+    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
+        All but NUTS hold rho at its marginal mode.
+    stan_file : path, optional
+        A variant of the model's program.
+    chains, warmup, draws : int, default 4, 1000, 1000
+        Chains, and iterations of each; laplace and pathfinder give `draws` in one chain.
+    seed : int, optional
+    progress : bool, optional
+        None shows compiling on stderr, True also the chains' progress on a terminal.
+    options : dict, optional
+        Further arguments of the cmdstanpy method.
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    ValueError
+        The program lacks a variable that predictions need.
+    RuntimeError
+        Stan's own message if it fails.
+    """
+    scales, mode, log_sds = most_probable_scales(model)
+    priors = model.priors
+    if method != "nuts":
+        priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
+    drawn, stats, attrs = run(
+        stan_file or model.program,
+        model.stan_data(model.whitening(scales, mode), priors),
+        [model.inits(start) for start in _starts(scales, mode, log_sds, method, chains, seed)],
+        method=method,
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        progress=progress,
+        options=options or {},
+        unit=log_sds,
+        reader=lambda fit: _read(fit, model, stan_file),
+    )
+    return Posterior(with_landmark_weights(model, drawn), stats, attrs)
+
+
+def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
+    """The draws, and beta, the weights of the landmarks, among them."""
+    return {**drawn, "beta": drawn["w"] @ model.weight_basis.T}
+
+
+def _starts(scales, mode, log_sds, method, chains, seed):
+    """Starting points spread wider than the posterior; the mode where that is looked for.
+
+    Pathfinder learns the curvature on its way to the mode, so it must not start there.
+    """
+    D = len(mode.theta)
+    if method in ("optimize", "laplace"):
+        return [{"t": np.zeros(D), **scales}]
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "t": rng.uniform(-2, 2, D),
+            **{
+                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START))
+                for name, scale in scales.items()
+            },
+        }
+        for _ in range(chains)
+    ]
+
+
+def _read(fit, model, stan_file):
+    """Draws, sampler statistics and attributes of a CmdStanPy fit."""
+    drawn = stan_draws(fit)
+    needed = ("w", "intercept", *(name for name in model.scales if name != "rho"))
+    missing = [name for name in needed if name not in drawn]
+    if missing:
+        raise ValueError(
+            f"{stan_file} has no variable {missing[0]!r}: predictions need "
+            f"{', '.join(needed)}, so keep these names"
+        )
+    for name in model.sampler_only:
+        drawn.pop(name, None)
+    return model.draws(drawn), sample_stats(fit), fit_attrs(fit)
 
 
 def run(
-    program, data, inits, *, method, chains, warmup, draws, seed, progress, options, reader, unit=None
-):
+    program: PathName,
+    data: dict[str, Any],
+    inits: list[dict[str, Any]],
+    *,
+    method: str,
+    chains: int,
+    warmup: int,
+    draws: int,
+    seed: int | None,
+    progress: bool | None,
+    options: dict[str, Any],
+    reader: Callable[[Any], tuple[Draws, Draws, dict[str, Any]]],
+    unit: dict[str, float] | None = None,
+) -> tuple[Draws, Draws, dict[str, Any]]:
     """Run CmdStan on a program and read what it wrote.
 
     Parameters
@@ -56,9 +235,7 @@ def run(
     if method == "pathfinder":
         _check_pathfinder(options)
 
-    import cmdstanpy
-
-    from bdr_stan.cmdstan.programs import compile_program
+    import cmdstanpy  # takes a second to import
 
     model = compile_program(program, progress=progress)
     common = {"data": data, "seed": seed, "sig_figs": 12}
@@ -129,7 +306,9 @@ def _check_pathfinder(options):
             raise ValueError(f"pathfinder takes no {name}: {reason}; leave it out")
 
 
-def resampled(draws, stats, attrs, n):
+def resampled(
+    draws: Draws, stats: Draws, attrs: dict[str, Any], n: int
+) -> tuple[Draws, Draws, dict[str, Any]]:
     """Draws of an approximation, resampled to those of the posterior.
 
     Each draw is kept in proportion to its Pareto-smoothed importance weight, by systematic

@@ -1,26 +1,29 @@
 """Posterior of the rate at points, draw by draw, in passes over the points that hold no more than
 a chunk of them for each thread."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.predictive.mixtures import interval_ends, quantile_levels
+from bdr_stan.aggregate.links import Link
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.predictive.mixture import interval_ends, quantile_levels
+from bdr_stan.types import Array, ArrayLike
 
-# Rate of the function's value.
-LINKS = {"square": np.square, "exp": np.exp, "identity": np.positive, "logit": expit}
 # Rates (points x draws) that a thread works on: small enough for caches.
-_CHUNK_BYTES = 1 << 21
+CHUNK_BYTES = 1 << 21
 
 
 class PointPredictive:
     """Posterior distribution of the rate at each of n points.
 
-    Under draw s the rate at a point with features phi is link(phi' theta_s).
+    Under draw s, with weights w_s and intercept c_s, the rate at a point x is
+
+        rate_s(x) = link.rate(psi(x)' w_s + c_s).
 
     Parameters
     ----------
@@ -28,12 +31,12 @@ class PointPredictive:
         ``read(start, stop)`` gives these points, shape (stop - start, p); called from threads.
     n_points : int
         n.
-    features : callable
-        Rows phi of points, shape (k, d + 1), such as `bdr_stan.aggregate.rows.nystrom`.
+    features : FeatureMap
+        psi of points, shape (k, d), such as `bdr_stan.kernels.NystromFeatures`.
     theta : array, shape (S, d + 1)
-        Posterior draws.
-    link : {"square", "exp", "identity", "logit"}
-        The rate is f^2, exp(f), f or 1 / (1 + exp(-f)) of f = phi' theta.
+        Posterior draws of the weights, and the intercept as the last column.
+    link : Link
+        One of `bdr_stan.aggregate.links.LINKS`.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
     n_jobs : int, optional
@@ -44,38 +47,41 @@ class PointPredictive:
     mean, sd : arrays, shape (n,), units of the rate
         Of the posterior, both computed when one is first asked for.
 
-    Raises
-    ------
-    ValueError
-        There is no such link.
-
     Notes
     -----
     Each method is a pass over the points; it costs n S (d + 1) multiplications. Several quantiles
     asked for at once share a pass. float64 throughout.
     """
 
-    def __init__(self, read, n_points, features, theta, link, weights=None, *, n_jobs=None):
-        if link not in LINKS:
-            raise ValueError(f"link must be one of {', '.join(LINKS)}, found {link!r}")
+    def __init__(
+        self,
+        read: Callable[[int, int], Array],
+        n_points: int,
+        features: FeatureMap,
+        theta: Array,
+        link: Link,
+        weights: Array | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
         self._read, self._features, self._n_jobs = read, features, n_jobs
         self.n_points, self.theta, self.link, self.weights = n_points, theta, link, weights
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.n_points
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
-            f"PointPredictive({len(self)} points, {len(self.theta)} draws, link {self.link}; mean, "
-            "sd, quantile(q), interval(level), exceedance(threshold), cdf(rate), draws(rows))"
+            f"PointPredictive({len(self)} points, {len(self.theta)} draws, link {self.link.name}; "
+            "mean, sd, quantile(q), interval(level), exceedance(threshold), cdf(rate), draws(rows))"
         )
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return self._moments[0]
 
     @property
-    def sd(self):
+    def sd(self) -> Array:
         return self._moments[1]
 
     @cached_property
@@ -90,7 +96,7 @@ class PointPredictive:
 
         return self._pass(moments, 2)
 
-    def quantile(self, q):
+    def quantile(self, q: ArrayLike) -> Array:
         """Posterior quantiles of the rate at each point.
 
         Parameters
@@ -115,7 +121,7 @@ class PointPredictive:
         values = self._pass(quantiles, len(levels))
         return values[0] if np.ndim(q) == 0 else values
 
-    def interval(self, level=0.95):
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Central (equal-tailed) posterior intervals, between two values of `quantile`.
 
         Parameters
@@ -134,7 +140,7 @@ class PointPredictive:
         lower, upper = self.quantile(interval_ends(level))
         return lower, upper
 
-    def exceedance(self, threshold):
+    def exceedance(self, threshold: ArrayLike) -> Array:
         """Posterior probability that the rate exceeds a threshold.
 
         Parameters
@@ -166,7 +172,7 @@ class PointPredictive:
 
         return self._pass(exceeding, 1)[0]
 
-    def cdf(self, rate):
+    def cdf(self, rate: ArrayLike) -> Array:
         """Posterior probability of a rate not above each of `rate`, shape (n,).
 
         The opposite of `exceedance`. At the true rates it is uniform on (0, 1) where the posterior
@@ -174,7 +180,7 @@ class PointPredictive:
         """
         return 1 - self.exceedance(rate)
 
-    def draws(self, rows):
+    def draws(self, rows: ArrayLike) -> Array:
         """The rate at some points under each draw.
 
         Parameters
@@ -211,15 +217,16 @@ class PointPredictive:
 
     def _rates(self, points):
         """Rates of points, one row each, under all draws."""
-        f = self._features(points) @ self.theta.T
-        return LINKS[self.link](f, out=f)
+        f = self._features(points) @ self.theta[:, :-1].T
+        f += self.theta[:, -1]
+        return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):
         """What ``reduce(rates, at)`` gives for each chunk `at` of the points, shape (n_values, n).
 
         It may write to its rates, shape (points of the chunk, S).
         """
-        size = max(16, _CHUNK_BYTES // (8 * len(self.theta)))
+        size = max(16, CHUNK_BYTES // (8 * len(self.theta)))
         out = np.empty((n_values, len(self)))
 
         def run(start):

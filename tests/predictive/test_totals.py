@@ -5,26 +5,27 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from bdr_stan.predictive import mixtures as predictive
-from bdr_stan.predictive.mixtures import AggregatePredictive, mix
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.predictive import AggregatePredictive, mix, mixture
+from bdr_stan.predictive.totals import count_quantile
 
 S, N = 9, 6
-FAMILIES = ("poisson", "negative binomial", "exponential", "binomial")
-COUNTS = [family for family in FAMILIES if family != "exponential"]
+NAMES = ("poisson", "negative binomial", "exponential", "binomial")
+COUNTS = [name for name in NAMES if name != "exponential"]
 
 
 class Case:
-    """Means of the draws, with what the family needs besides; the bags' scales lie far apart."""
+    """Means of the draws, with what the likelihood needs besides; the bags' scales lie far apart."""
 
-    def __init__(self, rng, family, weighted=False):
-        self.family = family
+    def __init__(self, rng, name, weighted=False):
+        self.name = name
         spread = rng.gamma(4, 0.25, (S, N))
-        if family == "binomial":
+        if name == "binomial":
             self.mean = np.clip(0.4 * spread * np.geomspace(1e-3, 1, N), 0, 0.95)
         else:
             self.mean = spread * np.geomspace(0.02, 1e6, N)
-        self.dispersion = rng.uniform(0.1, 1, S) if family == "negative binomial" else None
-        self.trials = np.array([1, 3, 20, 50, 400, 10**6]) if family == "binomial" else None
+        self.dispersion = rng.uniform(0.1, 1, S) if name == "negative binomial" else None
+        self.trials = np.array([1, 3, 20, 50, 400, 10**6]) if name == "binomial" else None
         self.weights = rng.dirichlet(np.ones(S)) if weighted else None
 
     @property
@@ -33,7 +34,7 @@ class Case:
             lambda i: self.mean[:, i],
             N,
             S,
-            self.family,
+            LIKELIHOODS[self.name],
             dispersion=self.dispersion,
             trials=self.trials,
             weights=self.weights,
@@ -42,11 +43,11 @@ class Case:
     def draw(self, s, i):
         """SciPy's distribution of bag i under draw s, parametrised apart from the code."""
         mean = self.mean[s, i]
-        if self.family == "poisson":
+        if self.name == "poisson":
             return stats.poisson(mean)
-        if self.family == "exponential":
+        if self.name == "exponential":
             return stats.gamma(1, scale=mean)
-        if self.family == "binomial":
+        if self.name == "binomial":
             return stats.binom(self.trials[i], mean)
         variance = mean + self.dispersion[s] ** 2 * mean**2
         return stats.nbinom(mean**2 / (variance - mean), mean / variance)
@@ -56,25 +57,25 @@ class Case:
         return np.average([function(self.draw(s, i)) for s in range(S)], weights=self.weights)
 
 
-@pytest.fixture(params=FAMILIES)
-def family(request):
+@pytest.fixture(params=NAMES)
+def name(request):
     return request.param
 
 
 @pytest.fixture(params=[False, True], ids=["equal", "weighted"])
-def case(rng, family, request):
-    return Case(rng, family, request.param)
+def case(rng, name, request):
+    return Case(rng, name, request.param)
 
 
 def labels_near(case):
     y = case.predictive.mean * np.linspace(0.3, 1.6, N)
-    return y if case.family == "exponential" else np.round(y)
+    return y if case.name == "exponential" else np.round(y)
 
 
 def test_moments_are_those_of_the_mixture(case):
     p = case.predictive
     assert len(p) == N and p.n_draws == S
-    assert f"({case.family}, 6 bags, 9 draws" in repr(p)
+    assert f"({case.name}, 6 bags, 9 draws" in repr(p)
     for i in range(N):
         mean = case.average(lambda d: d.mean(), i)
         square = case.average(lambda d: d.var() + d.mean() ** 2, i)
@@ -86,7 +87,7 @@ def test_density_and_cdf_are_averages_over_draws(case):
     p, y = case.predictive, labels_near(case)
     each = p.log_likelihood(y)
     assert each.shape == (S, N)
-    log_density = "logpdf" if case.family == "exponential" else "logpmf"
+    log_density = "logpdf" if case.name == "exponential" else "logpmf"
     for i in range(N):
         np.testing.assert_allclose(
             each[:, i], [getattr(case.draw(s, i), log_density)(y[i]) for s in range(S)], rtol=1e-9
@@ -96,9 +97,9 @@ def test_density_and_cdf_are_averages_over_draws(case):
     np.testing.assert_allclose(p.log_prob(y), logsumexp(each, b=b, axis=0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("family", COUNTS)
-def test_counts_have_probability_one_in_all(rng, family):
-    case = Case(rng, family)
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_have_probability_one_in_all(rng, name):
+    case = Case(rng, name)
     total = np.zeros(2)
     for y in range(40):
         total += np.exp(case.predictive.log_prob(np.full(N, y)))[:2]
@@ -108,10 +109,10 @@ def test_counts_have_probability_one_in_all(rng, family):
 
 
 @pytest.mark.parametrize("q", [1e-6, 0.025, 0.3, 0.5, 0.9, 0.975, 1 - 1e-6])
-@pytest.mark.parametrize("family", COUNTS)
-def test_quantile_is_the_smallest_count_that_reaches_q(rng, family, q):
+@pytest.mark.parametrize("name", COUNTS)
+def test_quantile_is_the_smallest_count_that_reaches_q(rng, name, q):
     for weighted in (False, True):
-        p = Case(rng, family, weighted).predictive
+        p = Case(rng, name, weighted).predictive
         x = p.quantile(q)
         assert x.shape == (N,) and np.all(x == np.floor(x)) and np.all(x >= 0)
         assert np.all(p.cdf(x) >= q)
@@ -119,13 +120,13 @@ def test_quantile_is_the_smallest_count_that_reaches_q(rng, family, q):
 
 
 def test_quantile_of_one_draw_is_scipys(rng):
-    for family in FAMILIES:
-        case = Case(rng, family)
+    for name in NAMES:
+        case = Case(rng, name)
         p = AggregatePredictive(
             lambda i, case=case: case.mean[:1, i],
             N,
             1,
-            family,
+            LIKELIHOODS[name],
             dispersion=None if case.dispersion is None else case.dispersion[:1],
             trials=case.trials,
         )
@@ -143,7 +144,7 @@ def test_quantile_of_exponentials_inverts_the_cdf(rng):
 @pytest.mark.parametrize("spread", [0.0, 1e-3, 0.2])
 def test_quantile_takes_few_steps_where_counts_are_large(rng, spread):
     mean = 1e6 * np.exp(spread * rng.normal(size=(501, 20)))
-    p = AggregatePredictive(lambda i: mean[:, i], 20, 501, "poisson")
+    p = AggregatePredictive(lambda i: mean[:, i], 20, 501, LIKELIHOODS["poisson"])
     evaluated = []
 
     def given_draw(of):
@@ -151,16 +152,20 @@ def test_quantile_takes_few_steps_where_counts_are_large(rng, spread):
         return stats.poisson(mean[:, of])
 
     for q in (0.025, 0.5, 0.975):
-        x = predictive._count_quantile(given_draw, p.mean, p.sd, q, np.full(501, 1 / 501))
+        x = count_quantile(given_draw, p.mean, p.sd, q, np.full(501, 1 / 501))
         np.testing.assert_array_equal(x, p.quantile(q))
     assert sum(evaluated) < 3 * 20 * 6  # halving alone takes from 12 to 20 steps
 
 
 def test_quantiles_where_modes_do_not_touch_or_nothing_varies():
-    p = AggregatePredictive(lambda i: np.array([[0.0, 0.0], [1e4, 0.0]])[:, i], 2, 2, "poisson")
+    p = AggregatePredictive(
+        lambda i: np.array([[0.0, 0.0], [1e4, 0.0]])[:, i], 2, 2, LIKELIHOODS["poisson"]
+    )
     np.testing.assert_array_equal(p.quantile([0.25, 0.5]), [[0, 0], [0, 0]])
     assert p.quantile(0.75)[0] == pytest.approx(1e4, rel=1e-3) and p.quantile(0.75)[1] == 0
-    certain = AggregatePredictive(lambda i: np.ones((3, 1)), 1, 3, "binomial", trials=[7])
+    certain = AggregatePredictive(
+        lambda i: np.ones((3, 1)), 1, 3, LIKELIHOODS["binomial"], trials=[7]
+    )
     assert list(certain.quantile([0.01, 0.99])[:, 0]) == [7, 7] and certain.sd[0] == 0
 
 
@@ -176,7 +181,7 @@ def test_samples_have_the_mixture_s_distribution(case):
     p, size = case.predictive, 20_000
     labels = p.sample(size, seed=5)
     assert labels.shape == (size, N)
-    assert (labels.dtype.kind == "f") == (case.family == "exponential")
+    assert (labels.dtype.kind == "f") == (case.name == "exponential")
     np.testing.assert_array_less(np.abs(labels.mean(axis=0) - p.mean), 4.5 * p.sd / np.sqrt(size))
     for q in (0.2, 0.5, 0.8):
         at = p.quantile(q)
@@ -188,7 +193,7 @@ def test_samples_have_the_mixture_s_distribution(case):
 
 def test_default_sample_follows_the_draws(rng):
     mean = 10.0 ** np.arange(8, 8 + S)[:, None] * np.ones(N)  # sds are small beside them
-    labels = AggregatePredictive(lambda i: mean[:, i], N, S, "poisson").sample(seed=1)
+    labels = AggregatePredictive(lambda i: mean[:, i], N, S, LIKELIHOODS["poisson"]).sample(seed=1)
     np.testing.assert_allclose(labels, mean, rtol=1e-3)
 
 
@@ -201,14 +206,14 @@ def test_chunks_do_not_matter(case, monkeypatch, at_once):
         return [p.mean, p.sd, p.quantile([0.1, 0.8]), p.log_prob(y), p.log_likelihood(y), p.cdf(y)]
 
     whole = everything()
-    monkeypatch.setattr(predictive, "_COMPONENTS_AT_ONCE", at_once)
+    monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", at_once)
     for one, other in zip(whole, everything(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     assert case.predictive.sample(4, seed=1).shape == (4, N)
 
 
-def test_mix_weighs_the_draws_of_all(rng, family):
-    one, other = Case(rng, family), Case(rng, family, weighted=True)
+def test_mix_weighs_the_draws_of_all(rng, name):
+    one, other = Case(rng, name), Case(rng, name, weighted=True)
     p, y = mix([one.predictive, other.predictive], [0.3, 0.7]), labels_near(one)
     assert isinstance(p, AggregatePredictive) and p.n_draws == 2 * S
     parts = [c.predictive for c in (one, other)]
@@ -217,27 +222,27 @@ def test_mix_weighs_the_draws_of_all(rng, family):
 
 
 @pytest.mark.parametrize(
-    "family, given, message",
+    "name, given, message",
     [
-        ("normal", {}, "family must be one of 'poisson', 'negative binomial'.*found 'normal'"),
-        ("poisson", {"trials": [1]}, "trials belongs to the binomial family, not to 'poisson'"),
-        ("binomial", {}, r"the binomial family needs trials of shape \(1,\), found \(0,\)"),
-        ("binomial", {"trials": [0]}, r"the binomial family needs trials > 0, found 0.0 at 0"),
+        ("poisson", {"trials": [1]}, "the poisson likelihood takes no trials"),
+        ("binomial", {"dispersion": [1, 1]}, "the binomial likelihood takes no dispersion"),
+        ("binomial", {}, r"the binomial likelihood needs trials of shape \(1,\), found \(0,\)"),
+        ("binomial", {"trials": [0]}, r"the binomial likelihood needs trials > 0, found 0.0 at 0"),
         (
             "negative binomial",
             {"dispersion": [0.1]},
-            r"the negative binomial family needs dispersion of shape \(2,\), found \(1,\)",
+            r"the negative binomial likelihood needs dispersion of shape \(2,\), found \(1,\)",
         ),
         (
             "negative binomial",
             {"dispersion": [0.1, np.nan]},
-            "the negative binomial family needs dispersion > 0, found nan at 1",
+            "the negative binomial likelihood needs dispersion > 0, found nan at 1",
         ),
     ],
 )
-def test_family_rejects(family, given, message):
+def test_what_a_likelihood_does_not_take_or_lacks(name, given, message):
     with pytest.raises(ValueError, match=message):
-        AggregatePredictive(lambda i: np.ones((2, len(i))), 1, 2, family, **given)
+        AggregatePredictive(lambda i: np.ones((2, len(i))), 1, 2, LIKELIHOODS[name], **given)
 
 
 def test_levels_and_labels_that_are_of_no_use(case):

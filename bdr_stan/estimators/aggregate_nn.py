@@ -1,0 +1,216 @@
+"""The baseline of a neural network for the rate at a point, learned from totals of bags."""
+
+from typing import Self
+
+import numpy as np
+
+from bdr_stan.aggregate import network
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.estimators.rate_model import RateModel
+from bdr_stan.estimators.validation import checked_validation
+from bdr_stan.kernels import check_bandwidth
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike
+
+SAMPLE_POINTS = 20_000
+# Those whose rates have no upper end, as totals have none; the default first.
+NETWORK_LINKS = ("exp", "square", "identity")
+
+
+class AggregateNN(RateModel):
+    """Rate at a point by a network with one hidden layer, fitted to the totals of bags.
+
+    Parameters
+    ----------
+    n_hidden : int, default 50
+        Rectified linear units.
+    likelihood : {"poisson", "normal", "exponential"}, default "poisson"
+        Of the total y_a of mean lambda_a: a count, a normal number of variance
+        sigma^2 sum_j p_j^2, or an exponential one.
+    link : {"exp", "square", "identity"}, default "exp"
+        rate = exp(f), f^2 or f, f the output of the network. "identity" is for the normal
+        likelihood alone.
+    manifold : float, >= 0, default 0
+        Weight of the penalty on f differing between points that are near each other,
+        mean over pairs j, k of W_jk (f_j - f_k)^2 / 2, W the Gaussian kernel.
+    bag_manifold : float, >= 0, default 0
+        Weight of the same for bags: f averaged in each, W the inner products of the mean
+        embeddings.
+    l2 : float, >= 0, default 0.01
+        Weight of half the squared weights of the network; its biases are free.
+    bandwidth : float or "median", default "median"
+        Of that kernel, in units of the standardised points.
+    n_frequencies : int, default 200
+        Random Fourier features that stand for that kernel, a cosine and a sine each.
+    n_restarts : int, default 3
+        Fits from different random weights, of which the best is kept.
+    max_iter : int, default 500
+        Steps of L-BFGS in each.
+    random_state : int, optional
+        Seed where `fit` gets none.
+
+    Attributes
+    ----------
+    loss_ : float
+        Penalised loss.
+    validation_loss_ : float
+        Half the mean deviance of the validation bags; NaN where there were none.
+    sigma_ : float
+        Under the normal likelihood the noise sd of a point of weight 1, units of y; else NaN.
+
+    Notes
+    -----
+    Minimises half the mean deviance of the bags plus the penalties. The deviance of the normal
+    likelihood counts in units of the noise that one common rate leaves. Points are standardised;
+    this and the penalty of points use a sample of at most 20,000 of them. A penalty that the
+    noise of the random features brings below zero counts as zero: more frequencies mend it.
+
+    Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
+    processes", section 4, the baseline "NN" with manifold regularisation.
+    """
+
+    def __init__(
+        self,
+        n_hidden: int = 50,
+        likelihood: str = "poisson",
+        link: str = "exp",
+        *,
+        manifold: float = 0.0,
+        bag_manifold: float = 0.0,
+        l2: float = 0.01,
+        bandwidth: float | str = "median",
+        n_frequencies: int = 200,
+        n_restarts: int = 3,
+        max_iter: int = 500,
+        random_state: int | None = None,
+    ):
+        self.n_hidden = n_hidden
+        self.likelihood = likelihood
+        self.link = link
+        self.manifold = manifold
+        self.bag_manifold = bag_manifold
+        self.l2 = l2
+        self.bandwidth = bandwidth
+        self.n_frequencies = n_frequencies
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[BagsLike, ArrayLike] | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """Fit to bags and their totals.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Points of weight 0 play no part. Those of a memory map are read in chunks.
+        y : array, shape (n,)
+        validation : (bags, y), optional
+            Bags and totals whose deviance chooses the step to stop at and the restart.
+        seed : int, optional
+            Seed of weights and random features; default `random_state`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters; raised before any work starts.
+        """
+        bags = as_bags(bags)
+        self._check_parameters()
+        likelihood, link = LIKELIHOODS[self.likelihood], LINKS[self.link]
+        y = likelihood.check_labels(bags, y)
+        held = None
+        if validation is not None:
+            held = checked_validation(validation, bags, check=likelihood.check_labels)
+        self._forget()
+        rng = np.random.default_rng(self.random_state if seed is None else seed)
+        sample = network.sample_points(bags, SAMPLE_POINTS, rng)
+        rates = Rates.of_bags(bags, y, sample, link)
+        penalties = Penalties.of_bags(
+            bags,
+            rates.inputs(sample),
+            rates.spread,
+            l2=self.l2,
+            manifold=self.manifold,
+            bag_manifold=self.bag_manifold,
+            bandwidth=self.bandwidth,
+            n_frequencies=self.n_frequencies,
+            rng=rng,
+        )
+        at_common_rate = y.sum() * bags.totals / bags.totals.sum()
+        noise = network.noise_variance(bags, y, at_common_rate)
+        loss = Loss(bags, y, rates, likelihood, noise, penalties)
+        check = None if held is None else Loss(*held, rates, likelihood, noise)
+        fits = [self._descend(loss, check, rng) for _ in range(self.n_restarts)]
+        best = min(fits, key=lambda f: f.loss if check is None else f.validation_loss)
+        sigma = np.nan
+        if "sigma" in likelihood.scales:
+            sigma = np.sqrt(network.noise_variance(bags, y, loss.mean_totals(best.theta)))
+        found = {
+            "loss": best.loss,
+            "validation_loss": best.validation_loss,
+            "sigma": sigma,
+            "theta": best.theta,
+            "centre": rates.centre,
+            "spread": rates.spread,
+            "origin": rates.origin,
+            "unit": rates.unit,
+        }
+        return self._keep_constants(found, bags, link=self.link)
+
+    def _descend(self, loss, check, rng):
+        """Fit from random weights."""
+        p, start = loss.bags.n_features, loss.rates.common_output
+        theta = network.first_parameters(p, self.n_hidden, start, rng)
+        return network.descend(loss, check, theta, self.max_iter)
+
+    def _check_parameters(self) -> None:
+        usable = [name for name, each in LIKELIHOODS.items() if each.deviance is not None]
+        if self.likelihood not in usable:
+            names = ", ".join(map(repr, usable))
+            raise ValueError(f"likelihood must be one of {names}, found {self.likelihood!r}")
+        if self.link not in NETWORK_LINKS:
+            names = ", ".join(map(repr, NETWORK_LINKS))
+            raise ValueError(f"link must be one of {names}, found {self.link!r}")
+        if LINKS[self.link].is_linear and self.link not in LIKELIHOODS[self.likelihood].links:
+            raise ValueError(
+                f"link={self.link!r} lets rates be negative, which the {self.likelihood} likelihood "
+                "cannot have: use 'exp' or 'square'"
+            )
+        for name in ("n_hidden", "n_frequencies", "n_restarts", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be an integer >= 1, found {value!r}")
+        for name in ("manifold", "bag_manifold", "l2"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
+                raise ValueError(f"{name} must be a number >= 0, found {value!r}")
+        if self.bandwidth != "median":
+            if not np.isscalar(self.bandwidth) or isinstance(self.bandwidth, str):
+                raise ValueError(
+                    f"bandwidth must be 'median' or a positive number, found {self.bandwidth!r}"
+                )
+            check_bandwidth(self.bandwidth)
+
+    def _set_fitted(self, result: Result) -> None:
+        super()._set_fitted(result)
+        self._network = Network.of(self.theta_, self.n_features_in_)
+        link = LINKS[result.settings["link"]]
+        self._scale = Rates(self.centre_, self.spread_, self.origin_, self.unit_, link)
+
+    def _rates(self, points: Array) -> Array:
+        activations = self._network.activations(self._scale.inputs(points))
+        return self._scale.of(self._network.output(activations))

@@ -1,0 +1,35 @@
+"""The baseline that takes each bag for one point."""
+
+from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.estimators.aggregate import AggregateFeatures, AggregateRegressor
+from bdr_stan.bags import BagsLike
+from bdr_stan.predictive import AggregatePredictive, Predictive
+from bdr_stan.types import ArrayLike
+
+
+class BagPixel(AggregateRegressor):
+    """`AggregateRegressor` that takes each bag for one point: its mean, with the bag's weight.
+
+    Parameters, attributes and methods are those of `AggregateRegressor`; new bags, too, are
+    predicted from their mean points. Rates that are not linear in the covariates make it biased.
+
+    Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
+    processes", section 4, the baseline "bag-pixel".
+    """
+
+    def training_features(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | None = None,
+        seed: int | None = None,
+    ) -> AggregateFeatures:
+        """As for `AggregateRegressor`, of the bags' mean points."""
+        return super().training_features(mean_points(bags), y, trials=trials, seed=seed)
+
+    def predictive(
+        self, bags: BagsLike, *, trials: ArrayLike | None = None
+    ) -> AggregatePredictive | Predictive:
+        """As for `AggregateRegressor`, of the bags' mean points."""
+        return super().predictive(mean_points(bags), trials=trials)

@@ -1,0 +1,61 @@
+"""The baseline of one rate for all points, learned from totals of bags."""
+
+from typing import Self
+
+import numpy as np
+
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.estimators.rate_model import RateModel
+from bdr_stan.types import Array, ArrayLike
+
+
+class ConstantRate(RateModel):
+    """One rate for all points of a training bag, and the pooled rate for all others.
+
+    Parameters
+    ----------
+    likelihood : one of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`, default "poisson"
+        Says which labels are of use; the rates do not depend on it.
+
+    Attributes
+    ----------
+    rate_ : float
+        sum_a y_a / sum_a sum_j p_j, units of y for a weight of 1.
+    training_rates_ : array, shape (n,)
+        y_a / sum_j p_j of each training bag.
+
+    Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
+    processes", section 4, the baseline "constant".
+    """
+
+    def __init__(self, likelihood: str = "poisson"):
+        self.likelihood = likelihood
+
+    def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
+        """Fit to bags and their totals.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags or labels.
+        """
+        bags = as_bags(bags)
+        if self.likelihood not in LIKELIHOODS:
+            names = ", ".join(map(repr, LIKELIHOODS))
+            raise ValueError(f"likelihood must be one of {names}, found {self.likelihood!r}")
+        y = LIKELIHOODS[self.likelihood].check_labels(bags, y)
+        rates = {"rate": y.sum() / bags.totals.sum(), "training_rates": y / bags.totals}
+        return self._keep_constants(rates, bags)
+
+    def _rates(self, points: Array) -> Array:
+        return np.full(len(points), float(self.rate_))

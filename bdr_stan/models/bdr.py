@@ -1,0 +1,114 @@
+"""Bayesian distribution regression, and its mode, shrinkage (Law et al. 2018, section 3)."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from bdr_stan.embedding.compression import CompressedRows, compress
+from bdr_stan.embedding.coordinates import joint_coordinates
+from bdr_stan.embedding.prior import eta_prior, landmark_matrices
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.models.measure_scale import with_measure_scale
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import weight_priors, with_user_values
+from bdr_stan.types import Array
+
+
+def bdr_data(
+    rows: CompressedRows,
+    lam: Array,
+    prior_factor: Array,
+    whitened: Mapping[str, Any],
+    priors: Mapping[str, float],
+    *,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of ``stan/bdr.stan``.
+
+    Parameters
+    ----------
+    rows : CompressedRows
+    lam : array, shape (d,)
+        Within-bag variances of the joint basis.
+    prior_factor : array, shape (d, d)
+        P of the prior w ~ N(0, rho^2 (P'P)^-1).
+    whitened : dict
+        From `whitened_coordinates`.
+    priors : dict
+        Numbers of the priors by their names in the program.
+    use_likelihood : bool, default True
+        False samples the prior.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "D": len(lam),
+        "G": len(rows.n_bags),
+        "T": len(rows.rows),
+        "bag_size": rows.bag_size,
+        "n_bags": rows.n_bags,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+        "rows": rows.rows,
+        "lambda": lam,
+        "prior_factor": prior_factor,
+        **whitened,
+        **priors,
+        "use_likelihood": int(use_likelihood),
+    }
+
+
+def bdr_model(
+    training: TrainingFeatures,
+    y: Array,
+    *,
+    embedding_prior: str = "empirical",
+    measure_scale: float | str = "evidence",
+    jitter: float = 1e-4,
+    prior: Mapping[str, float] | None = None,
+    lossless: bool = True,
+) -> Model:
+    """The model of ``stan/bdr.stan`` with its data.
+
+    Parameters
+    ----------
+    training : TrainingFeatures
+        With the within-bag covariance.
+    y : array, shape (n,)
+    embedding_prior, measure_scale, jitter
+        See `landmark_matrices`; the measure scale "evidence" is that of highest evidence.
+    prior : dict, optional
+        Numbers that replace the data-scaled defaults.
+    lossless : bool, default True
+        Whether the rows of the bags are compressed.
+    """
+
+    def model_at(measure_scale):
+        mean, sizes = training.embedding.mean, training.embedding.sizes
+        K, R, Sigma = landmark_matrices(
+            training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
+        )
+        at = joint_coordinates(mean, Sigma, R, K)
+        z = at.of(mean)
+        defaults = {
+            **weight_priors(y, at.prior_variance(z)),
+            **eta_prior(mean - at.m0, sizes, Sigma, R),
+        }
+        rows = compress(z, y, sizes, lossless=lossless)
+        return Model(
+            program="bdr",
+            scales=("sigma", "rho", "eta"),
+            priors=with_user_values(defaults, prior),
+            prior_factor=at.prior_factor,
+            weight_basis=at.basis,
+            likelihood=partial(normal_likelihood, rows, at.lam),
+            stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
+            constants=at.constants(),
+        )
+
+    return with_measure_scale(
+        model_at, training.landmarks, embedding_prior=embedding_prior, measure_scale=measure_scale
+    )

@@ -1,0 +1,87 @@
+"""Classes of bags by logistic regression on their empirical mean embeddings."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.embedding.compression import CompressedRows, compress
+from bdr_stan.embedding.coordinates import principal_axes
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.models.likelihoods import logit_likelihood
+from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import class_priors, with_user_values
+from bdr_stan.types import Array
+
+# Prior sd of the latent function over the training bags: most bags' classes are then open, some
+# all but sure.
+_SPREAD = 2.5
+
+
+def blr_logit_data(
+    rows: CompressedRows,
+    whitened: Mapping[str, Any],
+    priors: Mapping[str, float],
+    *,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of ``stan/blr_logit.stan``.
+
+    Parameters
+    ----------
+    rows : CompressedRows
+        One row [z, 1, y] a bag, in any groups; y is 0 or 1.
+    whitened : dict
+        From `whitened_coordinates`.
+    priors : dict
+        Numbers of the priors by their names in the program.
+    use_likelihood : bool, default True
+        False samples the prior.
+
+    Returns
+    -------
+    dict
+    """
+    z, y = rows.rows[:, :-2], rows.rows[:, -1].astype(int)
+    return {
+        "N": len(y),
+        "D": z.shape[1],
+        "z": z,
+        "y": y,
+        **whitened,
+        **priors,
+        "use_likelihood": int(use_likelihood),
+    }
+
+
+def blr_logit_model(
+    embedding: Embedding, y: Array, *, prior: Mapping[str, float] | None = None
+) -> Model:
+    """The model of ``stan/blr_logit.stan`` with its data.
+
+    Parameters
+    ----------
+    embedding : Embedding, of the n training bags
+    y : int array, shape (n,), of 0 and 1
+    prior : dict, optional
+        Numbers that replace the defaults.
+    """
+    at = principal_axes(embedding.mean)
+    z = at.of(embedding.mean)
+    rows = compress(z, y, embedding.sizes, lossless=False)
+
+    def likelihood() -> LogLikelihood:  # it has no scales but rho
+        return logit_likelihood(rows)
+
+    return Model(
+        program="blr_logit",
+        scales=("rho",),
+        priors=with_user_values(class_priors(_SPREAD, np.sum(z**2, axis=1)), prior),
+        prior_factor=at.prior_factor,
+        weight_basis=at.basis,
+        likelihood=likelihood,
+        stan_data=partial(blr_logit_data, rows),
+        constants=at.constants(),
+    )

@@ -1,0 +1,136 @@
+"""The regression function at mean embeddings that are uncertain, and what it predicts.
+
+Given a draw of the parameters, bag i has the latent mean and variance (Law et al. 2018, sections
+3.2 and 3.3, in the joint basis)
+
+    xi_i = intercept + sum_k w_k s_ik z_ik
+    nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.types import Array
+
+
+def latent_moments(
+    i: Array,
+    *,
+    z: Array,
+    sizes: Array,
+    lam: Array,
+    intercept: Array,
+    w: Array,
+    eta: Array | None = None,
+) -> tuple[Array, Array]:
+    """Mean xi and variance nu of the regression function at some bags, draw by draw.
+
+    Parameters
+    ----------
+    i : int array, shape (m,), the bags
+    z : array, shape (n, d), coordinates of all bags' embeddings
+    sizes : array, shape (n,), points per bag
+    lam : array, shape (d,), within-bag variances; zeros where embeddings count as exact
+    intercept : array, shape (S,)
+    w : array, shape (S, d)
+    eta : array, shape (S,), optional
+        Not needed where embeddings count as exact.
+
+    Returns
+    -------
+    xi, nu : arrays, shape (S, m)
+    """
+    eta = np.ones(len(w)) if eta is None else eta
+    mean, variance = np.empty((2, len(w), len(i)))
+    for size in np.unique(sizes[i]):
+        of = np.flatnonzero(sizes[i] == size)
+        s = shrinkage_factors(size * eta, lam, 1.0)  # eta / (eta + lam / size)
+        mean[:, of] = intercept[:, None] + (w * s) @ z[i[of]].T
+        variance[:, of] = eta[:, None] * np.sum(w**2 * (1 - s), axis=1, keepdims=True)
+    return mean, variance
+
+
+def label_predictive(
+    at: Coordinates,
+    embedding: Embedding,
+    *,
+    intercept: Array,
+    w: Array,
+    sigma: Array,
+    eta: Array | None = None,
+) -> Predictive:
+    """Predictive distribution of labels with normal noise: N(xi_i, nu_i + sigma^2) given a draw.
+
+    Parameters
+    ----------
+    at : Coordinates
+    embedding : Embedding, of n bags
+    intercept, sigma : arrays, shape (S,), units of y
+    w : array, shape (S, d)
+    eta : array, shape (S,), optional
+        Not needed where embeddings count as exact.
+    """
+    latent = partial(
+        latent_moments,
+        z=at.of(embedding.mean),
+        sizes=embedding.sizes,
+        lam=at.lam,
+        intercept=intercept,
+        w=w,
+        eta=eta,
+    )
+
+    def components(i):
+        mean, variance = latent(i)
+        return mean, np.sqrt(variance + sigma[:, None] ** 2)
+
+    return Predictive(components, len(embedding.mean), len(sigma))
+
+
+def class_predictive(
+    at: Coordinates,
+    embedding: Embedding,
+    classes: Array,
+    log_cdf: Callable[[Array], Array],
+    *,
+    intercept: Array,
+    w: Array,
+    eta: Array | None = None,
+) -> ClassPredictive:
+    """Predictive distribution of two classes: P(second) = F(xi_i / sqrt(1 + nu_i)) given a draw.
+
+    Parameters
+    ----------
+    at : Coordinates
+    embedding : Embedding, of n bags
+    classes : array, shape (2,)
+    log_cdf : callable
+        log F: `scipy.special.log_ndtr` of the probit, `log_expit` of the logit model, which takes
+        embeddings as exact, so that nu is 0.
+    intercept : array, shape (S,)
+    w : array, shape (S, d)
+    eta : array, shape (S,), optional
+        Not needed where embeddings count as exact.
+    """
+    latent = partial(
+        latent_moments,
+        z=at.of(embedding.mean),
+        sizes=embedding.sizes,
+        lam=at.lam,
+        intercept=intercept,
+        w=w,
+        eta=eta,
+    )
+
+    def log_probabilities(i):
+        mean, variance = latent(i)
+        h = mean / np.sqrt(1 + variance)
+        return log_cdf(-h), log_cdf(h)
+
+    return ClassPredictive(log_probabilities, len(embedding.mean), len(w), classes)

@@ -1,0 +1,74 @@
+"""What a posterior needs of a statistical model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bdr_stan.posterior.mode import LogLikelihood, Mode
+from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.types import Array, ArrayLike
+
+
+def _as_it_is(values: dict[str, Any]) -> dict[str, Any]:
+    return values
+
+
+@dataclass(frozen=True)
+class Model:
+    """A statistical model with its data: what Stan and the search for the mode need of it.
+
+    Given its scales (rho, and sigma, eta, ..), the model has weights w ~ N(0, rho^2 (P'P)^-1), an
+    intercept, and a likelihood of theta = [w; intercept]. The functions in `bdr_stan.models` make
+    such values.
+
+    Attributes
+    ----------
+    program : str
+        Stock Stan program.
+    scales : tuple of str
+        The program's scales, "rho" among them.
+    priors : dict
+        Numbers of the priors by their names in the program.
+    prior_factor : array, shape (d, d)
+        P.
+    weight_basis : array, shape (d, d)
+        V of the landmark weights beta = V w.
+    likelihood : callable
+        Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
+    stan_data : callable
+        ``stan_data(whitened, priors)``, the data of the program.
+    constants : dict, name -> (values, names of their dimensions)
+        What prediction needs besides the draws; kept with a fit.
+    rescaled : callable, optional
+        ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
+    inits : callable, optional
+        From t and the scales, a dict, to initial values as the program takes them.
+    draws : callable, optional
+        From the program's draws, a dict of arrays of shape (chain, draw, ...), to those that users
+        see.
+    sampler_only : tuple of str
+        Variables of the program that only serve the sampler: w and intercept say the same.
+    """
+
+    program: str
+    scales: tuple[str, ...]
+    priors: dict[str, float]
+    prior_factor: Array
+    weight_basis: Array
+    likelihood: Callable[..., LogLikelihood]
+    stan_data: Callable[[dict[str, Any], dict[str, float]], dict[str, Any]]
+    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]] = field(default_factory=dict)
+    rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
+    inits: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is
+    draws: Callable[[dict[str, Array]], dict[str, Array]] = _as_it_is
+    sampler_only: tuple[str, ...] = ("t", "precision")
+
+    @property
+    def intercept_prior(self) -> tuple[float, float]:
+        """Mean and standard deviation of the intercept's normal prior."""
+        return self.priors["intercept_location"], self.priors["intercept_scale"]
+
+    def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
+        """Data of the program in whose coordinates the posterior is nearly standard normal."""
+        whitened = whitened_coordinates(mode, self.prior_factor, scales["rho"])
+        return self.rescaled(whitened, scales, mode) if self.rescaled else whitened

@@ -1,0 +1,112 @@
+"""Predictive distributions of classes: mixtures of Bernoulli distributions over the draws."""
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import numpy as np
+
+from bdr_stan.predictive.mixture import Mixture
+from bdr_stan.types import Array, ArrayLike
+
+
+class ClassPredictive(Mixture):
+    """Predictive distribution of the classes of n bags.
+
+    For each bag a mixture, over the posterior draws, of Bernoulli distributions.
+
+    Parameters
+    ----------
+    log_probabilities : callable
+        ``log_probabilities(i)`` gives the log probabilities of the first and of the second
+        class, each of shape (S, len(i)), of the bags with integer indices `i`.
+    n_bags, n_draws : int
+        n and S.
+    classes : array, shape (2,)
+        The two labels; the second is the one that `mean` is the probability of.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean : array, shape (n,)
+        Probability of the second class, averaged over the posterior.
+    sd : array, shape (n,)
+        Posterior standard deviation of that probability.
+    """
+
+    def __init__(
+        self,
+        log_probabilities: Callable[[Array], tuple[Array, Array]],
+        n_bags: int,
+        n_draws: int,
+        classes: Array,
+        weights: Array | None = None,
+    ) -> None:
+        super().__init__(log_probabilities, n_bags, n_draws, weights)
+        self.classes = classes
+        for i, (_, log_p) in self._chunks():
+            p = np.exp(log_p)
+            self.mean[i] = np.average(p, axis=0, weights=weights)
+            self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
+
+    def __repr__(self) -> str:
+        return (
+            f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
+            f"{self.classes[1]!r}: mean, sd, quantile(q), interval(level); log_prob(y), "
+            "sample(size))"
+        )
+
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        def log_probabilities(i):
+            parts = [p.components(i) for p in predictives]
+            log_q, log_p = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            return log_q, log_p
+
+        first = predictives[0]
+        return cls(log_probabilities, len(first), len(weights), first.classes, weights)
+
+    def _quantiles(self, log_probabilities, i, levels):
+        _, log_p = log_probabilities
+        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
+        return np.quantile(np.exp(log_p), levels, axis=0, **method)
+
+    def _label_values(self, y):
+        return class_codes(self.classes, self._one_a_bag(np.asarray(y)))
+
+    def _log_density(self, log_probabilities, i, labels):
+        log_q, log_p = log_probabilities
+        return np.where(labels == 1, log_p, log_q)
+
+    def _labels(self, log_probabilities, i, draws, rng):
+        _, log_p = log_probabilities
+        second = np.log(rng.random((len(draws), len(i)))) < log_p[draws]
+        return self.classes[second.astype(int)]
+
+
+def class_codes(classes: Array, y: ArrayLike) -> Array:
+    """0 for labels of the first class, 1 for those of the second.
+
+    Parameters
+    ----------
+    classes : array, shape (2,)
+    y : array, shape (n,)
+
+    Returns
+    -------
+    integers, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        For a label that is neither.
+    """
+    y = np.asarray(y)
+    strange = ~np.isin(y, classes)
+    if strange.any():
+        i = np.flatnonzero(strange)[0]
+        raise ValueError(
+            f"the label of bag {i} is {y[i]!r}, but the classes are {classes[0]!r} and "
+            f"{classes[1]!r}"
+        )
+    return (y == classes[1]).astype(int)

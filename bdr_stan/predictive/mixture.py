@@ -1,0 +1,276 @@
+"""What predictive distributions share: for each bag a mixture over the posterior draws."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bdr_stan.types import Array, ArrayLike, Seed
+
+# Mixture components (draws x bags) held in memory at a time: 8 MB an array.
+COMPONENTS_AT_ONCE = 1_000_000
+
+
+class Mixture(ABC):
+    """Base of the predictive distributions of n bags, each a mixture over S posterior draws.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives an array or a pair of arrays, of shape (S, len(i)), that say what
+        each draw predicts of the bags with integer indices `i`.
+    n_bags, n_draws : int
+        n and S.
+    weights : array, shape (S,), or None
+        Weight of each draw, of sum 1; None for equal weights.
+    """
+
+    def __init__(
+        self,
+        components: Callable[[Array], Any],
+        n_bags: int,
+        n_draws: int,
+        weights: Array | None,
+    ) -> None:
+        self.components = components
+        self.n_draws, self.weights = n_draws, weights
+        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of the label of each bag; of classes, of the second one's probability.
+
+        Parameters
+        ----------
+        q : float or array, shape (k,), 0 < q < 1
+
+        Returns
+        -------
+        array, shape (n,) or (k, n), units of y
+            Of counts the smallest whose `cdf` reaches q, so that an `interval` holds at least its
+            level.
+
+        Raises
+        ------
+        ValueError
+            If a q is not strictly between 0 and 1.
+        """
+        levels = quantile_levels(q)
+        values = np.empty((len(levels), len(self)))
+        for i, components in self._chunks():
+            values[:, i] = self._quantiles(components, i, levels)
+        return values[0] if np.ndim(q) == 0 else values
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Central (equal-tailed) intervals, between two values of `quantile`.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+
+        Returns
+        -------
+        lower, upper : arrays, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If the level is not strictly between 0 and 1.
+        """
+        lower, upper = self.quantile(interval_ends(level))
+        return lower, upper
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Log predictive density or probability of labels, averaged over the posterior.
+
+        Parameters
+        ----------
+        y : array, shape (n,)
+
+        Returns
+        -------
+        array, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            Another number of labels than bags, or a label that is no class.
+        """
+        weights = 1 / self.n_draws if self.weights is None else self.weights[:, None]
+        value = np.empty(len(self))
+        for i, each in self._log_components(y):
+            value[i] = logsumexp(each, b=weights, axis=0)
+        return value
+
+    def log_likelihood(self, y: ArrayLike) -> Array:
+        """Log density or probability of each label under each draw, shape (S, n)."""
+        return np.concatenate([each for _, each in self._log_components(y)], axis=1)
+
+    def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
+        """Draw labels from the predictive distribution.
+
+        Parameters
+        ----------
+        size : int, optional
+            Labels per bag; default one for each posterior draw, in the order of the draws
+            (drawn by weight where they have weights).
+        seed : int or numpy Generator, optional
+
+        Returns
+        -------
+        array, shape (size, n)
+            In units of y, integers where labels are counts; of classes, out of `classes`.
+        """
+        rng = np.random.default_rng(seed)
+        if size is None and self.weights is None:
+            draws = np.arange(self.n_draws)
+        else:
+            n = self.n_draws if size is None else size
+            draws = rng.choice(self.n_draws, size=n, p=self.weights)
+        labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
+        return np.concatenate(labels, axis=1)
+
+    # ------------------------------------------------------------ what each distribution says
+
+    @classmethod
+    @abstractmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        """The mixture over the draws of all `predictives`, which are of one kind.
+
+        `weights` has one weight for each draw of the first, then of the second, and so on.
+        """
+
+    @abstractmethod
+    def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
+        """Quantiles of the bags `i`, shape (k, len(i))."""
+
+    @abstractmethod
+    def _log_density(self, components: Any, i: Array, labels: Array) -> Array:
+        """Log density of the labels of the bags `i` under each draw, shape (S, len(i))."""
+
+    @abstractmethod
+    def _labels(self, components: Any, i: Array, draws: Array, rng: np.random.Generator) -> Array:
+        """A label of each of the bags `i` under each of the draws, shape (len(draws), len(i))."""
+
+    # ------------------------------------------------------------ for all of them
+
+    @property
+    def _draw_weights(self) -> Array:
+        return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
+
+    def _chunks(self) -> Iterator[tuple[Array, Any]]:
+        """Indices of the bags, as many at a time as `COMPONENTS_AT_ONCE` allows, and components."""
+        chunk = max(1, COMPONENTS_AT_ONCE // self.n_draws)
+        for first in range(0, len(self), chunk):
+            i = np.arange(first, min(first + chunk, len(self)))
+            yield i, self.components(i)
+
+    def _log_components(self, y: ArrayLike) -> Iterator[tuple[Array, Array]]:
+        labels = self._label_values(y)
+        for i, components in self._chunks():
+            yield i, self._log_density(components, i, labels[i])
+
+    def _label_values(self, y: ArrayLike) -> Array:
+        """Labels as `_log_density` takes them, checked, shape (n,)."""
+        return self._one_a_bag(np.asarray(y, float))
+
+    def _one_a_bag(self, y: Array) -> Array:
+        if y.shape != (len(self),):
+            raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
+        return y
+
+
+def mix(predictives: Sequence[Mixture], weights: ArrayLike) -> Mixture:
+    """Mixture of predictive distributions of the same bags.
+
+    Parameters
+    ----------
+    predictives : list of Predictive, of AggregatePredictive of one likelihood, or of
+        ClassPredictive with the same classes
+    weights : array, shape (len(predictives),), of sum 1
+
+    Returns
+    -------
+    Predictive, AggregatePredictive or ClassPredictive
+        Its draws are those of all, each with its share of the weight.
+    """
+    shares = [
+        np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
+        for p, weight in zip(predictives, np.asarray(weights), strict=True)
+    ]
+    return type(predictives[0]).pooled(predictives, np.concatenate(shares))
+
+
+def interval_ends(level: float) -> list[float]:
+    """Probabilities below the two ends of a central interval.
+
+    Raises
+    ------
+    ValueError
+        If the level is not strictly between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
+def quantile_levels(q: ArrayLike) -> Array:
+    """Probabilities of quantiles as an array, shape (k,).
+
+    Raises
+    ------
+    ValueError
+        If a q is not strictly between 0 and 1.
+    """
+    levels = np.atleast_1d(np.asarray(q, float))
+    if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
+    return levels
+
+
+def mixture_quantile(
+    own: Array,
+    level: float,
+    weights: Array,
+    cdf_and_density: Callable[[Array, Array], tuple[Array, Array]],
+    tolerance: Array,
+) -> Array:
+    """Quantiles of mixtures of continuous components: Newton's method kept inside a bracket.
+
+    Parameters
+    ----------
+    own : array, shape (S, m)
+        Quantiles of the components, a column for each mixture, whose own lies between them.
+    level : float, 0 < level < 1
+    weights : array, shape (S,), of sum 1
+    cdf_and_density : callable
+        ``cdf_and_density(x, of)`` gives both, of shape (S, len(of)), of the components of the
+        columns `of`, each at its own x, shape (len(of),).
+    tolerance : array, shape (m,)
+        A step below it is the last.
+
+    Returns
+    -------
+    array, shape (m,)
+    """
+    low, high = own.min(axis=0), own.max(axis=0)
+    x = np.clip(weights @ own, low, high)
+    going = np.flatnonzero(high - low > tolerance)
+    for _ in range(100):
+        if not len(going):
+            break
+        at = x[going]
+        below, density = (weights @ values for values in cdf_and_density(at, going))
+        excess = below - level
+        low[going] = np.where(excess < 0, at, low[going])
+        high[going] = np.where(excess >= 0, at, high[going])
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            new = at - excess / density
+        inside = (new > low[going]) & (new < high[going])
+        x[going] = np.where(inside, new, (low[going] + high[going]) / 2)
+        going = going[np.abs(x[going] - at) > tolerance[going]]
+    return x

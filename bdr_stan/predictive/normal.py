@@ -1,0 +1,119 @@
+"""Predictive distributions of real labels: mixtures of normals over the posterior draws."""
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from bdr_stan.predictive.mixture import Mixture, mixture_quantile
+from bdr_stan.types import Array, ArrayLike
+
+
+class Predictive(Mixture):
+    """Predictive distribution of the labels of n bags.
+
+    For each bag a mixture, over the posterior draws, of normals.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives the means and the standard deviations, each of shape
+        (S, len(i)), of the S normals of the bags with integer indices `i`.
+    n_bags, n_draws : int
+        n and S.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of y
+        Exact moments of the mixture.
+    """
+
+    def __init__(
+        self,
+        components: Callable[[Array], tuple[Array, Array]],
+        n_bags: int,
+        n_draws: int,
+        weights: Array | None = None,
+    ) -> None:
+        super().__init__(components, n_bags, n_draws, weights)
+        for i, (mean, sd) in self._chunks():
+            self.mean[i] = np.average(mean, axis=0, weights=weights)
+            variance = sd**2 + (mean - self.mean[i]) ** 2
+            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
+
+    def __repr__(self) -> str:
+        return (
+            f"Predictive({len(self)} bags, {self.n_draws} draws; "
+            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
+        )
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Predictive probability of a label below each of `y`.
+
+        Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
+
+        Parameters
+        ----------
+        y : array, shape (n,), units of y
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        y = self._label_values(y)
+        below = np.empty(len(self))
+        for i, (mean, sd) in self._chunks():
+            below[i] = np.average(ndtr((y[i] - mean) / sd), axis=0, weights=self.weights)
+        return below
+
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        def components(i):
+            parts = [p.components(i) for p in predictives]
+            mean, sd = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            return mean, sd
+
+        return cls(components, len(predictives[0]), len(weights), weights)
+
+    def _quantiles(self, components, i, levels):
+        mean, sd = components
+        tolerance = 1e-10 * sd.min(axis=0)
+        weights = self._draw_weights
+        return np.array([normal_quantile(mean, sd, q, weights, tolerance) for q in levels])
+
+    def _log_density(self, components, i, labels):
+        mean, sd = components
+        return -0.5 * ((labels - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
+
+    def _labels(self, components, i, draws, rng):
+        mean, sd = components
+        return rng.normal(mean[draws], sd[draws])
+
+
+def normal_quantile(
+    mean: Array, sd: Array, level: float, weights: Array, tolerance: Array
+) -> Array:
+    """Quantiles of mixtures of normals, a column of `mean` and `sd` for each.
+
+    Parameters
+    ----------
+    mean, sd : arrays, shape (S, m)
+    level : float, 0 < level < 1
+    weights : array, shape (S,), of sum 1
+    tolerance : array, shape (m,)
+        As for `mixture_quantile`.
+
+    Returns
+    -------
+    array, shape (m,)
+    """
+
+    def cdf_and_density(x, of):
+        standard = (x - mean[:, of]) / sd[:, of]
+        return ndtr(standard), np.exp(-0.5 * standard**2) / sd[:, of] / np.sqrt(2 * np.pi)
+
+    own = mean + sd * ndtri(level)
+    return mixture_quantile(own, level, weights, cdf_and_density, tolerance)

@@ -1,0 +1,212 @@
+"""Predictive distributions of totals that are not normal: mixtures over the posterior draws."""
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.predictive.mixture import Mixture, mixture_quantile
+from bdr_stan.predictive.normal import normal_quantile
+from bdr_stan.types import Array, ArrayLike
+
+
+class AggregatePredictive(Mixture):
+    """Predictive distribution of the totals of n bags that are not normal.
+
+    For each bag a mixture, over the posterior draws, of Poisson, negative binomial, exponential or
+    binomial distributions.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives the mean of the label of each bag with an index in `i` under each
+        draw, shape (S, len(i)); of the binomial likelihood the probability of each trial.
+    n_bags, n_draws : int
+        n and S.
+    likelihood : Likelihood
+        One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
+        mean.
+    dispersion : array, shape (S,)
+        Of the negative binomial likelihood alone: its variance is mean + dispersion^2 mean^2.
+    trials : array, shape (n,)
+        Of the binomial likelihood alone.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of y
+        Exact moments of the mixture.
+
+    Raises
+    ------
+    ValueError
+        Dispersion or trials that are missing, of another shape, or of no use.
+    """
+
+    def __init__(
+        self,
+        components: Callable[[Array], Array],
+        n_bags: int,
+        n_draws: int,
+        likelihood: Likelihood,
+        *,
+        dispersion: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        weights: Array | None = None,
+    ) -> None:
+        super().__init__(components, n_bags, n_draws, weights)
+        self.likelihood = likelihood
+        has_dispersion = "dispersion" in likelihood.scales
+        self.dispersion = _positive("dispersion", dispersion, n_draws, likelihood, has_dispersion)
+        self.trials = _positive("trials", trials, n_bags, likelihood, likelihood.has_trials)
+        for i, means in self._chunks():
+            given_draw = self._given_draw(means, i)
+            mean, variance = given_draw.mean(), given_draw.var()
+            self.mean[i] = np.average(mean, axis=0, weights=weights)
+            variance += (mean - self.mean[i]) ** 2
+            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
+
+    def __repr__(self) -> str:
+        return (
+            f"AggregatePredictive({self.likelihood.name}, {len(self)} bags, {self.n_draws} draws; "
+            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
+        )
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Predictive probability of a label not above each of `y`.
+
+        Of counts this includes the probability of y itself, so where the predictions are
+        calibrated it lies above uniform numbers on (0, 1), by little where counts are large.
+
+        Parameters
+        ----------
+        y : array, shape (n,), units of y
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        y = self._label_values(y)
+        below = np.empty(len(self))
+        for i, means in self._chunks():
+            each = self._given_draw(means, i).cdf(y[i])
+            below[i] = np.average(each, axis=0, weights=self.weights)
+        return below
+
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        first = predictives[0]
+        dispersion = None
+        if first.dispersion is not None:
+            dispersion = np.concatenate([p.dispersion for p in predictives])
+        return cls(
+            lambda i: np.concatenate([p.components(i) for p in predictives]),
+            len(first),
+            len(weights),
+            first.likelihood,
+            dispersion=dispersion,
+            trials=first.trials,
+            weights=weights,
+        )
+
+    def _given_draw(self, means, i, draws=slice(None)):
+        """SciPy's distribution of the bags `i` given each of the draws."""
+        dispersion = None if self.dispersion is None else self.dispersion[draws, None]
+        trials = None if self.trials is None else self.trials[i]
+        return self.likelihood.distribution(means[draws], dispersion=dispersion, trials=trials)
+
+    def _quantiles(self, means, i, levels):
+        def given_draw(of):
+            return self._given_draw(means[:, of], i[of])
+
+        weights = self._draw_weights
+        if self.likelihood.is_count:
+            mean, sd = self.mean[i], self.sd[i]
+            return np.array([count_quantile(given_draw, mean, sd, q, weights) for q in levels])
+        return np.array([_continuous_quantile(given_draw, len(i), q, weights) for q in levels])
+
+    def _log_density(self, means, i, labels):
+        given_draw = self._given_draw(means, i)
+        return (given_draw.logpmf if self.likelihood.is_count else given_draw.logpdf)(labels)
+
+    def _labels(self, means, i, draws, rng):
+        given_draw = self._given_draw(means, i, draws)
+        labels = given_draw.rvs(size=(len(draws), len(i)), random_state=rng)
+        return labels.astype(np.int64) if self.likelihood.is_count else labels
+
+
+def count_quantile(
+    given_draw: Callable, mean: Array, sd: Array, level: float, weights: Array
+) -> Array:
+    """Smallest counts at which the cdfs of mixtures reach a level.
+
+    Newton's method on the normal scale, where cdfs are nearly linear, kept inside a bracket, from
+    the quantile of normals of the same moments.
+
+    Parameters
+    ----------
+    given_draw : callable
+        ``given_draw(of)`` is SciPy's distribution of the components, (S, len(of)), of the
+        mixtures with indices `of`.
+    mean, sd : arrays, shape (m,)
+        Of the mixtures.
+    level : float, 0 < level < 1
+    weights : array, shape (S,), of sum 1
+
+    Returns
+    -------
+    array, shape (m,), whole numbers
+    """
+    components, target = given_draw(np.arange(len(mean))), ndtri(level)
+    sds = np.sqrt(np.maximum(components.var(), 0.01))
+    tolerance = np.full(len(mean), 0.1)
+    guess = normal_quantile(components.mean(), sds, level, weights, tolerance)
+    odds = np.sqrt(level / (1 - level))
+    # Cantelli's inequality: cdf(low) < level <= cdf(high).
+    low, high = np.maximum(np.floor(mean - sd / odds) - 1, -1), np.ceil(mean + sd * odds)
+    for step in range(200):
+        going = np.flatnonzero(high - low > 1)
+        if not len(going):
+            break
+        a, b, x = low[going], high[going], np.ceil(guess[going])
+        halve = step % 5 == 4  # so that the bracket shrinks whatever Newton does
+        x = np.where(halve | ~((a < x) & (x <= b)), np.floor((a + b) / 2), np.minimum(x, b - 1))
+        components = given_draw(going)
+        below = weights @ components.cdf(x)
+        low[going], high[going] = np.where(below < level, (x, b), (a, x))
+        if not halve:
+            z, density = ndtri(below), weights @ components.pmf(x)
+            with np.errstate(all="ignore"):  # a guess that is no number is not taken
+                slope = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / density
+                guess[going] = x + (target - z) * slope
+    return high
+
+
+def _continuous_quantile(given_draw, n_mixtures, level, weights):
+    """Quantiles of mixtures of positive numbers; `given_draw` as for `count_quantile`."""
+
+    def cdf_and_density(x, of):
+        components = given_draw(of)
+        return components.cdf(x), components.pdf(x)
+
+    own = given_draw(np.arange(n_mixtures)).ppf(level)
+    return mixture_quantile(own, level, weights, cdf_and_density, 1e-10 * own.min(axis=0))
+
+
+def _positive(name, values, n, likelihood, belongs):
+    """What some likelihoods alone have, as an array, shape (n,), of numbers > 0."""
+    if not belongs:
+        if values is not None:
+            raise ValueError(f"the {likelihood.name} likelihood takes no {name}")
+        return None
+    values = np.asarray([] if values is None else values, float)
+    needs = f"the {likelihood.name} likelihood needs {name}"
+    if values.shape != (n,):
+        raise ValueError(f"{needs} of shape ({n},), found {values.shape}")
+    if not np.all(values > 0):
+        i = np.flatnonzero(~(values > 0))[0]
+        raise ValueError(f"{needs} > 0, found {values[i]} at {i}")
+    return values

@@ -1,0 +1,106 @@
+"""Parameters and settings as JSON and arrays, and back."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.kernels import Kernel, kernel_config, kernel_of_config
+from bdr_stan.types import Array
+
+# JSON has no kind for these; a dict of one such key stands for a value of the kind.
+_ARRAY, _TUPLE, _DICT, _KERNEL, _TABLE, _ESTIMATOR = (
+    f"bdr_stan {kind}" for kind in ("array", "tuple", "dict", "kernel", "table", "estimator")
+)
+
+
+def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
+    """A value as JSON can hold it; numeric arrays go to `arrays`.
+
+    Parameters
+    ----------
+    value : None, number, text, path, array, kernel, data frame, estimator, or lists, tuples and
+        dicts of such
+    arrays : dict, to which arrays are added
+    name : str
+        What messages call the value.
+
+    Raises
+    ------
+    TypeError : a value of another kind.
+    """
+
+    def each(values):
+        return [encode(v, arrays, name) for v in values]
+
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biuf":
+            return {_ARRAY: each(value.tolist()), "dtype": "U" if value.dtype.kind == "U" else "O"}
+        key = f"array_{len(arrays)}"
+        arrays[key] = value
+        return {_ARRAY: key}
+    if isinstance(value, list):
+        return each(value)
+    if isinstance(value, tuple):
+        return {_TUPLE: each(value)}
+    if isinstance(value, Mapping):
+        return {_DICT: [each(item) for item in value.items()]}
+    if isinstance(value, Kernel):
+        return {_KERNEL: kernel_config(value)}
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        columns = {column: value[column].tolist() for column in value.columns}
+        return {_TABLE: encode(columns, arrays, name), "index": each(value.index.tolist())}
+    if hasattr(value, "get_params"):
+        params = value.get_params(deep=False)
+        return {_ESTIMATOR: type(value).__name__, "params": encode(params, arrays, name)}
+    raise TypeError(
+        f"a file cannot keep {name}={value!r}: give a number, text, array, kernel or list of such, "
+        "or pickle the estimator"
+    )
+
+
+def decode(
+    value: Any, arrays: Mapping[str, Array], estimator_class: Callable[[str], type]
+) -> Any:
+    """The value of what `encode` gave.
+
+    Parameters
+    ----------
+    value : what JSON held
+    arrays : dict, the arrays that `encode` put aside
+    estimator_class : callable
+        Class of an estimator by its name.
+    """
+
+    def each(values):
+        return [decode(v, arrays, estimator_class) for v in values]
+
+    if isinstance(value, list):
+        return each(value)
+    if not isinstance(value, dict):
+        return value
+    if _ARRAY in value:
+        held = value[_ARRAY]
+        if isinstance(held, str):
+            return arrays[held]
+        return np.array(each(held), dtype=None if value["dtype"] == "U" else object)
+    if _TUPLE in value:
+        return tuple(each(value[_TUPLE]))
+    if _DICT in value:
+        return dict(map(tuple, map(each, value[_DICT])))
+    if _KERNEL in value:
+        return kernel_of_config(value[_KERNEL])
+    if _TABLE in value:
+        import pandas as pd
+
+        columns = decode(value[_TABLE], arrays, estimator_class)
+        return pd.DataFrame(columns, index=each(value["index"]))
+    kind = estimator_class(value[_ESTIMATOR])
+    return kind(**decode(value["params"], arrays, estimator_class))

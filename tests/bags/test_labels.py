@@ -1,0 +1,77 @@
+"""Labels of bags, and every sentence about bad ones."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bdr_stan.bags import check_classes, check_labels
+
+
+def test_check_labels(bags):
+    labels = check_labels(bags, [1, 2, 3, 4, 5])
+    assert labels.dtype == np.float64
+    np.testing.assert_array_equal(labels, [1, 2, 3, 4, 5])
+    series = pd.Series([True, False, True, True, True], index=list("vwxyz"))
+    np.testing.assert_array_equal(check_labels(bags, series), [1, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ([1, 2, 3], ValueError, "y has 3 labels, but there are 5 bags"),
+        ([[1], [2], [3], [4], [5]], ValueError, r"shape \(5, 1\), .* pass y.ravel\(\)"),
+        (np.ones((5, 2)), ValueError, r"y has shape \(5, 2\), expected \(5,\)"),
+        (3.0, ValueError, r"y has shape \(\), expected \(5,\)"),
+        ([1, 2, np.nan, 4, np.inf], ValueError,
+         r"label of bag 2 \(id 'c'\) is nan \(2 such in all\): leave these bags out"),
+        ([1, None, 2, 3, 4], ValueError, r"label of bag 1 \(id 'b'\) is nan"),
+        (list("vwxyz"), TypeError, "labels y are not numbers"),
+        ([[1], [2, 3], 4, 5, 6], TypeError, "labels y are not numbers"),
+        ([2, 2, 2, 2, 2], ValueError, "all 5 labels equal 2: there is nothing to learn"),
+    ],
+)  # fmt: skip
+def test_bad_labels(bags, y, error, message):
+    with pytest.raises(error, match=message):
+        check_labels(bags, y)
+
+
+@pytest.mark.parametrize(
+    "y", [[0, 1, 1, 0, 1], [2.5, -1, 2.5, -1, -1], list("abbab"), [True, False, True, True, True]]
+)
+def test_check_classes(bags, arrays, y):
+    for given in (y, np.array(y, object), pd.Series(y, index=list("vwxyz"))):
+        classes = check_classes(bags, given)
+        assert classes.dtype.kind in "iufUb"
+        np.testing.assert_array_equal(classes, y)
+    np.testing.assert_array_equal(check_classes(arrays, y), y)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ([0, 1, 1], ValueError, "y has 3 labels, but there are 5 bags"),
+        ([["a", None, "b", None, "a"]], ValueError, r"y has shape \(1, 5\), expected \(5,\)"),
+        (["a", None, "b", None, "a"], ValueError,
+         r"label of bag 1 \(id 'b'\) is missing \(2 such in all\): leave these bags out"),
+        ([0, 1, np.nan, 1, 0], ValueError, r"label of bag 2 \(id 'c'\) is missing \(1 such"),
+        (np.array([1j, 2, 1, 2, 1]), TypeError, "all be numbers, all strings or all true or false"),
+        ([1, 1, 1, 1, 1], ValueError, r"y has 1 class \(1\), but a classifier needs two$"),
+        (list("abcab"), ValueError,
+         r"y has 3 classes \('a', 'b', 'c'\), .* use sklearn.multiclass.OneVsRestClassifier"),
+    ],
+)  # fmt: skip
+def test_bad_classes(bags, y, error, message):
+    with pytest.raises(error, match=message):
+        check_classes(bags, y)
+
+
+def test_more_than_five_classes_are_not_all_shown():
+    with pytest.raises(ValueError, match=r"y has 6 classes \(0, 1, 2, 3, 4, \.\.\.\), but"):
+        check_classes([[[1.0]]] * 6, range(6))
+
+
+def test_bags_without_ids_are_named_by_position(arrays):
+    with pytest.raises(ValueError, match="the label of bag 3 is nan"):
+        check_labels(arrays, [1, 2, 3, np.nan, 4])
+    with pytest.raises(ValueError, match="the label of bag 0 is missing"):
+        check_classes(arrays, [None, "a", "b", "a", "b"])

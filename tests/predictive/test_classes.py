@@ -1,0 +1,101 @@
+"""Predictive mixtures of Bernoulli distributions against averages over draws."""
+
+import numpy as np
+import pytest
+
+from bdr_stan.predictive import ClassPredictive, mix, mixture
+from bdr_stan.predictive.classes import class_codes
+
+S, N = 9, 6
+CLASSES = np.array(["no", "yes"])
+
+
+@pytest.fixture
+def p(rng):
+    """Probability of the second class under each draw; bag 5 is all but certain."""
+    p = rng.uniform(0.05, 0.95, (S, N))
+    p[:, 5] = 1 - 1e-12
+    return p
+
+
+def predictive(p, weights=None):
+    def log_probabilities(i):
+        return np.log1p(-p[:, i]), np.log(p[:, i])
+
+    return ClassPredictive(log_probabilities, p.shape[1], len(p), CLASSES, weights)
+
+
+@pytest.fixture(params=[False, True], ids=["equal", "weighted"])
+def weights(rng, request):
+    return rng.dirichlet(np.ones(S)) if request.param else None
+
+
+def test_moments_and_densities_are_averages_over_draws(p, weights, rng):
+    of, y = predictive(p, weights), np.array(["yes", "no", "no", "yes", "yes", "no"])
+    assert len(of) == N and "6 bags, 9 draws; probability of" in repr(of) and "'yes'" in repr(of)
+    mean = np.average(p, axis=0, weights=weights)
+    np.testing.assert_allclose(of.mean, mean)
+    np.testing.assert_allclose(of.sd**2, np.average((p - mean) ** 2, axis=0, weights=weights))
+    np.testing.assert_allclose(of.log_prob(y), np.log(np.where(y == "yes", mean, 1 - mean)))
+    each = np.log(np.where(y == "yes", p, 1 - p))
+    np.testing.assert_allclose(of.log_likelihood(y), each, rtol=1e-9)
+
+
+def test_quantiles_are_those_of_the_probability(p):
+    of = predictive(p)
+    np.testing.assert_allclose(of.quantile([0.2, 0.7]), np.quantile(p, [0.2, 0.7], axis=0))
+    np.testing.assert_allclose(of.interval(0.8), of.quantile([0.1, 0.9]))
+    counts = np.arange(S) + 1
+    weighted = predictive(p, counts / counts.sum())
+    repeated = np.quantile(np.repeat(p, counts, axis=0), 0.37, axis=0, method="inverted_cdf")
+    np.testing.assert_allclose(weighted.quantile(0.37), repeated)
+
+
+def test_samples_are_classes_of_the_mixture(p, weights):
+    of = predictive(p, weights)
+    labels = of.sample(20_000, seed=3)
+    assert labels.shape == (20_000, N) and set(labels.ravel()) == {"no", "yes"}
+    share = np.mean(labels == "yes", axis=0)
+    np.testing.assert_array_less(
+        np.abs(share - of.mean), 4.5 * np.sqrt(of.mean * (1 - of.mean) / 20_000) + 1e-9
+    )
+    assert of.sample(seed=1).shape == (S, N)
+
+
+@pytest.mark.parametrize("at_once", [1, 2 * S, 3 * S + 1])
+def test_chunks_do_not_matter(p, monkeypatch, at_once):
+    y = np.repeat(CLASSES, 3)
+
+    def everything():
+        of = predictive(p)
+        return [of.mean, of.sd, of.quantile([0.1, 0.8]), of.log_prob(y), of.log_likelihood(y)]
+
+    whole = everything()
+    monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", at_once)
+    for one, other in zip(whole, everything(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_mix_weighs_the_draws_of_all(p):
+    one, other = predictive(p[:4]), predictive(p[4:], np.array([0.1, 0.2, 0.3, 0.3, 0.1]))
+    both = mix([one, other], [0.25, 0.75])
+    assert isinstance(both, ClassPredictive) and both.n_draws == S
+    np.testing.assert_allclose(both.mean, 0.25 * one.mean + 0.75 * other.mean)
+    assert list(both.classes) == ["no", "yes"]
+
+
+def test_codes_of_classes():
+    np.testing.assert_array_equal(class_codes(CLASSES, ["yes", "no"]), [1, 0])
+    with pytest.raises(ValueError, match="label of bag 1 is .*maybe.*, but the classes are .*no"):
+        class_codes(CLASSES, ["yes", "maybe"])
+
+
+def test_labels_that_are_of_no_use(p):
+    of = predictive(p)
+    for method in (of.log_prob, of.log_likelihood):
+        with pytest.raises(ValueError, match=r"y has shape \(2,\), but there are 6 bags"):
+            method(["yes", "no"])
+        with pytest.raises(ValueError, match="the label of bag 0 is .*maybe"):
+            method(["maybe"] * N)
+    with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = 1"):
+        of.quantile(1)
