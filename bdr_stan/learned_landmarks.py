@@ -209,7 +209,7 @@ class ProfiledLoss:
     ):
         self.model, self.bags, self.y, self.scales = clone(model), bags, y, scales
         self.intercept_prior = intercept_prior
-        self._last = None  # most probable weights and intercept, where to begin the next time
+        self.at_mode = None  # most probable weights and intercept, where to begin the next time
 
     def __call__(
         self, landmarks: Array, bandwidth: float | Array
@@ -264,8 +264,8 @@ class ProfiledLoss:
         rows = compress(z, self.y, sizes, lossless=self.model.compress)
         sigma, rho, eta = (self.scales[name] for name in ("sigma", "rho", "eta"))
         start = None
-        if self._last is not None:
-            alpha, intercept = self._last
+        if self.at_mode is not None:
+            alpha, intercept = self.at_mode
             start = np.append(at.basis.T @ (K @ alpha), intercept)  # V^-1 = V'K
         mode = find_mode(
             normal_likelihood(rows, at.lam, sigma=sigma, eta=eta),
@@ -275,7 +275,7 @@ class ProfiledLoss:
             start=start,
             tol=_TIGHT,
         )
-        self._last = at.basis @ mode.theta[:-1], mode.theta[-1]
+        self.at_mode = at.basis @ mode.theta[:-1], mode.theta[-1]
         return mode
 
 

@@ -182,8 +182,7 @@ class BagEstimator(BaseEstimator):
 
     def _forget(self) -> None:
         """Drop an earlier fit: an attempt that fails leaves none behind."""
-        params = self.get_params(deep=False)
-        for name in [name for name in vars(self) if name not in params]:
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
     def _like_training(self, bags: BagsLike) -> Bags:
