@@ -8,10 +8,10 @@ from builders import reference
 from scipy import integrate, stats
 
 from bdr_stan.embedding.compression import compress
-from bdr_stan.posterior.evidence import Mode, find_mode, maximise_evidence, whitened_coordinates
-from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.evidence import Mode, find_mode, maximise_evidence, whitened_coordinates
+from bdr_stan.posterior.priors import log_prior_of_scales
 
 SCALES = {"sigma": 0.5, "rho": 0.9, "eta": 0.6}
 BLR_SCALES = {"sigma": 0.5, "rho": 0.9}
