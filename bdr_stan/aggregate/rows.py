@@ -206,8 +206,12 @@ def aggregate_rows(
     bags: Bags, rows: Array, start: Array, length: Array, weights: Array | None = None
 ) -> AggregateRows:
     """AggregateRows with the totals of these bags."""
-    noise_factor = np.sqrt(bags.sums(bags.point_weights**2))
-    return AggregateRows(rows, start, length, weights, bags.totals, noise_factor)
+    return AggregateRows(rows, start, length, weights, bags.totals, noise_factor(bags))
+
+
+def noise_factor(bags: Bags) -> Array:
+    """sqrt(sum_j p_j^2) of each bag, shape (n,)."""
+    return np.sqrt(bags.sums(bags.point_weights**2))
 
 
 def with_ones(features: FeatureMap) -> Callable[[Array], Array]:

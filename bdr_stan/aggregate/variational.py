@@ -21,8 +21,10 @@ from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.links.base import Expectation
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.sampling import Posterior, with_landmark_weights
 from bdr_stan.posterior.whitening import whitened_coordinates
-from bdr_stan.types import Array
+from bdr_stan.types import Array, Seed
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,15 @@ def variational_posterior(
     priors: Mapping[str, float],
     rho: float,
     mode: Mode,
+    scales: Mapping[str, float] | None = None,
     max_iter: int = 1000,
     tol: float = 1e-3,
-    **scales: float,
 ) -> VariationalPosterior:
     """Gaussian of theta, and rho, with the highest bound plus log prior density of log(rho).
 
     Parameters
     ----------
-    rows, y, likelihood, link, **scales
+    rows, y, likelihood, link
         As for `expected_log_likelihood`; link "square" gives VBAgg-Sq, "exp" VBAgg-Exp.
     priors : dict
         intercept_location, intercept_scale, rho_median, rho_log_sd.
@@ -72,6 +74,8 @@ def variational_posterior(
         Where the search begins.
     mode : Mode
         Of the posterior at that rho.
+    scales : dict, name -> float, optional
+        Those of the likelihood: dispersion of the negative binomial.
     max_iter : int
         Most steps of L-BFGS.
     tol : float
@@ -94,7 +98,7 @@ def variational_posterior(
     Unlike the paper's, the function has no variance but that of theta: none is added for what the
     landmarks cannot express, so that the model is the one that is sampled.
     """
-    expected = expected_log_likelihood(rows, y, likelihood, link, **scales)
+    expected = expected_log_likelihood(rows, y, likelihood, link, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)
     log_median, log_sd = np.log(priors["rho_median"]), priors["rho_log_sd"]
 
@@ -124,6 +128,35 @@ def variational_posterior(
             stacklevel=2,
         )
     return VariationalPosterior(mean, factor, float(np.exp(log_rho)), float(value))
+
+
+def gaussian_posterior(
+    model: Model,
+    found: VariationalPosterior,
+    scales: Mapping[str, float],
+    *,
+    draws: int,
+    seed: Seed = None,
+) -> Posterior:
+    """Independent draws from a Gaussian approximation, the scales held.
+
+    Parameters
+    ----------
+    model : Model
+    found : VariationalPosterior
+    scales : dict, name -> float
+        All but rho, which `found` has.
+    draws : int
+        In one chain.
+    seed : int, optional
+    """
+    noise = np.random.default_rng(seed).standard_normal((1, draws, len(found.mean)))
+    theta = found.mean + noise @ found.factor.T
+    held = {**scales, "rho": found.rho}
+    drawn = {name: np.full((1, draws), value) for name, value in held.items()}
+    drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
+    attrs = {"inference_method": "vb", "bound": found.bound}
+    return Posterior(with_landmark_weights(model, drawn), {}, attrs)
 
 
 def expected_log_likelihood(

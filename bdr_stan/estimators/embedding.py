@@ -21,7 +21,8 @@ from bdr_stan.kernels import (
 )
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
-from bdr_stan.predictive import ClassPredictive, Predictive, class_codes
+from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.predictive.classes import class_codes
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
