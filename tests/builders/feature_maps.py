@@ -1,7 +1,6 @@
 """Feature maps beside the plain functions that give the features of one point."""
 
 import numpy as np
-from builders.kernels import LENGTHS, gram, kernel_and_definition
 
 from bdr_stan.kernels import (
     ConcatenatedFeatures,
@@ -9,6 +8,7 @@ from bdr_stan.kernels import (
     LandmarkFeatures,
     NystromFeatures,
 )
+from builders.kernels import LENGTHS, gram, kernel_and_definition
 
 
 def at_landmarks(name, u):
