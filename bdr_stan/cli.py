@@ -400,17 +400,19 @@ def _write_whole(path, write):
 
 
 def _show_fit(model, every=False):
-    from bdr_stan.results.advice import report
-    from bdr_stan.results.inference_data import groups_of
+    import numpy as np
 
-    groups = groups_of(model.idata)
+    groups = model.result_.groups
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
     d, p = model.landmarks_.shape
-    lengths = [model.bandwidth_] if isinstance(model.bandwidth_, float) else model.bandwidth_
+    kernel = model.kernel_
+    if hasattr(model, "bandwidth_"):
+        lengths = np.atleast_1d(model.bandwidth_)
+        kernel = f"bandwidth {', '.join(f'{length:.4g}' for length in lengths)}"
     click.echo(
         f"{type(model).__name__} ({model.method}): {n_bags} bags, points of {p} features, "
-        f"{d} landmarks, bandwidth {', '.join(f'{length:.4g}' for length in lengths)}"
+        f"{d} landmarks, {kernel}"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
     show_table(model.summary(None if every else scalars).rename_axis("parameter"))
-    click.echo(report(model.diagnostics()))
+    click.echo(model.report())

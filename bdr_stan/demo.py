@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bdr_stan.results.advice import report
 from bdr_stan.metrics import table_by_size
 from bdr_stan.terminal import show_table
 
@@ -70,7 +69,7 @@ def run(output="demo_output", quick=False):
 
     _show(tables)
     for name, model in models.items():
-        print(f"{name}, {report(model.diagnostics())}")
+        print(f"{name}, {model.report()}")
     print("\n" + conclusion(tables))
     return tables
 

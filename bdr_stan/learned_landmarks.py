@@ -16,14 +16,22 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import as_bags, check_labels
-from bdr_stan.embedding.mean_embedding import CHUNKS_PER_TASK, point_chunks, scatter_factors
-from bdr_stan.posterior.evidence import find_mode
-from bdr_stan.kernels import rbf, rbf_basis, rbf_features
-from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.estimators.bdr import BDR
-from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.cmdstan.progress import status
+from bdr_stan.embedding.compression import compress
+from bdr_stan.embedding.coordinates import Coordinates, joint_coordinates
+from bdr_stan.embedding.mean_embedding import CHUNKS_PER_TASK, embed, scatter_factors
+from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.bdr import BDR, Shrinkage
+from bdr_stan.kernels import RBF
+from bdr_stan.models.bdr import bdr_model
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.mode import find_mode
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.types import Array, ArrayLike
 
 # After a round of steps the scales follow the landmarks, and the held-out labels decide whether to
 # go on: it ends after so many rounds without a better one.
@@ -34,7 +42,16 @@ _TIGHT = 1e-14  # the slope is as good as the mode
 _CHUNK_BYTES = 1 << 20
 
 
-def learn_landmarks(model, bags, y, *, validation, max_iter=100, seed=None, progress=False):
+def learn_landmarks(
+    model: BDR | Shrinkage,
+    bags: BagsLike,
+    y: ArrayLike,
+    *,
+    validation: tuple[BagsLike, ArrayLike],
+    max_iter: int = 100,
+    seed: int | None = None,
+    progress: bool = False,
+) -> BDR | Shrinkage:
     """Landmarks and bandwidth that a shrinkage model learns from the labels.
 
     Starts at the landmarks and the bandwidth that the model would choose by itself, and lowers
@@ -73,14 +90,15 @@ def learn_landmarks(model, bags, y, *, validation, max_iter=100, seed=None, prog
     regression function, which does not change where landmarks move but the function stays.
     Source: Law et al. (2018), section 3.3, where the shrinkage model learns its landmarks.
     """
-    if not isinstance(model, BDR) or (model.embedding_prior, model.kernel) != ("kernel", "rbf"):
+    shrinks = isinstance(model, (BDR, Shrinkage))
+    if not shrinks or (model.embedding_prior, model.kernel) != ("kernel", "rbf"):
         raise ValueError(
             "landmarks are learned for Shrinkage and BDR with embedding_prior='kernel' and "
             f"kernel='rbf', found {model}: use one of these"
         )
     if not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
         raise ValueError(f"max_iter must be an integer >= 1, found {max_iter!r}")
-    model._check_parameters()
+    model.check_parameters()
     bags = as_bags(bags)
     y = check_labels(bags, y)
     held = as_bags(validation[0])
@@ -104,16 +122,17 @@ def learn_landmarks(model, bags, y, *, validation, max_iter=100, seed=None, prog
     best, best_x, worse, steps = np.inf, x, 0, 0
     bounds = [(None, None)] * size + [(-_FARTHEST, _FARTHEST)] * np.size(length)
     while True:
-        here = at(x)
-        with threadpool_limits(1, user_api="blas"):
-            _, scales, mode, _ = here._prepare(here.training_features(bags), y)
-        score = _held_out_nll(here, mode, scales, held, held_y)
+        training = at(x).training_features(bags)
+        shrinkage = shrinkage_model(model, training, y)
+        scales, mode, _ = most_probable_scales(shrinkage)
+        held_embedding = embed(held, training.feature_map)
+        score = _held_out_nll(_coordinates(shrinkage), mode, scales, held_embedding, held_y)
         worse = 0 if score < best else worse + 1
         if score < best:
             best, best_x = score, x
         if steps >= max_iter or worse == _PATIENCE:
             return at(best_x)
-        loss = ProfiledLoss(here, bags, y, scales)
+        loss = ProfiledLoss(model, bags, y, scales, shrinkage.intercept_prior)
 
         def loss_and_slope(x, loss=loss):
             value, by_landmarks, by_log_length = loss(*unpacked(x))
@@ -132,11 +151,26 @@ def learn_landmarks(model, bags, y, *, validation, max_iter=100, seed=None, prog
         x = found.x
 
 
-def _held_out_nll(model, mode, scales, bags, y):
+def shrinkage_model(model: BDR | Shrinkage, training: TrainingFeatures, y: Array) -> Model:
+    """The statistical model of an estimator on embedded bags."""
+    with threadpool_limits(1, user_api="blas"):
+        return bdr_model(
+            training,
+            y,
+            embedding_prior=model.embedding_prior,
+            jitter=model.jitter,
+            prior=model.prior,
+            lossless=model.compress,
+        )
+
+
+def _coordinates(model):
+    return Coordinates.of_constants({name: value for name, (value, _) in model.constants.items()})
+
+
+def _held_out_nll(at, mode, scales, embedding, y):
     """Mean negative log density of labels given the most probable weights."""
-    embedding = model._embed(bags, model.landmarks, model.bandwidth)
-    at = model.coordinates_
-    xi, nu = _moments((embedding.mean - at.m0) @ at.basis, embedding.sizes, at.lam, mode, scales)
+    xi, nu = _moments(at.of(embedding.mean), embedding.sizes, at.lam, mode, scales)
     return float(np.mean(0.5 * (np.log(2 * np.pi * nu) + (y - xi) ** 2 / nu)))
 
 
@@ -156,22 +190,30 @@ class ProfiledLoss:
 
     Parameters
     ----------
-    model : BDR, prepared
-        With `priors_`; its settings count, its landmarks and bandwidth do not.
+    model : BDR or Shrinkage
+        Its settings count, its landmarks and bandwidth do not.
     bags : Bags
     y : array, shape (n,)
     scales : dict, sigma, rho and eta
+    intercept_prior : (float, float)
+        Mean and standard deviation of the intercept's normal prior.
     """
 
-    def __init__(self, model, bags, y, scales):
+    def __init__(
+        self,
+        model: BDR | Shrinkage,
+        bags: Bags,
+        y: Array,
+        scales: dict[str, float],
+        intercept_prior: tuple[float, float],
+    ):
         self.model, self.bags, self.y, self.scales = clone(model), bags, y, scales
-        self.intercept_prior = (
-            model.priors_["intercept_location"],
-            model.priors_["intercept_scale"],
-        )
-        self._last = None  # most probable weights and intercept, where to begin the next time
+        self.intercept_prior = intercept_prior
+        self.at_mode = None  # most probable weights and intercept, where to begin the next time
 
-    def __call__(self, landmarks, bandwidth):
+    def __call__(
+        self, landmarks: Array, bandwidth: float | Array
+    ) -> tuple[float, Array, float | Array]:
         """Value of the loss and its slopes.
 
         Parameters
@@ -187,13 +229,16 @@ class ProfiledLoss:
         """
         model, y = self.model, self.y
         model.set_params(landmarks=landmarks, bandwidth=bandwidth, bandwidth_scale=1.0)
-        features = model.training_features(self.bags)
+        training = model.training_features(self.bags)
+        embedding = training.embedding
         with threadpool_limits(1, user_api="blas"):
-            K, _, _ = model._matrices(features)
-            at = model._coordinates(features)
-            z = (features.embedding.mean - at.m0) @ at.basis
-            mode = self._mode(at, K, z, features.embedding.sizes)
-            by = _embedding_slopes(at, mode, z, y, features.embedding.sizes, self.scales)
+            K, R, Sigma = landmark_matrices(
+                training, embedding_prior="kernel", jitter=model.jitter
+            )
+            at = joint_coordinates(embedding.mean, Sigma, R, K)
+            z = at.of(embedding.mean)
+            mode = self._mode(at, K, z, embedding.sizes)
+            by = _embedding_slopes(at, mode, z, y, embedding.sizes, self.scales)
         alpha = at.basis @ mode.theta[:-1]
         location, spread = self.intercept_prior
         value = (
@@ -203,10 +248,10 @@ class ProfiledLoss:
         )
         by_gram = by.gram + np.outer(alpha, alpha) / (2 * self.scales["rho"] ** 2)
         moves, stretches = _slopes_through_points(
-            self.bags, features, by.mean, by.covariance, model.covariance, model.tau
+            self.bags, training, by.mean, by.covariance, model.covariance, model.tau
         )
         gram_moves, gram_stretches = _kernel_slopes(
-            by_gram * rbf(landmarks, landmarks, bandwidth), landmarks, landmarks, bandwidth
+            by_gram * RBF(bandwidth)(landmarks, landmarks), landmarks, landmarks, bandwidth
         )
         moves += 2 * gram_moves  # each landmark stands in a row and in a column
         stretches += gram_stretches
@@ -216,11 +261,11 @@ class ProfiledLoss:
         return value / n, moves / bandwidth / n, stretches / n
 
     def _mode(self, at, K, z, sizes):
-        rows = self.model._compressed(z, self.y, sizes)
+        rows = compress(z, self.y, sizes, lossless=self.model.compress)
         sigma, rho, eta = (self.scales[name] for name in ("sigma", "rho", "eta"))
         start = None
-        if self._last is not None:
-            alpha, intercept = self._last
+        if self.at_mode is not None:
+            alpha, intercept = self.at_mode
             start = np.append(at.basis.T @ (K @ alpha), intercept)  # V^-1 = V'K
         mode = find_mode(
             normal_likelihood(rows, at.lam, sigma=sigma, eta=eta),
@@ -230,7 +275,7 @@ class ProfiledLoss:
             start=start,
             tol=_TIGHT,
         )
-        self._last = at.basis @ mode.theta[:-1], mode.theta[-1]
+        self.at_mode = at.basis @ mode.theta[:-1], mode.theta[-1]
         return mode
 
 
@@ -244,9 +289,9 @@ class _EmbeddingSlopes:
     """
 
     loss: float
-    mean: np.ndarray
-    covariance: np.ndarray
-    gram: np.ndarray
+    mean: Array
+    covariance: Array
+    gram: Array
 
 
 def _embedding_slopes(at, mode, z, y, sizes, scales):
@@ -266,13 +311,13 @@ def _embedding_slopes(at, mode, z, y, sizes, scales):
     by_nu = 0.5 * (1 / nu - (error / nu) ** 2)
     group_size, group = np.unique(sizes, return_inverse=True)
     s = shrinkage_factors(group_size, at.lam, eta)
-    pull = np.zeros_like(s)
-    np.add.at(pull, group, by_xi[:, None] * z)
-    pull *= s / eta
+    shifts = np.zeros_like(s)
+    np.add.at(shifts, group, by_xi[:, None] * z)
+    shifts *= s / eta
     weight = np.bincount(group, by_nu)[:, None]
     kept, lost = s * w, (1 - s) * w
-    gram = lost.T @ pull + (weight * lost).T @ lost
-    covariance = (kept / group_size[:, None]).T @ (weight * kept - pull)
+    gram = lost.T @ shifts + (weight * lost).T @ lost
+    covariance = (kept / group_size[:, None]).T @ (weight * kept - shifts)
     mean = by_xi[:, None] * (kept @ V.T)[group]
     mean -= mean.mean(axis=0)  # m0 moves along
     return _EmbeddingSlopes(
@@ -303,7 +348,7 @@ def _kernel_slopes(by_log_kernel, points, landmarks, bandwidth):
     return moves, stretches
 
 
-def _slopes_through_points(bags, features, by_mean, by_covariance, covariance, tau):
+def _slopes_through_points(bags, training, by_mean, by_covariance, covariance, tau):
     """Slopes of the mean embeddings and of their covariance, passed on to `_kernel_slopes`.
 
     The slope in the features phi_ij of a point, of weight w_ij in its bag, is
@@ -313,31 +358,25 @@ def _slopes_through_points(bags, features, by_mean, by_covariance, covariance, t
     f_i the factor of the bag's scatter in the covariance: by moving, the mean of a bag leaves its
     scatter as it is.
     """
-    landmarks, bandwidth = features.landmarks, features.bandwidth
-    embedding = features.embedding
+    landmarks, bandwidth = training.landmarks, training.bandwidth
+    embedding, feature_map = training.embedding, training.feature_map
     d = len(landmarks)
-    if bags.weights is None:
-        totals = np.diff(bags.offsets)
-    else:
-        totals = np.add.reduceat(bags.weights, bags.offsets[:-1])
     factors = scatter_factors(bags, embedding.sizes, covariance, tau)
     if factors is None:
         factors = np.zeros(len(bags))
-    constant = by_mean / totals[:, None]
+    constant = by_mean / bags.totals[:, None]
     constant -= 2 * factors[:, None] * (embedding.mean @ by_covariance)
-    basis = rbf_basis(landmarks, bandwidth)
-    chunks = point_chunks(bags.offsets, max(16, _CHUNK_BYTES // (8 * d)))
-    longest = max(stop - start for start, stop, _, _ in chunks)
+    chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * d)))
+    longest = max(chunk.stop - chunk.start for chunk in chunks)
 
     def run(task):
         phi, by_phi = np.empty((2, longest, d))
         moves, stretches = np.zeros_like(landmarks), np.zeros(landmarks.shape[1])
-        for start, stop, first, last in task:
+        for chunk in task:
+            start, stop, bag = chunk.start, chunk.stop, chunk.bag
             points = bags.read(start, stop)
             n = stop - start
-            sizes = np.diff(np.clip(bags.offsets[first : last + 1], start, stop))
-            bag = np.repeat(np.arange(first, last), sizes)
-            values = rbf_features(points, basis, phi[:n])
+            values = feature_map(points, phi[:n])
             slopes = np.matmul(values, by_covariance, out=by_phi[:n])
             slopes *= 2 * factors[bag, None]
             slopes += constant[bag]
@@ -355,5 +394,5 @@ def _slopes_through_points(bags, features, by_mean, by_covariance, covariance, t
         threadpool_limits(1, user_api="blas"),
         ThreadPoolExecutor(min(effective_n_jobs(-1), len(tasks))) as threads,
     ):
-        moves, stretches = zip(*threads.map(run, tasks))
+        moves, stretches = zip(*threads.map(run, tasks), strict=True)
     return sum(moves), sum(stretches)

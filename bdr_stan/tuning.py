@@ -1,8 +1,10 @@
 """Choose bandwidth, landmarks and model by how well held-out labels are predicted."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,10 +12,17 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import Bags, as_bags, check_classes, check_labels
-from bdr_stan.metrics import mse
-from bdr_stan.estimators.bdr import BDR
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
 from bdr_stan.cmdstan.progress import status
+from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.bdr import BDR
+from bdr_stan.kernels import kernel_config
+from bdr_stan.metrics import mse
+from bdr_stan.types import ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
@@ -44,27 +53,27 @@ class Tuned:
         `refine` is given also refined, whether a search set the bandwidth.
     """
 
-    best: object
-    best_of: dict
-    table: object
+    best: BagEstimator
+    best_of: dict[str, BagEstimator]
+    table: "pd.DataFrame"
 
 
 def tune(
-    bags,
-    y,
+    bags: BagsLike,
+    y: ArrayLike,
     *,
-    models=None,
-    validation=None,
-    cv=None,
-    bandwidth_scale=BANDWIDTH_SCALES,
-    n_landmarks=N_LANDMARKS,
-    method="laplace",
-    score="nll",
-    refine=None,
-    seed=0,
-    progress=False,
-    **options,
-):
+    models: Sequence[BagEstimator] | dict[str, BagEstimator] | None = None,
+    validation: tuple[BagsLike, ArrayLike] | None = None,
+    cv: Any = None,
+    bandwidth_scale: Sequence[float] = BANDWIDTH_SCALES,
+    n_landmarks: Sequence[int] = N_LANDMARKS,
+    method: str | None = "laplace",
+    score: str = "nll",
+    refine: str | None = None,
+    seed: int = 0,
+    progress: bool = False,
+    **options: Any,
+) -> Tuned:
     """Choose among models and settings by their predictions for held-out bags.
 
     Every (bandwidth, landmarks) is embedded once, whatever the number of models and folds.
@@ -92,8 +101,10 @@ def tune(
         order of their mse.
     refine : None (default), "bandwidth" or "ard"
         Then search on from the best candidate of each model, its landmarks held: for a better
-        bandwidth, or for one length scale per feature (automatic relevance determination). The
-        estimator carries the result as `bandwidth`, and the landmarks as an array. Each step
+        bandwidth, or for one length scale per feature (automatic relevance determination); of
+        a kernel given as an object, for a factor on all its bandwidths, or for all that it can
+        learn. The estimator carries the result as `bandwidth` or in its `kernel`, and the
+        landmarks as an array. Each step
         embeds the bags anew, and the held-out bags are used many times: with few of them the
         score of a refined row flatters it.
     seed : int, default 0
@@ -120,24 +131,24 @@ def tune(
         raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")
     models = _by_name([BDR()] if models is None else models)
     for model in models.values():
-        model._check_parameters()
+        model.check_parameters()
     task = _Task.of(bags, y, validation, cv, models, seed, options)
 
     rows, candidates = [], []
 
     def enter(name, candidate, embedded, **columns):
-        features, held = embedded
+        training, held = embedded
         rows.append(
             {
                 "model": name,
-                "n_landmarks": len(features.landmarks),
+                "n_landmarks": len(training.landmarks),
                 "bandwidth_scale": candidate.bandwidth_scale,
-                "bandwidth": features.bandwidth,
-                **task.scores(candidate, features, held, method),
+                "bandwidth": training.bandwidth,
+                **task.scores(candidate, training, held, method),
                 **columns,
             }
         )
-        candidates.append((candidate, features.landmarks, features.bandwidth))
+        candidates.append((candidate, training))
 
     def ranked():
         """The table, best first, and the row of each model's best candidate."""
@@ -207,14 +218,16 @@ class _Task:
         if isinstance(model.landmarks, str) and _has_landmarks(model):
             key = (model.landmarks, model.n_landmarks)
             if key not in self.chosen:
-                self.chosen[key] = model._choose_landmarks(self.bags, self.seed)
+                self.chosen[key] = choose_landmarks(
+                    self.bags, model.n_landmarks, method=model.landmarks, seed=self.seed
+                )
             model = clone(model).set_params(landmarks=self.chosen[key])
-        features = model.training_features(self.bags, seed=self.seed)
+        training = model.training_features(self.bags, seed=self.seed)
         if self.held_bags is None:
-            return features, features.embedding
-        return features, model._embed(self.held_bags, features.landmarks, features.bandwidth)
+            return training, training.embedding
+        return training, model.embed(self.held_bags, training.feature_map)
 
-    def scores(self, model, features, held, method):
+    def scores(self, model, training, held, method):
         """Mean held-out NLL and MSE of a candidate over the splits."""
         bayesian = "method" in model.get_params()
         if method is not None and bayesian:
@@ -226,7 +239,7 @@ class _Task:
             # How good an approximation is for a candidate, the held-out labels tell.
             warnings.simplefilter("ignore", UserWarning)
             for train, test in self.splits:
-                fitted = clone(model).fit_features(features.take(train), self.y[train], **options)
+                fitted = clone(model).fit_features(training.take(train), self.y[train], **options)
                 scores.append(_scores(fitted, held.take(test), self.held_y[test]))
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
 
@@ -241,25 +254,33 @@ def _scores(fitted, embedding, y):
     return {"nll": nll, "mse": mse(y, predictive.mean)}
 
 
-def _refined(task, candidate, landmarks, bandwidth, refine, method, score):
-    """The candidate with a better bandwidth, by a search from its own with fixed landmarks."""
+def _refined(task, candidate, training, refine, method, score):
+    """The candidate with better bandwidths, by a search from its own with fixed landmarks."""
+    kernel, by_name = training.kernel, isinstance(candidate.kernel, str)
     model = clone(candidate).set_params(bandwidth_scale=1.0)
     if _has_landmarks(model):
-        model.set_params(landmarks=landmarks)
+        model.set_params(landmarks=training.landmarks)
     own = getattr(model, "method", None) if method is None else method
     quick = "exact" if own == "exact" else "optimize"  # no draws: smooth, and the quickest
 
     def at(steps):
-        # One step for all features leaves a number a number.
+        if not by_name:
+            if refine == "bandwidth":
+                return clone(model).set_params(kernel=kernel.scaled(float(np.exp(steps[0]))))
+            changed = kernel.with_log_parameters(kernel.log_parameters + steps)
+            return clone(model).set_params(kernel=changed)
+        # One step for all columns leaves a number a number.
         factor = np.exp(steps if refine == "ard" else steps[0])
-        return clone(model).set_params(bandwidth=bandwidth * factor)
+        return clone(model).set_params(bandwidth=kernel.bandwidth * factor)
 
     def loss(steps):
         trial = at(steps)
         scores = task.scores(trial, *task.embedded(trial), quick)
         return scores[score] if np.isfinite(scores[score]) else scores["mse"]
 
-    n_steps = landmarks.shape[1] if refine == "ard" else 1
+    n_steps = 1
+    if refine == "ard":
+        n_steps = training.landmarks.shape[1] if by_name else len(kernel.log_parameters)
     start = np.zeros(n_steps)
     found = minimize(
         loss,
@@ -288,14 +309,20 @@ def _by_name(models):
     return dict(zip(numbered, models, strict=True))
 
 
-def _features_of(model):
-    """What a model's embedding is made of, besides landmarks, bandwidth and covariance."""
-    return model.kernel, getattr(model, "estimator", None)
+def _map_key(model):
+    """What a model's feature map is made of, besides landmarks and bandwidth."""
+    kernel = model.kernel if isinstance(model.kernel, str) else str(kernel_config(model.kernel))
+    return kernel, getattr(model, "features", "landmarks"), getattr(model, "estimator", None)
 
 
 def _has_landmarks(model):
     """Whether the rows that the embedding is made with are points, not frequencies."""
-    return _features_of(model)[0] != "fourier"
+    return getattr(model, "features", "landmarks") == "landmarks"
+
+
+def _covariance(model):
+    """Within-bag covariance that a model's training features hold; None for none."""
+    return getattr(model, "covariance", None)
 
 
 def _view(model, models):
@@ -303,11 +330,11 @@ def _view(model, models):
 
     A model that needs no within-bag covariance takes one along, so that both embed once.
     """
-    if model._covariance() is not None:
+    if _covariance(model) is not None:
         return model
     shared = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale")
     for fellow in models:
-        if fellow._covariance() is not None and _features_of(fellow) == _features_of(model):
+        if _covariance(fellow) is not None and _map_key(fellow) == _map_key(model):
             return clone(fellow).set_params(**{name: getattr(model, name) for name in shared})
     return model
 
@@ -316,6 +343,6 @@ def _embedding_key(model):
     """What an embedding depends on besides the bags, to look it up by."""
     settings = [model.landmarks, model.bandwidth]
     texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
-    covariance = model._covariance()
+    covariance = _covariance(model)
     tau = model.tau if covariance == "identity" else None
-    return *texts, _features_of(model), covariance, tau
+    return *texts, _map_key(model), covariance, tau

@@ -5,14 +5,14 @@
 //
 //   lambda_a = exp(effect_a) sum_j p_j exp(f_j),   f_j = intercept + psi_j' w
 //
-//   y_a ~ poisson(lambda_a)                                 likelihood = 1
-//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)        likelihood = 2
-//   y_a ~ exponential(1 / lambda_a)                         likelihood = 3
+//   y_a ~ poisson(lambda_a)                            is_count
+//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)   is_count, has_dispersion
+//   y_a ~ exponential(1 / lambda_a)                    neither
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
-//   dispersion ~ half-normal(0, dispersion_scale)           likelihood = 2
+//   dispersion ~ half-normal(0, dispersion_scale)      has_dispersion
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Every point is a row [psi_j', 1]; reduce_sum shares the bags among threads.
@@ -45,7 +45,7 @@ functions {
    */
   real bags_log_density(array[] int start, int first, int last,
                         array[] int length, matrix phi, vector log_weight,
-                        vector y, array[] int count, int likelihood,
+                        vector y, array[] int count, int is_count,
                         vector theta, vector effect,
                         array[] real dispersion) {
     int n = size(start);
@@ -59,7 +59,7 @@ functions {
       log_lambda += effect[first : last];
     }
     return aggregate_log_density(y[first : last], count[first : last],
-                                 log_lambda, likelihood, dispersion);
+                                 log_lambda, is_count, dispersion);
   }
 }
 data {
@@ -69,9 +69,10 @@ data {
   matrix[T, D + 1] rows;                 // their rows [psi, 1]
   vector<lower=0>[T] weight;             // p_j, > 0
   array[A] int<lower=1, upper=T> start;  // first point of the bag
-  array[A] int<lower=1> length;          // points of the bag
+  array[A] int<lower=1> length;          // points of the bag, all T in order
   vector<lower=0>[A] y;                  // labels
-  int<lower=1, upper=3> likelihood;      // see above
+  int<lower=0, upper=1> is_count;        // 1: counts, 0: positive numbers
+  int<lower=0, upper=1> has_dispersion;  // 1: counts of a larger variance
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
   int<lower=1> grainsize;                // bags that a thread takes at a time
   vector<lower=0>[D] information;        // whitening: precision by the labels
@@ -92,19 +93,25 @@ transformed data {
   matrix[D + 1, T] phi = rows';          // a bag's points lie together
   vector[T] log_weight = log(weight);
   array[A] int count = zeros_int_array(A);
+  if (has_dispersion && !is_count) {
+    reject("has_dispersion = 1 needs is_count = 1: only counts have a ",
+           "dispersion");
+  }
+  check_blocks(start, length, T);
   for (j in 1 : T) {
     if (weight[j] == 0) {
       reject("weight[", j, "] must be > 0, found 0: leave the point out");
     }
   }
-  if (likelihood < 3) {
+  if (is_count) {
+    check_counts(y);
     count = to_int(to_array_1d(y));
   }
 }
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]
   real<lower=0> rho;
-  array[likelihood == 2] real<lower=0> dispersion;
+  array[has_dispersion] real<lower=0> dispersion;
   array[has_effects] real<lower=0> tau;
   vector[has_effects * A] effect_raw;    // effects in units of tau
 }
@@ -129,7 +136,7 @@ model {
     }
     // static: the sum does not depend on the number of threads
     target += reduce_sum_static(bags_log_density, start, grainsize, length,
-                                phi, log_weight, y, count, likelihood,
+                                phi, log_weight, y, count, is_count,
                                 append_row(w, intercept), effect, dispersion);
   }
 }

@@ -5,14 +5,14 @@
 //
 //   lambda_a = exp(effect_a) sum_j p_j f_j^2,   f_j = intercept + psi_j' w
 //
-//   y_a ~ poisson(lambda_a)                                 likelihood = 1
-//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)        likelihood = 2
-//   y_a ~ exponential(1 / lambda_a)                         likelihood = 3
+//   y_a ~ poisson(lambda_a)                            is_count
+//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)   is_count, has_dispersion
+//   y_a ~ exponential(1 / lambda_a)                    neither
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
-//   dispersion ~ half-normal(0, dispersion_scale)           likelihood = 2
+//   dispersion ~ half-normal(0, dispersion_scale)      has_dispersion
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Rates say nothing of the sign of f: the prior of the intercept, well above
@@ -37,12 +37,13 @@ data {
   int<lower=1> D;                        // weights (landmarks)
   int<lower=0> T;                        // rows of all bags, 0 if packed
   matrix[T, D + 1] rows;                 // factors Q_a, [psi, 1]
-  array[T > 0 ? A : 0] int start;        // first row of the bag
-  array[T > 0 ? A : 0] int length;       // rows of the bag
+  array[T > 0 ? A : 0] int start;        // first row of the bag, from 1
+  array[T > 0 ? A : 0] int length;       // rows of the bag, all T in order
   int<lower=0> P;                        // (D + 1) (D + 2) / 2 if packed, or 0
   matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
   vector<lower=0>[A] y;                  // labels
-  int<lower=1, upper=3> likelihood;      // see above
+  int<lower=0, upper=1> is_count;        // 1: counts, 0: positive numbers
+  int<lower=0, upper=1> has_dispersion;  // 1: counts of a larger variance
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] pull;                        // mode of the weights, times precision
@@ -60,14 +61,30 @@ data {
 }
 transformed data {
   array[A] int count = zeros_int_array(A);
-  if (likelihood < 3) {
+  if (has_dispersion && !is_count) {
+    reject("has_dispersion = 1 needs is_count = 1: only counts have a ",
+           "dispersion");
+  }
+  if ((T > 0) == (P > 0)) {
+    reject("the bags must be given either as rows (T > 0) or packed (P > 0), ",
+           "found T = ", T, " and P = ", P);
+  }
+  if (P > 0 && P != ((D + 1) * (D + 2)) %/% 2) {
+    reject("P must be ", ((D + 1) * (D + 2)) %/% 2, ", the entries of a ",
+           "triangle of D + 1 columns, found ", P);
+  }
+  if (T > 0) {
+    check_blocks(start, length, T);
+  }
+  if (is_count) {
+    check_counts(y);
     count = to_int(to_array_1d(y));
   }
 }
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]
   real<lower=0> rho;
-  array[likelihood == 2] real<lower=0> dispersion;
+  array[has_dispersion] real<lower=0> dispersion;
   array[has_effects] real<lower=0> tau;
   vector[has_effects * A] effect_raw;    // effects in units of tau
 }
@@ -96,7 +113,7 @@ model {
     if (has_effects) {
       log_lambda += tau[1] * effect_raw;
     }
-    target += aggregate_log_density(y, count, log_lambda, likelihood,
+    target += aggregate_log_density(y, count, log_lambda, is_count,
                                     dispersion);
   }
 }

@@ -7,9 +7,9 @@ from bdr_stan import BDR, BLR, Shrinkage, learn_landmarks
 from bdr_stan import learned_landmarks as module
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernels import rbf
-from bdr_stan.learned_landmarks import ProfiledLoss
 from bdr_stan.embedding.shrinkage import posterior_moments
+from bdr_stan.kernels import RBF, LandmarkFeatures
+from bdr_stan.learned_landmarks import ProfiledLoss, shrinkage_model
 
 SCALES = {"sigma": 0.3, "rho": 1.5, "eta": 0.2}
 
@@ -28,9 +28,9 @@ def loss_of(bags, y, bandwidth, covariance="average"):
     model = Shrinkage(
         4, embedding_prior="kernel", covariance=covariance, tau=0.3, bandwidth=bandwidth
     )
-    features = model.training_features(bags, seed=0)
-    model._prepare(features, y)
-    return ProfiledLoss(model, bags, y, SCALES), features.landmarks
+    training = model.training_features(bags, seed=0)
+    prior = shrinkage_model(model, training, y).intercept_prior
+    return ProfiledLoss(model, bags, y, SCALES, prior), training.landmarks
 
 
 def difference(loss, landmarks, bandwidth, du, dlog, step=1e-5):
@@ -66,9 +66,9 @@ def test_loss_is_the_penalised_likelihood_at_its_lowest(problem, rng):
     bags, y = problem
     loss, u = loss_of(bags, y, 1.2)
     value, _, _ = loss(u, 1.2)
-    alpha, intercept = loss._last
-    embedding = embed(bags, u, 1.2, covariance="average")
-    K, Sigma = rbf(u, u, 1.2) + 1e-4 * np.eye(4), embedding.covariance + 1e-4 * np.eye(4)
+    alpha, intercept = loss.at_mode
+    embedding = embed(bags, LandmarkFeatures(RBF(1.2), u), covariance="average")
+    K, Sigma = RBF(1.2)(u, u) + 1e-4 * np.eye(4), embedding.covariance + 1e-4 * np.eye(4)
     m0 = embedding.mean.mean(axis=0)
     M, C = posterior_moments(embedding.mean, embedding.sizes, m0, Sigma, K, SCALES["eta"])
     location, spread = np.mean(y), 2.5 * np.std(y)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune
-from bdr_stan.estimators import base
-from bdr_stan.estimators.classifiers import BLRClassifier
+from bdr_stan.embedding import training
+from bdr_stan.estimators import BLRClassifier
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_best_reproduces_its_score(problem):
 def test_models_share_one_embedding(problem, monkeypatch):
     bags, y = problem
     calls = []
-    embed = base.embed
-    monkeypatch.setattr(base, "embed", lambda *a, **k: calls.append(a) or embed(*a, **k))
+    embed = training.embed
+    monkeypatch.setattr(training, "embed", lambda *a, **k: calls.append(a) or embed(*a, **k))
     tune(
         bags,
         y,

@@ -5,11 +5,19 @@ phi_j = [psi_j, 1] alone. Its slope in each row has a closed form, so that all p
 one search for the mode; how the rows change with a parameter is a difference of two.
 """
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.aggregate.densities import RATES, aggregate_likelihood, label_density
-from bdr_stan.posterior.evidence import find_mode, minimum_in_boxes
+from bdr_stan.aggregate.densities import aggregate_likelihood
+from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.kernels import Kernel
+from bdr_stan.posterior.evidence import minimum_in_boxes
+from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
+from bdr_stan.types import Array
 
 # Prior sd of the parameters' logarithms around their start.
 _LOG_SD = 1.5
@@ -18,7 +26,18 @@ _TIGHT = 1e-13
 _ENOUGH = 1e-5  # relative gain in evidence below which the search ends
 
 
-def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scales, log_prior, trials=None):
+def learn_kernel(
+    kernel: Kernel,
+    rows_at: Callable[[Kernel], AggregateRows],
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    *,
+    intercept_prior: tuple[float, float],
+    scales: Mapping[str, float],
+    log_prior: Callable[..., float],
+    trials: Array | None = None,
+) -> Kernel:
     """The kernel with the parameters under which the labels have the highest evidence.
 
     Parameters
@@ -26,7 +45,7 @@ def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scale
     kernel : Kernel
         Where the search begins. Each parameter's logarithm has the prior N(start, 1.5^2).
     rows_at : callable
-        AggregateRows of the bags with the features of a kernel.
+        Gives the bags' rows with the features of a kernel: those of points, or weighted sums.
     y : array, shape (n,)
     likelihood, link, trials
         As for `aggregate_likelihood`.
@@ -45,9 +64,11 @@ def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scale
     n, names = len(start), list(scales)
     theta = None
 
+    def own(values):  # scales of the likelihood
+        return {name: value for name, value in values.items() if name != "rho"}
+
     def mode_at(rows, values):
-        rest = {name: value for name, value in values.items() if name != "rho"}
-        density = aggregate_likelihood(rows, y, likelihood, link, trials=trials, **rest)
+        density = aggregate_likelihood(rows, y, likelihood, link, trials=trials, **own(values))
         prior_factor = np.eye(rows.rows.shape[1] - 1)
         mode = find_mode(
             density, prior_factor, intercept_prior, rho=values["rho"], start=theta, tol=_TIGHT
@@ -65,11 +86,15 @@ def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scale
         rows = rows_at(kernel.with_log_parameters(x[:n]))
         value, density, mode, values = value_at(rows, x)
         theta = mode.theta
-        by_rows = slope_in_rows(rows, y, likelihood, link, density, mode, trials=trials, **values)
+        by_rows = slope_in_rows(
+            rows, y, likelihood, link, density, mode, trials=trials, **own(values)
+        )
         slope = np.empty(len(x))
         for i, step in enumerate(steps):
             if i < n:
-                up, down = (rows_at(kernel.with_log_parameters(at[:n])) for at in (x + step, x - step))
+                up, down = (
+                    rows_at(kernel.with_log_parameters(at[:n])) for at in (x + step, x - step)
+                )
                 change = np.vdot(by_rows, up.rows - down.rows)
             else:
                 change = value_at(rows, x + step)[0] - value_at(rows, x - step)[0]
@@ -84,13 +109,23 @@ def learn_kernel(kernel, rows_at, y, likelihood, link, *, intercept_prior, scale
     return kernel.with_log_parameters(best[:n])
 
 
-def slope_in_rows(rows, y, likelihood, link, density, mode, *, trials=None, rho, sigma=1.0, dispersion=0.0):
+def slope_in_rows(
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    density: LogLikelihood,
+    mode: Mode,
+    *,
+    trials: Array | None = None,
+    **scales: float,
+) -> Array:
     """Slope of the log evidence in the entries of the points' rows, the mode following them.
 
     Parameters
     ----------
     rows : AggregateRows
-    y, likelihood, link, trials, sigma, dispersion
+    y, likelihood, link, trials, **scales
         As for `aggregate_likelihood`.
     density : callable
         What `aggregate_likelihood` gave for them.
@@ -111,24 +146,19 @@ def slope_in_rows(rows, y, likelihood, link, density, mode, *, trials=None, rho,
                          + (l_a' v - i_a H^-1 g_a)' d g_a
     """
     X, theta, H = rows.rows, mode.theta, mode.precision
-    bag = np.repeat(np.arange(len(rows.start)), rows.length)
-    weights = np.ones(len(X)) if rows.weights is None else rows.weights
-    if likelihood == "binomial":
-        weights = weights / rows.total[bag]
-    rates, slopes, bends = (weights * part for part in RATES[link](X @ theta))
-    of_labels = label_density(
-        y, likelihood, dispersion=dispersion, noise=sigma * rows.noise_factor, trials=trials
-    )
-    _, pull, information, curvature, change = of_labels(np.add.reduceat(rates, rows.start))
+    bag, shares = rows.bag, link.shares(rows)
+    rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
+    of_labels = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
+    _, score, information, curvature, change = of_labels(np.add.reduceat(rates, rows.start))
     g = np.add.reduceat(X * slopes[:, None], rows.start)
     solved = np.linalg.solve(H, g.T).T
     spread = np.sum(g * solved, axis=1)
     along = np.einsum("jk,jk->j", X, solved[bag])
-    h = g.T @ (change * spread) + 2 * X.T @ (information[bag] * bends * along)
+    h = g.T @ (change * spread) + 2 * X.T @ (information[bag] * curvatures * along)
     C = H + density(theta)[3] - density(theta)[2]  # both have the prior's precision
     v = -0.5 * np.linalg.solve(C, h)
-    of_mean = pull - 0.5 * change * spread - curvature * (g @ v)
-    of_slope = pull[:, None] * v - information[:, None] * solved
+    of_mean = score - 0.5 * change * spread - curvature * (g @ v)
+    of_slope = score[:, None] * v - information[:, None] * solved
     at_points = of_slope[bag]
-    by_f = of_mean[bag] * slopes + bends * np.einsum("jk,jk->j", X, at_points)
+    by_f = of_mean[bag] * slopes + curvatures * np.einsum("jk,jk->j", X, at_points)
     return by_f[:, None] * theta + slopes[:, None] * at_points

@@ -11,14 +11,23 @@ from itertools import count
 
 import numpy as np
 
-from bdr_stan.aggregate.rows import aggregate_rows, bag_means, of_each_bag
+from bdr_stan.aggregate.rows import (
+    AggregateRows,
+    Rate,
+    aggregate_rows,
+    bag_means,
+    of_each_bag,
+    with_ones,
+)
 from bdr_stan.bags import Bags
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array
 
 # Power iterations for the direction in which a group is cut; a rough one will do.
 _ITERATIONS = 2
 
 
-def thin(rows, weights, n_points):
+def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
     """Replace the points of one bag by at most `n_points`, of the same total weight and mean.
 
     From one group of all points, it is always the group with the largest sum p_j |phi_j - mean|^2
@@ -50,7 +59,7 @@ def thin(rows, weights, n_points):
     if len(rows) <= n_points:
         return rows, weights
     order = count()  # settles ties
-    groups = []
+    groups: list[tuple] = []
 
     def add(rows, weights):
         mean = weights @ rows / weights.sum()
@@ -85,14 +94,16 @@ def _best_cut(away, weights):
     return left
 
 
-def thinned_point_rows(bags, features, n_points, *, n_jobs=None):
+def thinned_point_rows(
+    bags: Bags, features: FeatureMap, n_points: int, *, n_jobs: int | None = None
+) -> AggregateRows:
     """Rows and weights of at most `n_points` points a bag, by `thin`, in one pass over the points.
 
     Parameters
     ----------
     bags : Bags
-    features : callable
-        Rows [psi, 1] of points, such as `nystrom`. They are never in memory for all points at once.
+    features : feature map
+        psi, such as `NystromFeatures`. Those of all points are never in memory at once.
     n_points : int, >= 1
     n_jobs : int, optional
         Threads; default all cores.
@@ -105,21 +116,10 @@ def thinned_point_rows(bags, features, n_points, *, n_jobs=None):
     ------
     ValueError : n_points is below 1.
     """
-
-    def reduce(rows, weights):
-        return thin(rows, weights, n_points)
-
-    # A bag that is read in pieces is thinned once more.
-    parts = [
-        pieces[0] if len(pieces) == 1 else reduce(*map(np.concatenate, zip(*pieces, strict=True)))
-        for pieces in of_each_bag(bags, features, reduce, n_jobs)
-    ]
-    rows, weights = map(np.concatenate, zip(*parts, strict=True))
-    length = np.array([len(weights) for _, weights in parts])
-    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+    return _thinned_rows(bags, with_ones(features), n_points, n_jobs)
 
 
-def thinned_bags(bags, n_points, *, n_jobs=None):
+def thinned_bags(bags: Bags, n_points: int, *, n_jobs: int | None = None) -> Bags:
     """Bags of at most `n_points` weighted points each, by `thin` on standardised columns.
 
     Parameters
@@ -136,24 +136,46 @@ def thinned_bags(bags, n_points, *, n_jobs=None):
     """
     spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
     spread[spread == 0] = 1.0
-    thinned = thinned_point_rows(bags, lambda points: points / spread, n_points, n_jobs=n_jobs)
+    thinned = _thinned_rows(bags, lambda points: points / spread, n_points, n_jobs)
     offsets = np.append(thinned.start, len(thinned.rows))
     return Bags(thinned.rows * spread, offsets, weights=thinned.weights)
 
 
-def thinning_error(bags, features, thinned, thetas, link, *, n_jobs=None):
+def _thinned_rows(bags, rows_of, n_points, n_jobs):
+    def reduce(rows, weights):
+        return thin(rows, weights, n_points)
+
+    # A bag that is read in pieces is thinned once more.
+    parts = [
+        pieces[0] if len(pieces) == 1 else reduce(*map(np.concatenate, zip(*pieces, strict=True)))
+        for pieces in of_each_bag(bags, rows_of, reduce, n_jobs)
+    ]
+    rows, weights = map(np.concatenate, zip(*parts, strict=True))
+    length = np.array([len(weights) for _, weights in parts])
+    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+
+
+def thinning_error(
+    bags: Bags,
+    features: FeatureMap,
+    thinned: AggregateRows,
+    thetas: Array,
+    rate: Rate,
+    *,
+    n_jobs: int | None = None,
+) -> Array:
     """Relative error of the bags' total rates by thinning, in one pass over all points.
 
     Parameters
     ----------
     bags : Bags
-    features : callable
-        Rows [psi, 1] of points.
+    features : feature map
     thinned : AggregateRows
         From `thinned_point_rows`.
     thetas : array, shape (S, d + 1)
         Weights and intercept, such as draws from the posterior.
-    link : {"exp", "logit"}
+    rate : callable
+        Of f at the points, such as `np.exp`.
     n_jobs : int, optional
         Threads; default all cores.
 
@@ -162,5 +184,5 @@ def thinning_error(bags, features, thinned, thetas, link, *, n_jobs=None):
     array, shape (S, n)
         lambda_a of the thinned points over that of all points, minus 1.
     """
-    exact = bag_means(bags, features, thetas, link, n_jobs=n_jobs)
-    return thinned.means(thetas, link) / exact - 1
+    exact = bag_means(bags, features, thetas, rate, n_jobs=n_jobs)
+    return thinned.means(thetas, rate) / exact - 1

@@ -9,16 +9,22 @@ Aggregate Outputs with Gaussian Processes, section 3.
 """
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.posterior.evidence import whitened_coordinates
-
-_CHUNK_BYTES = 1 << 24
+from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.links.base import Expectation
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.sampling import Posterior, with_landmark_weights
+from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.types import Array, Seed
 
 
 @dataclass(frozen=True)
@@ -37,20 +43,30 @@ class VariationalPosterior:
         constants. It compares with `Mode.log_evidence`, and may select settings such as bandwidths.
     """
 
-    mean: np.ndarray
-    factor: np.ndarray
+    mean: Array
+    factor: Array
     rho: float
     bound: float
 
 
 def variational_posterior(
-    rows, y, likelihood, link, *, priors, rho, mode, dispersion=0.0, max_iter=1000, tol=1e-3
-):
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    *,
+    priors: Mapping[str, float],
+    rho: float,
+    mode: Mode,
+    scales: Mapping[str, float] | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-3,
+) -> VariationalPosterior:
     """Gaussian of theta, and rho, with the highest bound plus log prior density of log(rho).
 
     Parameters
     ----------
-    rows, y, likelihood, link, dispersion
+    rows, y, likelihood, link
         As for `expected_log_likelihood`; link "square" gives VBAgg-Sq, "exp" VBAgg-Exp.
     priors : dict
         intercept_location, intercept_scale, rho_median, rho_log_sd.
@@ -58,6 +74,8 @@ def variational_posterior(
         Where the search begins.
     mode : Mode
         Of the posterior at that rho.
+    scales : dict, name -> float, optional
+        Those of the likelihood: dispersion of the negative binomial.
     max_iter : int
         Most steps of L-BFGS.
     tol : float
@@ -80,7 +98,7 @@ def variational_posterior(
     Unlike the paper's, the function has no variance but that of theta: none is added for what the
     landmarks cannot express, so that the model is the one that is sampled.
     """
-    expected = expected_log_likelihood(rows, y, likelihood, link, dispersion=dispersion)
+    expected = expected_log_likelihood(rows, y, likelihood, link, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)
     log_median, log_sd = np.log(priors["rho_median"]), priors["rho_log_sd"]
 
@@ -112,7 +130,38 @@ def variational_posterior(
     return VariationalPosterior(mean, factor, float(np.exp(log_rho)), float(value))
 
 
-def expected_log_likelihood(rows, y, likelihood, link, *, dispersion=0.0):
+def gaussian_posterior(
+    model: Model,
+    found: VariationalPosterior,
+    scales: Mapping[str, float],
+    *,
+    draws: int,
+    seed: Seed = None,
+) -> Posterior:
+    """Independent draws from a Gaussian approximation, the scales held.
+
+    Parameters
+    ----------
+    model : Model
+    found : VariationalPosterior
+    scales : dict, name -> float
+        All but rho, which `found` has.
+    draws : int
+        In one chain.
+    seed : int, optional
+    """
+    noise = np.random.default_rng(seed).standard_normal((1, draws, len(found.mean)))
+    theta = found.mean + noise @ found.factor.T
+    held = {**scales, "rho": found.rho}
+    drawn = {name: np.full((1, draws), value) for name, value in held.items()}
+    drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
+    attrs = {"inference_method": "vb", "bound": found.bound}
+    return Posterior(with_landmark_weights(model, drawn), {}, attrs)
+
+
+def expected_log_likelihood(
+    rows: AggregateRows, y: Array, likelihood: Likelihood, link: Link, **scales: float
+) -> Expectation:
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
     With the square link lambda_a = |Q_a theta|^2 has mean and variance
@@ -136,10 +185,11 @@ def expected_log_likelihood(rows, y, likelihood, link, *, dispersion=0.0):
         Of the points; for the square link their factors do as well.
     y : array, shape (n,)
         Label of each bag.
-    likelihood : {"poisson", "negative binomial", "exponential"}
-    link : {"square", "exp"}
-    dispersion : float, > 0, for the negative binomial
-        Its variance is lambda + dispersion^2 lambda^2.
+    likelihood : Likelihood
+        It states its terms in the moments that the link gives.
+    link : Link
+    **scales : float, > 0
+        Those of the likelihood: dispersion of the negative binomial.
 
     Returns
     -------
@@ -156,142 +206,21 @@ def expected_log_likelihood(rows, y, likelihood, link, *, dispersion=0.0):
     lemma, the second Jensen's. The third is Jensen's for a bag's shares: of all shares pi_j,
     1 / lambda_a <= sum_j pi_j^2 exp(-f_j) / p_j, take those with the least expectation.
     """
-    if (likelihood, link) not in _TERMS:
+    terms = likelihood.expected_terms.get(link.name)
+    if terms is None:
         raise ValueError(
-            f"no variational bound for the {likelihood} likelihood with link {link!r}: choose "
-            "'poisson', 'negative binomial' or 'exponential' with link 'square' or 'exp', or "
-            "another method"
+            f"no variational bound for the {likelihood.name} likelihood with link {link.name!r}: "
+            "choose 'poisson', 'negative binomial' or 'exponential' with link 'square' or 'exp', "
+            "or another method"
         )
-    if link == "exp" and rows.weights is None:
-        raise ValueError("link 'exp' needs the points' own rows: make them by point_rows")
-    if likelihood == "negative binomial" and not dispersion > 0:
-        raise ValueError(f"dispersion must be > 0, found {dispersion}")
-    terms = _TERMS[likelihood, link]
     y = np.asarray(y, float)
-    shape, constant = None, 0.0
-    if likelihood != "exponential":
-        constant = -gammaln(y + 1).sum()
-    if likelihood == "negative binomial":
-        shape = dispersion**-2.0
-        constant += np.sum(gammaln(y + shape) - gammaln(shape) + shape * np.log(shape))
+    constant = likelihood.constant(y, **scales)
 
-    def of_labels(*moments):
-        value, *slopes = terms(y, shape, *moments)
+    def of_moments(*moments):
+        value, *slopes = terms(y, *moments, **scales)
         return value.sum() + constant, slopes
 
-    return (_of_squares if link == "square" else _of_exponentials)(rows, of_labels)
-
-
-def _of_squares(rows, of_labels):
-    """`expected_log_likelihood` given the terms of mean and variance of each bag's total."""
-    Q, start, length = _factors(rows)
-    bag = np.repeat(np.arange(len(start)), length)
-    blocks = [slice(a, b) for a, b in zip(start, start + length, strict=True)]
-
-    def expected(mean, factor):
-        h, U = Q @ mean, Q @ factor
-        total = np.add.reduceat(h**2 + np.einsum("ij,ij->i", U, U), start)
-        variance = np.empty(len(start))
-        by_h, by_U = np.empty_like(h), np.empty_like(U)  # slopes of the variance
-        for a, block in enumerate(blocks):
-            h_a, U_a = h[block], U[block]
-            S = U_a @ U_a.T
-            Sh = S @ h_a
-            variance[a] = 4 * (h_a @ Sh) + 2 * np.vdot(S, S)
-            by_h[block] = 8 * Sh
-            S += np.outer(h_a, h_a)
-            np.matmul(8 * S, U_a, out=by_U[block])
-        value, (by_total, by_variance) = of_labels(total, variance)
-        by_total, by_variance = 2 * by_total[bag], by_variance[bag]
-        by_h *= by_variance
-        by_h += by_total * h
-        by_U *= by_variance[:, None]
-        U *= by_total[:, None]
-        by_U += U
-        return value, Q.T @ by_h, Q.T @ by_U
-
-    return expected
-
-
-def _factors(rows):
-    """Rows of bags with weights drawn in, at most d + 1 for each bag; first row and number."""
-    if rows.weights is None:
-        return rows.rows, rows.start, rows.length
-    scaled = rows.rows * np.sqrt(rows.weights)[:, None]
-    blocks = [
-        np.linalg.qr(scaled[a : a + n], mode="r") if n > scaled.shape[1] else scaled[a : a + n]
-        for a, n in zip(rows.start, rows.length, strict=True)
-    ]
-    length = np.array([len(block) for block in blocks])
-    return np.vstack(blocks), np.cumsum(length) - length, length
-
-
-def _of_exponentials(rows, of_labels):
-    """`expected_log_likelihood` given the terms of the sums of p exp(h + c v), c = 0, 1/2, -1/2."""
-    X, start, p = rows.rows, rows.start, rows.weights
-    bag = np.repeat(np.arange(len(start)), rows.length)
-    step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
-    chunks = [slice(i, i + step) for i in range(0, len(X), step)]
-
-    def expected(mean, factor):
-        h, v = X @ mean, np.empty(len(X))
-        for chunk in chunks:
-            U = X[chunk] @ factor
-            v[chunk] = np.einsum("ij,ij->i", U, U)
-        parts = [p * np.exp(h + c * v) for c in (0, 0.5, -0.5)]
-        value, slopes = of_labels(*(np.add.reduceat(part, start) for part in parts))
-        low, middle, harmonic = (s[bag] * part for s, part in zip(slopes, parts, strict=True))
-        by_v = 0.5 * (middle - harmonic)
-        gram = sum((X[chunk].T * by_v[chunk]) @ X[chunk] for chunk in chunks)
-        return value, X.T @ (low + middle + harmonic), 2 * gram @ factor
-
-    return expected
-
-
-# Terms of each bag that are not constant, and their slopes: with the square link in mean M and
-# variance V of lambda, with the exp link in the three sums.
-
-
-def _poisson_square(y, _, M, V):
-    ratio = V / M**2
-    return y * (np.log(M) - ratio / 2) - M, y * (1 + ratio) / M - 1, -y / (2 * M**2)
-
-
-def _negative_binomial_square(y, shape, M, V):
-    value, by_M, by_V = _poisson_square(y, None, M, V)
-    total, weight = shape + M, y + shape
-    ratio = V / total**2
-    value += M - weight * (np.log(total) - ratio / 2)
-    return value, by_M + 1 - weight * (1 + ratio) / total, by_V + weight / (2 * total**2)
-
-
-def _exponential_square(y, _, M, V):
-    ratio = V / M**2
-    value = -np.log(M) + ratio / 2 - y / M * (1 + ratio)
-    return value, (-1 - ratio + y / M * (1 + 3 * ratio)) / M, (0.5 - y / M) / M**2
-
-
-def _poisson_exp(y, _, low, total, harmonic):
-    return y * np.log(low) - total, y / low, -np.ones_like(total), np.zeros_like(total)
-
-
-def _negative_binomial_exp(y, shape, low, total, harmonic):
-    value = y * np.log(low) - (y + shape) * np.log(shape + total)
-    return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
-
-
-def _exponential_exp(y, _, low, total, harmonic):
-    return -np.log(total) - y / harmonic, np.zeros_like(low), -1 / total, y / harmonic**2
-
-
-_TERMS = {
-    ("poisson", "square"): _poisson_square,
-    ("negative binomial", "square"): _negative_binomial_square,
-    ("exponential", "square"): _exponential_square,
-    ("poisson", "exp"): _poisson_exp,
-    ("negative binomial", "exp"): _negative_binomial_exp,
-    ("exponential", "exp"): _exponential_exp,
-}
+    return link.expectation(rows, of_moments)
 
 
 def _divergence(mean, factor, log_rho, priors):
@@ -313,9 +242,9 @@ class _Coordinates:
     of its diagonal, and log rho. Centre and scale depend on rho as in `whitened_coordinates`.
     """
 
-    axes: np.ndarray
-    information: np.ndarray
-    pull: np.ndarray
+    axes: Array
+    information: Array
+    linear: Array  # precision times the mode along the axes, "pull" in the Stan programs
     intercept_centre: float
     intercept_unit: float
 
@@ -326,8 +255,13 @@ class _Coordinates:
         axes = np.eye(d + 1)
         axes[:d, :d] = found["axes"]
         axes[d, :d] = found["intercept_slope"] @ found["axes"]
-        rest = (found[k] for k in ("information", "pull", "intercept_centre", "intercept_unit"))
-        return cls(axes, *rest)
+        return cls(
+            axes,
+            found["information"],
+            found["pull"],
+            found["intercept_centre"],
+            found["intercept_unit"],
+        )
 
     def start(self, log_rho):
         D = len(self.axes)
@@ -357,7 +291,7 @@ class _Coordinates:
         T[np.diag_indices(D)] = np.exp(T.diagonal())
         prior = np.exp(-2 * x[-1])
         precision = self.information + prior
-        centre = np.append(self.pull / precision, self.intercept_centre)
+        centre = np.append(self.linear / precision, self.intercept_centre)
         scale = np.append(precision**-0.5, self.intercept_unit)
         # The intercept's own prior does not depend on rho.
         return x[:D], T, centre, scale, np.append(prior / precision, 0.0)

@@ -4,10 +4,9 @@ import numpy as np
 
 from bdr_stan.embedding.shrinkage import between_bag_covariance
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.kernels import RBF, Kernel, rbf_convolution
+from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
 from bdr_stan.types import Array, ArrayLike
 
-EMBEDDING_PRIORS = ("empirical", "kernel", "convolution")
 # Share of K in the empirical prior covariance: keeps it positive definite where bags are few.
 _KERNEL_SHARE = 0.01
 
@@ -57,9 +56,30 @@ def landmark_matrices(
     return K, R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
 
 
-def convolves(kernel: str | Kernel) -> bool:
-    """Whether the convolution of a kernel, or one of this name, with itself is known."""
-    return kernel == "rbf" or isinstance(kernel, RBF)
+def check_embedding_prior(
+    embedding_prior: str, measure_scale: float | str, jitter: float, kernel: str | Kernel
+) -> None:
+    """Raise ValueError where these choices are of no use; see `landmark_matrices`."""
+    if embedding_prior not in ("empirical", "kernel", "convolution"):
+        raise ValueError(
+            "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
+            f"found {embedding_prior!r}"
+        )
+    if embedding_prior == "convolution":
+        if not (kernel == "rbf" or isinstance(kernel, RBF)):
+            raise ValueError(
+                "embedding_prior='convolution' is known for kernel='rbf' only, found "
+                f"{kernel!r}"
+            )
+        if not isinstance(measure_scale, str):
+            check_bandwidth(measure_scale, "measure_scale")
+        elif measure_scale != "evidence":
+            raise ValueError(
+                "measure_scale must be 'evidence' or a positive number, "
+                f"found {measure_scale!r}"
+            )
+    if not jitter >= 0:
+        raise ValueError(f"jitter must be a number >= 0, found {jitter!r}")
 
 
 def eta_prior(

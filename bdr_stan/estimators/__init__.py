@@ -1,11 +1,13 @@
 """Estimators: one file per family of models."""
 
 from bdr_stan.estimators.aggregate import AggregateRegressor
-from bdr_stan.estimators.aggregate_baselines import AggregateNN, BagPixel, ConstantRate
+from bdr_stan.estimators.aggregate_nn import AggregateNN
+from bdr_stan.estimators.bag_pixel import BagPixel
 from bdr_stan.estimators.base import load
 from bdr_stan.estimators.bdr import BDR, Shrinkage
 from bdr_stan.estimators.blr import BLR
 from bdr_stan.estimators.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
+from bdr_stan.estimators.constant_rate import ConstantRate
 from bdr_stan.estimators.dfdr import DFDR
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.merr_cv import MERRCV

@@ -1,115 +1,41 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from threadpoolctl import threadpool_limits
 
-from bdr_stan.aggregate.labels import check_aggregate_labels
-from bdr_stan.aggregate.densities import LINKS, aggregate_likelihood
-from bdr_stan.aggregate.rows import (
-    AggregateRows,
-    Nystrom,
-    bag_means,
-    nystrom,
-    point_rows,
-    square_factors,
-    weighted_sums,
-)
-from bdr_stan.bags import Bags, as_bags
-from bdr_stan.embedding.compression import compress
-from bdr_stan.aggregate.kernel_learning import learn_kernel
-from bdr_stan.kernels import Kernel, kernel_config, kernel_named, kernel_of_config
-from bdr_stan.embedding.landmarks import choose_landmarks
-from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior import priors as prior_numbers
-from bdr_stan.estimators.blr import blr_data
-from bdr_stan.estimators.stan_estimator import StanEstimator, check_counts
-from bdr_stan.predictive.points import PointPredictive
-from bdr_stan.predictive.mixtures import AggregatePredictive, Predictive
-from bdr_stan.posterior.sampling import METHODS
-from bdr_stan.aggregate.thinning import thinned_bags, thinned_point_rows, thinning_error
-from bdr_stan.aggregate.variational import variational_posterior
+from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
+from bdr_stan.aggregate.links import Link, link_of
+from bdr_stan.aggregate.rows import AggregateRows, noise_factor
+from bdr_stan.aggregate.thinning import thinning_error
+from bdr_stan.aggregate.training import AggregateFeatures, training_features
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.validation import check_counts
+from bdr_stan.kernels import Kernel, NystromFeatures, check_kernel
+from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
+from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import RATES
+from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
+from bdr_stan.predictive import AggregatePredictive, PointPredictive, Predictive
+from bdr_stan.results.groups import fitted_groups
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike, PathName
 
-# Parameters of the kernel are learned from about so many points, at least so many a bag.
-_LEARNING_POINTS = 10_000
-_LEARNING_POINTS_A_BAG = 10
-# Bags are cut to about so many slices, for threads to share.
-_SLICES = 16
 _THINNING_DRAWS = 20
-_CODES = {"poisson": 1, "negative binomial": 2, "exponential": 3}
 
 
-@dataclass(frozen=True)
-class AggregateFeatures:
-    """What a fit needs of the bags: features of a kernel, and the bags' rows in them.
-
-    rows : AggregateRows
-        Factors for the square link, points for "exp" and "logit", weighted sums for "identity".
-    trials : array, shape (n,), or None
-    """
-
-    features: Nystrom
-    rows: AggregateRows
-    trials: np.ndarray | None
-    ids: np.ndarray
-    names: list[str] | None
-
-
-def aggregate_data(rows, y, whitened, priors, *, has_effects=False, use_likelihood=True):
-    """Data that the programs ``stan/aggregate_*.stan`` share.
-
-    Parameters
-    ----------
-    rows : AggregateRows
-        Factors, from `square_factors`, for ``aggregate_square.stan``; else points.
-    y : array, shape (n,)
-    whitened : dict
-        From `whitened_coordinates`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    has_effects : bool, default False
-        Whether each bag has an effect of its own.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
-    """
-    data = {
-        "A": len(y),
-        "D": rows.rows.shape[1] - 1,
-        "y": y,
-        "has_effects": int(has_effects),
-        **whitened,
-        "dispersion_scale": 1.0,  # where there is none
-        "tau_scale": 1.0,
-        **priors,
-        "use_likelihood": int(use_likelihood),
-    }
-    if rows.packs:
-        packed = rows.packed()
-        empty = np.empty((0, rows.rows.shape[1]))
-        return {**data, "P": packed.shape[1], "packed": packed, "T": 0, "rows": empty,
-                "start": [], "length": []}  # fmt: skip
-    data |= {
-        "T": len(rows.rows),
-        "rows": rows.rows,
-        "start": rows.start + 1,  # Stan counts from 1
-        "length": rows.length,
-    }
-    if rows.weights is None:
-        return {**data, "P": 0, "packed": np.empty((0, 0))}
-    return {**data, "weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
-
-
-class AggregateRegressor(RegressorMixin, StanEstimator):
+class AggregateRegressor(RegressorMixin, BagEstimator):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
-    a point through the link. A bag's label y_a has the mean lambda_a = sum_j p_j rate(x_aj), p_j the
-    weights of the bag's points (populations; 1 if the bags have none).
+    a point through the link. A bag's label y_a has the mean lambda_a = sum_j p_j rate(x_aj), p_j
+    the weights of the bag's points (populations; 1 if the bags have none).
 
     Parameters
     ----------
@@ -159,6 +85,8 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     kernel_ : Kernel
         With the parameters that were learned.
     landmarks_ : array, shape (d, p)
+    feature_map_ : NystromFeatures
+        psi, of which f(x) = intercept + psi(x)' w.
     bound_ : float
         With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
     thinning_error_ : array, shape (about 20, n)
@@ -169,29 +97,30 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
     The models stand at the heads of the programs in ``stan/``. A point may lie in several bags.
     With the square link -f is as good as f: the prior of the intercept decides, and NUTS starts
     at the mode above zero. Where rates come near zero f may cross it, and each region's sign is
-    then open: NUTS warns of it, and "exp" has no such modes. scikit-learn's searches and folds cannot hand on `trials`. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
+    then open: NUTS warns of it, and "exp" has no such modes. scikit-learn's searches and folds
+    cannot hand on `trials`. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
     (2018), "Variational learning on aggregate outputs with Gaussian processes".
     """
 
-    _methods = (*METHODS, "vb")
-    _own_methods = ("vb",)
-    _prior_texts = prior_numbers.RATES
+    samples_posterior = True
+    methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
+    prior_texts = RATES
 
     def __init__(
         self,
-        likelihood="poisson",
-        link=None,
-        n_landmarks=60,
-        kernel="rbf",
+        likelihood: str = "poisson",
+        link: str | None = None,
+        n_landmarks: int | None = 60,
+        kernel: str | Kernel = "rbf",
         *,
-        learn_kernel=True,
-        landmarks="kmeans",
-        bag_effects=False,
-        thin=None,
-        method="nuts",
-        prior=None,
-        stan_file=None,
-        random_state=None,
+        learn_kernel: bool = True,
+        landmarks: str | ArrayLike = "kmeans",
+        bag_effects: bool = False,
+        thin: int | None = None,
+        method: str = "nuts",
+        prior: Mapping[str, float] | None = None,
+        stan_file: PathName | None = None,
+        random_state: int | None = None,
     ):
         self.likelihood = likelihood
         self.link = link
@@ -208,17 +137,17 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
 
     def fit(
         self,
-        bags,
-        y,
+        bags: BagsLike,
+        y: ArrayLike,
         *,
-        trials=None,
-        chains=4,
-        warmup=1000,
-        draws=1000,
-        seed=None,
-        progress=None,
-        **cmdstan_options,
-    ):
+        trials: ArrayLike | None = None,
+        chains: int = 4,
+        warmup: int = 1000,
+        draws: int = 1000,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **cmdstan_options: Any,
+    ) -> Self:
         """Fit to bags and their totals.
 
         Parameters
@@ -257,12 +186,12 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         """
         bags = as_bags(bags)
         self._check_parameters()
-        y = check_aggregate_labels(bags, y, self.likelihood, trials=trials)
+        y = self._family.check_labels(bags, y, trials)
         check_counts(chains=chains, warmup=warmup, draws=draws)
         seed = self.random_state if seed is None else seed
-        features = self.training_features(bags, y, trials=trials, seed=seed)
+        training = self.training_features(bags, y, trials=trials, seed=seed)
         self.fit_features(
-            features,
+            training,
             y,
             chains=chains,
             warmup=warmup,
@@ -272,14 +201,17 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             **cmdstan_options,
         )
         if self.thin is not None:
-            theta = self._theta()
-            some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
-            self.thinning_error_ = thinning_error(
-                bags, self.features_, features.rows, some, self._link
-            )
+            self._measure_thinning(bags, training.rows)
         return self
 
-    def training_features(self, bags, y, *, trials=None, seed=None):
+    def training_features(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | None = None,
+        seed: int | None = None,
+    ) -> AggregateFeatures:
         """Landmarks, the kernel and its parameters, and the bags' rows: all that a fit needs.
 
         Parameters
@@ -294,33 +226,85 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         AggregateFeatures
             For `fit_features`.
         """
-        bags = as_bags(bags)
-        if self.likelihood == "binomial" and trials is None:
-            raise ValueError("the binomial likelihood needs trials, the people asked in each bag")
-        trials = None if trials is None else np.asarray(trials, float)
-        kernel = self.kernel
-        if isinstance(kernel, str):
-            kernel = kernel_named(kernel, "median")
-        kernel = kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed)
-        spread = bags.sample_points(2000, np.random.default_rng(seed)).std(axis=0)
-        given = not isinstance(self.landmarks, str)
-        landmarks = choose_landmarks(
-            bags,
-            None if given else self.n_landmarks,
-            method=self.landmarks,
-            scale=np.where(spread > 0, spread, 1.0),
+        y, trials = np.asarray(y, float), self._checked_trials(trials)
+        return training_features(
+            as_bags(bags),
+            y,
+            self._family,
+            self._link,
+            kernel=self.kernel,
+            learn=(lambda rows: self._model(rows, y, trials)) if self.learn_kernel else None,
+            n_landmarks=self.n_landmarks,
+            landmarks=self.landmarks,
+            trials=trials,
+            thin=self.thin,
             seed=seed,
         )
-        if self.learn_kernel and len(kernel.log_parameters):
-            kernel = self._learned_kernel(kernel, landmarks, bags, y, trials)
-        features = nystrom(kernel, landmarks)
-        rows = self._rows(bags, features)
-        ids = np.arange(len(bags)) if bags.ids is None else np.asarray(bags.ids)
-        return AggregateFeatures(features, rows, trials, ids, bags.features)
+
+    def fit_features(
+        self,
+        training: AggregateFeatures,
+        y: ArrayLike,
+        *,
+        chains: int = 4,
+        warmup: int = 1000,
+        draws: int = 1000,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **cmdstan_options: Any,
+    ) -> Self:
+        """Fit to the bags' rows, from `training_features`; the other arguments are those of `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        y, rows, features = np.asarray(y, float), training.rows, training.feature_map
+        # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
+        with threadpool_limits(1, user_api="blas"):
+            model = self._model(rows, y, training.trials, features.projection)
+        if self.method == "vb":
+            posterior = self._gaussian(model, rows, y, draws=draws, seed=seed)
+        else:
+            posterior = sample_posterior(
+                model,
+                method=self.method,
+                stan_file=self.stan_file,
+                chains=chains,
+                warmup=warmup,
+                draws=draws,
+                seed=seed,
+                progress=progress,
+                options=cmdstan_options,
+            )
+        drawn = posterior.flat()
+        means = self._link.means(rows, _thetas(drawn), drawn.get("effect"))
+        groups = fitted_groups(
+            posterior.draws,
+            posterior.stats,
+            posterior.attrs,
+            {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants},
+            training.index,
+            y,
+            self._predictive(means, rows.noise_factor, drawn, training.trials),
+            seed=seed,
+        )
+        settings = {
+            "kernel": features.kernel,
+            "n_features": features.n_inputs,
+            "feature_names": training.names,
+            "priors": model.priors,
+        }
+        self._keep(Result(groups, settings))
+        self._warn_of_trouble()
+        return self
 
     # ------------------------------------------------------------ prediction
 
-    def predict(self, bags, *, trials=None, return_std=False):
+    def predict(
+        self, bags: BagsLike, *, trials: ArrayLike | None = None, return_std: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label.
 
         Parameters
@@ -339,7 +323,9 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
         predictive = self.predictive(bags, trials=trials)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
 
-    def predictive(self, bags, *, trials=None):
+    def predictive(
+        self, bags: BagsLike, *, trials: ArrayLike | None = None
+    ) -> AggregatePredictive | Predictive:
         """Posterior predictive distribution of the labels of new bags.
 
         Parameters
@@ -355,25 +341,16 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             Holds draws x bags numbers in memory.
         """
         bags = self._like_training(bags)
-        if self.likelihood == "binomial":
-            if trials is None:
-                raise ValueError("the binomial likelihood needs trials to predict a bag's label")
-            trials = np.asarray(trials, float)
-            if trials.shape not in ((), (len(bags),)):
-                raise ValueError(f"trials has shape {trials.shape}, but there are {len(bags)} bags")
-            trials = np.broadcast_to(trials, len(bags))
-        link = self._link
-        effects = None
-        if self.bag_effects:  # of bags that were not in the fit
-            noise = np.random.default_rng(0).standard_normal((len(self._theta()), len(bags)))
-            effects = self._flat("tau")[:, None] * noise
-        if link == "exp":  # points are many, and their rows need not be kept
-            means = bag_means(bags, self.features_, self._theta(), link)
-            return self._mixture(means if effects is None else means * np.exp(effects), None, trials)
-        rows = point_rows(bags, self.features_) if link == "logit" else self._rows(bags, self.features_)
-        return self._mixture(self._means(rows, effects), rows.noise_factor, trials)
+        trials = self._trials_of(bags, trials)
+        drawn = self._draws()
+        theta, effects = _thetas(drawn), None
+        if "tau" in drawn:  # of bags that were not in the fit
+            noise = np.random.default_rng(0).standard_normal((len(theta), len(bags)))
+            effects = drawn["tau"][:, None] * noise
+        means = self._link.means_of_bags(bags, self.feature_map_, theta, effects)
+        return self._predictive(means, noise_factor(bags), drawn, trials)
 
-    def predict_points(self, points, *, n_draws=1000):
+    def predict_points(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
 
         Parameters
@@ -395,260 +372,143 @@ class AggregateRegressor(RegressorMixin, StanEstimator):
             missing = [name for name in known if name not in points.columns]
             if missing:
                 raise ValueError(
-                    f"the table has no column {missing[0]!r}, which the model was fitted to; it has "
-                    f"{', '.join(map(str, points.columns))}"
+                    f"the table has no column {missing[0]!r}, which the model was fitted to; it "
+                    f"has {', '.join(map(str, points.columns))}"
                 )
             points = points[list(known)]
         if not isinstance(points, Bags):
             points = np.asanyarray(points)
             points = Bags(points, [0, len(points)])
         bags = self._like_training(points)
-        theta = self._theta()
+        theta = _thetas(self._draws())
         theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]
-        return PointPredictive(bags.read_checked, len(bags.points), self.features_, theta, self._link)
-
-    def _theta(self):
-        return np.column_stack([self._flat("w"), self._flat("intercept")])
-
-    def _means(self, rows, effects):
-        """Means of the bags' labels (binomial: probabilities) under each draw, shape (S, n)."""
-        if self._link == "logit":
-            return rows.means(self._theta(), "logit", effects) / rows.total
-        means = rows.means(self._theta(), self._link)
-        return means if effects is None else means * np.exp(effects)
-
-    def _mixture(self, means, noise_factor, trials):
-        n_draws, n = means.shape
-        if self.likelihood == "normal":
-            sigma = self._flat("sigma")[:, None]
-            return Predictive(lambda i: (means[:, i], sigma * noise_factor[i]), n, n_draws)
-        return AggregatePredictive(
-            lambda i: means[:, i],
-            n,
-            n_draws,
-            self.likelihood,
-            dispersion=self._flat("dispersion") if "dispersion" in self._scales else None,
-            trials=trials,
+        return PointPredictive(
+            bags.read_checked, len(bags.points), self.feature_map_, theta, self._link
         )
-
-    def _training(self, features):
-        effects = self._flat("effect") if self.bag_effects else None
-        means = self._means(features.rows, effects)
-        return self._mixture(means, features.rows.noise_factor, features.trials)
 
     # ------------------------------------------------------------ parts of a fit
 
     @property
-    def _link(self):
-        return LINKS[self.likelihood][0] if self.link is None else self.link
+    def _family(self) -> Likelihood:
+        return likelihood_named(self.likelihood)
 
     @property
-    def _program(self):
-        return {"identity": "blr", "logit": "aggregate_binomial"}.get(
-            self._link, f"aggregate_{self._link}"
-        )
+    def _link(self) -> Link:
+        return link_of(self._family, self.link)
 
-    @property
-    def _scales(self):
-        if self.likelihood == "normal":
-            return ("sigma", "rho")
-        if self.likelihood == "poisson" and self.bag_effects:
-            return ("rho", "tau")
-        return ("rho", "dispersion") if self.likelihood == "negative binomial" else ("rho",)
-
-    def _check_parameters(self):
-        if self.likelihood not in LINKS:
+    def _check_parameters(self) -> None:
+        likelihood, link = self._family, self._link
+        check_kernel(self.kernel)
+        if self.method not in self.methods:
             raise ValueError(
-                f"likelihood must be one of {', '.join(map(repr, LINKS))}, found {self.likelihood!r}"
+                f"{type(self).__name__} has no method {self.method!r}; "
+                f"there are: {', '.join(self.methods)}"
             )
-        links = LINKS[self.likelihood]
-        if self._link not in links:
+        if self.stan_file is not None and self.method == "vb":
+            raise ValueError("method='vb' runs no Stan program: leave stan_file out")
+        if self.bag_effects and not link.takes_effects:
             raise ValueError(
-                f"the {self.likelihood} likelihood takes the link {' or '.join(map(repr, links))}, "
-                f"found {self.link!r}"
+                "bag_effects go with counts and exponential totals, not with normal ones"
             )
-        if isinstance(self.kernel, str):
-            kernel_named(self.kernel, "median")
-        elif not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must be a name or a Kernel, found {self.kernel!r}")
-        super()._check_parameters()
-        if self.bag_effects and self.likelihood == "normal":
-            raise ValueError("bag_effects go with counts and exponential totals, not with normal ones")
         if self.bag_effects and self.method != "nuts":
             raise ValueError(
                 f"method={self.method!r} knows no bag_effects, whose joint mode is at no scatter: "
                 "use method='nuts', or the negative binomial likelihood"
             )
-        if self.method == "vb" and self.likelihood == "binomial":
-            raise ValueError("method='vb' has no bound for the binomial likelihood: use another method")
+        if self.method == "vb" and not (link.is_linear or link.name in likelihood.expected_terms):
+            raise ValueError(
+                f"method='vb' has no bound for the {likelihood.name} likelihood: use another method"
+            )
         if self.thin is not None:
-            if self._link not in ("exp", "logit"):
+            if not link.can_thin:
                 raise ValueError(
-                    f"link {self._link!r} needs no thinning: it is compressed without loss"
+                    f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
             if not isinstance(self.thin, (int, np.integer)) or self.thin < 1:
                 raise ValueError(f"thin must be an integer >= 1, found {self.thin!r}")
 
-    def _rows(self, bags, features):
-        if self._link == "square":
-            return square_factors(bags, features)
-        if self._link == "identity":
-            return weighted_sums(bags, features)
-        if self.thin is not None:
-            return thinned_point_rows(bags, features, self.thin)
-        return point_rows(bags, features)
-
-    def _learned_kernel(self, kernel, landmarks, bags, y, trials):
-        """The kernel with the parameters of highest evidence, on fewer points where they are many."""
-        rows_of = weighted_sums if self._link == "identity" else point_rows
-        if self._link != "identity" and len(bags.points) > _LEARNING_POINTS:
-            bags = thinned_bags(bags, max(_LEARNING_POINTS // len(bags), _LEARNING_POINTS_A_BAG))
-
-        def rows_at(kernel):
-            return rows_of(bags, nystrom(kernel, landmarks))
-
-        priors = self._default_priors(rows_at(kernel), y, trials)
-        priors = prior_numbers.with_user_values(priors, self.prior)
-        return learn_kernel(
-            kernel,
-            rows_at,
+    def _model(
+        self,
+        rows: AggregateRows,
+        y: Array,
+        trials: Array | None,
+        weight_basis: Array | None = None,
+    ) -> Model:
+        if self._link.is_linear:
+            return totals_model(rows, y, prior=self.prior, weight_basis=weight_basis)
+        return aggregate_model(
+            rows,
             y,
-            self.likelihood,
+            self._family,
             self._link,
             trials=trials,
-            intercept_prior=(priors["intercept_location"], priors["intercept_scale"]),
-            scales=prior_numbers.middle_of_scales(priors, [n for n in self._scales if n != "tau"]),
-            log_prior=prior_numbers.log_prior_of_scales(priors),
+            prior=self.prior,
+            bag_effects=self.bag_effects,
+            weight_basis=weight_basis,
         )
 
-    def _default_priors(self, rows, y, trials):
-        if self.likelihood == "normal":
-            return prior_numbers.total_priors(rows, y)
-        priors = prior_numbers.rate_priors(rows, y, self._link, trials)
-        if self.likelihood == "negative binomial":
-            priors["dispersion_scale"] = 1.0
-        if self.bag_effects:
-            priors["tau_scale"] = 1.0
-        return priors
-
-    def _model_rows(self, rows, y, trials):
-        """Rows and labels as the likelihood takes them; normal labels compress with the rows."""
-        if self.likelihood != "normal":
-            return rows, y, trials
-        # In units of a bag's own noise all labels have the same.
-        z = rows.rows / rows.noise_factor[:, None]
-        return compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])
-
-    def _likelihood(self, rows, **scales):
-        if self.likelihood == "normal":
-            return normal_likelihood(rows, np.zeros(rows.rows.shape[1] - 2), **scales)
-        rows, y, trials = rows
-        if "tau" in scales:  # gamma effects of the same spread can be summed over
-            scales["dispersion"] = scales.pop("tau")
-        return aggregate_likelihood(
-            rows, y, self.likelihood, self._link, trials=trials, **scales
-        )
-
-    def _adopt(self, features):
-        for name in ("_groups", "bound_", "thinning_error_"):
-            vars(self).pop(name, None)  # an attempt that fails leaves no fit behind
-        self._idata = None
-        self.features_, self.kernel_ = features.features, features.features.kernel
-        self.landmarks_ = features.features.landmarks
-        self.n_features_in_ = self.landmarks_.shape[1]
-        self._set_feature_names(features.names)
-
-    @property
-    def _basis(self):
-        return self.features_.projection
-
-    @property
-    def _prior_factor(self):
-        return np.eye(len(self.landmarks_))
-
-    def _prepare(self, features, y):
-        self.priors_ = prior_numbers.with_user_values(
-            self._default_priors(features.rows, y, features.trials), self.prior
-        )
-        rows = self._model_rows(features.rows, y, features.trials)
-        return rows, *self._scales_and_mode(rows)
-
-    def _stan_data(self, rows, whitened, priors):
-        if self.likelihood == "normal":
-            return blr_data(rows, whitened, priors)
-        rows, y, trials = rows
-        data = aggregate_data(rows, y, whitened, priors, has_effects=self.bag_effects)
-        if self.likelihood == "binomial":
-            return {**data, "y": y.astype(int), "trials": trials.astype(int)}
-        return {**data, "likelihood": _CODES[self.likelihood]}
-
-    def _inits(self, rows, scales, log_sds, chains, seed):
-        inits = super()._inits(rows, scales, log_sds, chains, seed)
-        if self.likelihood == "normal":
-            return inits
-        n = len(rows[1])
-        for init in inits:
-            init["dispersion"] = [init["dispersion"]] if "dispersion" in init else []
-            init["tau"] = [init.get("tau", 0.1)] if self.bag_effects else []
-            init["effect_raw"] = np.zeros(n if self.bag_effects else 0)
-        return inits
-
-    def _read_fit(self, fit):
-        draws, stats, attrs = super()._read_fit(fit)
-        for name in ("dispersion", "tau"):
-            if name in draws:
-                draws[name] = draws[name][..., 0]
-        raw = draws.pop("effect_raw", None)
-        if self.bag_effects and raw is not None:
-            draws["effect"] = draws["tau"][..., None] * raw
-        return draws, stats, attrs
-
-    def _own_draws(self, rows, mode, scales, draws, seed):
+    def _gaussian(
+        self, model: Model, rows: AggregateRows, y: Array, *, draws: int, seed: int | None
+    ) -> Posterior:
         """Independent draws from the variational posterior, exact for normal totals."""
-        held = dict(scales)
-        if self.likelihood == "normal":
-            mean, factor, self.bound_ = mode.theta, mode.whitening, mode.log_evidence
-        else:
-            rows, y, _ = rows
-            rho = held.pop("rho")
-            found = variational_posterior(
-                rows, y, self.likelihood, self._link, priors=self.priors_, rho=rho, mode=mode, **held
+        if self._link.is_linear:
+            return exact_fit(model, draws=draws, seed=seed)
+        return variational_fit(model, rows, y, self._family, self._link, draws=draws, seed=seed)
+
+    def _predictive(
+        self, means: Array, noise: Array, drawn: Mapping[str, Array], trials: Array | None
+    ) -> AggregatePredictive | Predictive:
+        scales = {name: drawn[name] for name in self._family.scales}
+        if self._link.is_linear:
+            return totals_predictive(means, noise, **scales)
+        return aggregate_predictive(means, self._family, trials=trials, **scales)
+
+    def _measure_thinning(self, bags: Bags, rows: AggregateRows) -> None:
+        """Add to the result what thinning changes at some of the draws."""
+        theta = _thetas(self._draws())
+        some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
+        error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
+        settings = {**self.result_.settings, "thinning_error": error}
+        self._keep(replace(self.result_, settings=settings))
+
+    def _checked_trials(self, trials: ArrayLike | None) -> Array | None:
+        if self._family.has_trials and trials is None:
+            raise ValueError(
+                f"the {self.likelihood} likelihood needs trials, the people asked in each bag"
             )
-            mean, factor, self.bound_ = found.mean, found.factor, found.bound
-            held["rho"] = found.rho
-        noise = np.random.default_rng(seed).standard_normal((1, draws, len(mean)))
-        theta = mean + noise @ factor.T
-        drawn = {name: np.full((1, draws), value) for name, value in held.items()}
-        drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
-        return drawn, {}, {"inference_method": "vb", "bound": self.bound_}
+        return None if trials is None else np.asarray(trials, float)
 
-    def _constants(self, features, mode):
-        return {
-            "landmarks": (self.landmarks_, ["landmark", "feature"]),
-            "total_weight": (features.rows.total, ["bag"]),
-        }
+    def _trials_of(self, bags: Bags, trials: ArrayLike | None) -> Array | None:
+        """Trials of bags to predict: one number each, or one for all."""
+        if trials is None:
+            if self._family.has_trials:
+                raise ValueError(
+                    f"the {self.likelihood} likelihood needs trials to predict a bag's label"
+                )
+            return None
+        numbers = np.asarray(trials, float)
+        if numbers.shape not in ((), (len(bags),)):
+            raise ValueError(f"trials has shape {numbers.shape}, but there are {len(bags)} bags")
+        return np.broadcast_to(numbers, len(bags))
 
-    # ------------------------------------------------------------ files
+    # ------------------------------------------------------------ state
 
-    def _config(self):
-        config = {**super()._config(), "kernel": kernel_config(self.kernel_)}
-        params = config["params"]
-        if isinstance(self.kernel, Kernel):
-            params["kernel"] = kernel_config(self.kernel)
-        if not isinstance(self.landmarks, str):
-            params["landmarks"] = "given"  # the array itself is in constant_data
-        return config
+    def _draws(self) -> dict[str, Array]:
+        """Draws that predictions need, all chains in one."""
+        names = ("w", "intercept", "tau", *self._family.scales)
+        return {name: self.result_.draws(name) for name in names if self.result_.has_draws(name)}
 
-    def _restore(self, groups, config):
-        super()._restore(groups, config)
-        if self.method == "vb":
-            self.bound_ = self._groups["posterior"].attrs["bound"]
-        self.landmarks_ = self._groups["constant_data"]["landmarks"].values
-        self.n_features_in_ = self.landmarks_.shape[1]
-        if isinstance(self.kernel, dict):
-            self.kernel = kernel_of_config(self.kernel)
-        if self.landmarks == "given":
-            self.landmarks = self.landmarks_
-        self.kernel_ = kernel_of_config(config["kernel"])
-        self.features_ = nystrom(self.kernel_, self.landmarks_)
-        return self
+    def _set_fitted(self, result: Result) -> None:
+        self.landmarks_ = result.constants["landmarks"]
+        self.kernel_ = result.settings["kernel"]
+        self.feature_map_ = NystromFeatures(self.kernel_, self.landmarks_)
+        bound = result.groups["posterior"].attrs.get("bound")
+        if bound is not None:
+            self.bound_ = float(bound)
+        if "thinning_error" in result.settings:
+            self.thinning_error_ = result.settings["thinning_error"]
+
+
+def _thetas(drawn: Mapping[str, Array]) -> Array:
+    """theta = [w; intercept] of each draw, shape (S, d + 1)."""
+    return np.column_stack([drawn["w"], drawn["intercept"]])

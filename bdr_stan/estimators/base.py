@@ -1,6 +1,8 @@
 """What every estimator shares: the one object that its fit keeps, and that object in files."""
 
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, ClassVar, Self
 
@@ -13,7 +15,7 @@ from bdr_stan import __version__
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.posterior.priors import table
 from bdr_stan.results import files
-from bdr_stan.results.advice import report
+from bdr_stan.results.advice import report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
@@ -38,6 +40,12 @@ class BagEstimator(BaseEstimator):
 
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
+
+    result_: Result
+    notes_: dict[str, Any]
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _idata: InferenceData | None
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -151,7 +159,8 @@ class BagEstimator(BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = {name: state.pop(name) for name in ("result_", "notes_") if name in state}
-        vars(self).update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
         if "result_" in kept:
             self._restore(kept["result_"], kept["notes_"])
 
@@ -160,8 +169,8 @@ class BagEstimator(BaseEstimator):
     def _keep(self, result: Result, bags: Bags | None = None) -> Self:
         """Take over the result of a fit, and from its bags what new bags must have."""
         if bags is not None:
-            result.settings["n_features"] = bags.n_features
-            result.settings["feature_names"] = bags.features
+            columns = {"n_features": bags.n_features, "feature_names": bags.features}
+            result = replace(result, settings={**result.settings, **columns})
         return self._restore(result, {})
 
     def _restore(self, result, notes):
@@ -180,8 +189,7 @@ class BagEstimator(BaseEstimator):
 
     def _forget(self) -> None:
         """Drop an earlier fit: an attempt that fails leaves none behind."""
-        params = self.get_params(deep=False)
-        for name in [name for name in vars(self) if name not in params]:
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
     def _like_training(self, bags: BagsLike) -> Bags:
@@ -191,8 +199,13 @@ class BagEstimator(BaseEstimator):
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 
-    def _check_parameters(self) -> None:
-        """Raise where a parameter is of no use."""
+    def check_parameters(self) -> None:
+        """Raise ValueError or TypeError where a parameter is of no use; `fit` does this first."""
+
+    def _warn_of_trouble(self) -> None:
+        """Warn, in the name of whoever called `fit`, of what the sampler measured."""
+        for trouble in sampling_warnings(self.diagnostics()):
+            warnings.warn(trouble, stacklevel=4)
 
 
 def load(path: PathName) -> BagEstimator:
@@ -227,7 +240,7 @@ def load(path: PathName) -> BagEstimator:
         ) from None
 
 
-def with_defaults(function: Callable, **defaults: Any) -> FunctionType:
+def with_defaults(function: FunctionType, **defaults: Any) -> Any:
     """Copy of a function with other defaults of some of its keyword-only parameters.
 
     For the constructor of an estimator that differs from another in a default alone:
@@ -240,10 +253,11 @@ def with_defaults(function: Callable, **defaults: Any) -> FunctionType:
         function.__defaults__,
         function.__closure__,
     )
-    unknown = set(defaults) - set(function.__kwdefaults__)
+    known = function.__kwdefaults__ or {}
+    unknown = set(defaults) - set(known)
     if unknown:
         raise TypeError(f"{function.__qualname__} has no keyword-only {sorted(unknown)}")
-    copy.__kwdefaults__ = {**function.__kwdefaults__, **defaults}
+    copy.__kwdefaults__ = {**known, **defaults}
     copy.__annotations__, copy.__doc__ = function.__annotations__, function.__doc__
     return copy
 

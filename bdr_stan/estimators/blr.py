@@ -1,52 +1,26 @@
-"""Bayesian linear regression on empirical mean embeddings (Law et al. 2018, section 3.1)."""
+"""Bayesian linear regression on empirical mean embeddings."""
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
-from bdr_stan.embedding.compression import compress
-from bdr_stan.estimators.bayesian import Coordinates, DistributionRegressor
-from bdr_stan.posterior.priors import weight_priors
-from bdr_stan.predictive.mixtures import Predictive
+from sklearn.base import RegressorMixin
 
-
-def blr_data(rows, whitened, priors, *, use_likelihood=True):
-    """Data of ``stan/blr.stan``.
-
-    Parameters
-    ----------
-    rows : CompressedRows
-        One group.
-    whitened : dict
-        From `whitened_coordinates`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
-    """
-    T, columns = rows.rows.shape
-    return {
-        "N": int(rows.n_bags.sum()),
-        "D": columns - 2,
-        "T": T,
-        "rows": rows.rows,
-        **whitened,
-        **priors,
-        "use_likelihood": int(use_likelihood),
-    }
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.prediction import predict_mean
+from bdr_stan.kernels import Kernel
+from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
+from bdr_stan.models.latent import label_predictive
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import REGRESSION
+from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.predictive import Predictive
+from bdr_stan.types import Array, ArrayLike, PathName
 
 
-def principal_axes(mean):
-    """Coordinates of exact embeddings, shape (n, d), in which their design is diagonal."""
-    m0 = mean.mean(axis=0)
-    d = len(m0)
-    rotation = np.linalg.svd(np.linalg.qr(mean - m0, mode="r"))[2].T
-    return Coordinates(m0, rotation, np.zeros(d), np.eye(d))
-
-
-class BLR(DistributionRegressor):
+class BLR(RegressorMixin, EmbeddingEstimator):
     """Bayesian linear regression on the empirical mean embeddings of bags.
 
     Takes each bag's mean embedding as exact: its uncertainty is that of the weights alone, the
@@ -55,12 +29,14 @@ class BLR(DistributionRegressor):
     Parameters
     ----------
     n_landmarks : int, default 60
-    kernel : str, default "rbf"
-        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy".
+    kernel : str or Kernel, default "rbf"
+        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
+        ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
     bandwidth : float, array, shape (p,), or "median", default "median"
-        In the units of the points; "median" is sqrt(median squared distance / 2).
+        Of a kernel given by name, in the units of the points; "median" is
+        sqrt(median squared distance / 2).
     bandwidth_scale : float, default 1
-        Factor on the bandwidth.
+        Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
@@ -79,7 +55,10 @@ class BLR(DistributionRegressor):
     idata : InferenceData or DataTree
         posterior: intercept, sigma, rho (units of y), w (component), beta (landmark).
     landmarks_ : array, shape (d, p)
+    kernel_ : Kernel
+        With its columns as indices and its bandwidths as numbers.
     bandwidth_ : float or array, shape (p,)
+        Of a kernel that has a single one.
 
     Notes
     -----
@@ -88,24 +67,23 @@ class BLR(DistributionRegressor):
     added.
     """
 
-    _program = "blr"
-    _methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
-    _own_methods = ("exact",)
-    _scales = ("sigma", "rho")
+    methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
+    closed_form = ("exact",)
+    prior_texts = REGRESSION
 
     def __init__(
         self,
-        n_landmarks=60,
-        kernel="rbf",
-        bandwidth="median",
+        n_landmarks: int = 60,
+        kernel: str | Kernel = "rbf",
+        bandwidth: ArrayLike | str = "median",
         *,
-        bandwidth_scale=1.0,
-        landmarks="kmeans",
-        prior=None,
-        method="nuts",
-        stan_file=None,
-        compress=True,
-        random_state=None,
+        bandwidth_scale: float = 1.0,
+        landmarks: str | ArrayLike = "kmeans",
+        prior: Mapping[str, float] | None = None,
+        method: str = "nuts",
+        stan_file: PathName | None = None,
+        compress: bool = True,
+        random_state: int | None = None,
     ):
         self.n_landmarks = n_landmarks
         self.kernel = kernel
@@ -118,44 +96,32 @@ class BLR(DistributionRegressor):
         self.compress = compress
         self.random_state = random_state
 
-    def _coordinates(self, features):
-        return principal_axes(features.embedding.mean)
+    predict = predict_mean
 
-    def _default_priors(self, features, z, y):
-        return weight_priors(y, np.sum(z**2, axis=1))
+    def predictive_features(self, embedding: Embedding) -> Predictive:
+        """Posterior predictive distribution of embedded bags, from `embed`."""
+        constants = self.result_.constants
+        if "theta" not in constants:
+            return super().predictive_features(embedding)
+        return exact_predictive(
+            self.coordinates_,
+            embedding,
+            theta=constants["theta"],
+            covariance=constants["theta_covariance"],
+            sigma=float(self.result_.draws("sigma")[0]),
+        )
 
-    def _compressed(self, z, y, sizes):
-        return compress(z, y, np.ones(len(y)), lossless=self.compress)
+    def _model(self, training: TrainingFeatures, y: Array) -> Model:
+        return blr_model(training.embedding, y, prior=self.prior, lossless=self.compress)
 
-    def _stan_data(self, rows, whitened, priors):
-        return blr_data(rows, whitened, priors)
-
-    def _own_draws(self, rows, mode, scales, draws, seed):
-        """Independent draws from the closed-form posterior at the scales of highest evidence."""
-        rng = np.random.default_rng(seed)
-        d = len(mode.theta) - 1
-        theta = mode.theta + rng.standard_normal((1, draws, d + 1)) @ mode.whitening.T
-        held = {name: np.full((1, draws), scales[name]) for name in ("sigma", "rho")}
-        drawn = {"w": theta[..., :d], "intercept": theta[..., d], **held}
-        return drawn, {}, {"inference_method": "exact"}
-
-    def _constants(self, features, mode):
-        constants = super()._constants(features, mode)
+    def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
         if self.method == "exact":
-            constants["theta"] = (mode.theta, ["theta_row"])
-            constants["theta_covariance"] = (mode.covariance, ["theta_row", "theta_column"])
-        return constants
+            return exact_posterior(model, draws=options["draws"], seed=options["seed"])
+        return super()._sample(model, **options)
 
-    def _training(self, features):
-        z, sizes = self._coordinates_of(features.embedding), features.embedding.sizes
-        return super()._mixture(z, sizes)  # of the draws, also where the mixture is exact
-
-    def _mixture(self, z, sizes):
-        constant = self._groups["constant_data"]
-        if "theta" not in constant:
-            return super()._mixture(z, sizes)
-        sigma = float(self._groups["posterior"]["sigma"][0, 0])
-        design = np.column_stack([z, np.ones(len(z))])
-        mean = design @ constant["theta"].values
-        variance = sigma**2 + np.sum((design @ constant["theta_covariance"].values) * design, axis=1)
-        return Predictive(lambda i: (mean[None, i], np.sqrt(variance[None, i])), len(z), 1)
+    def _predictive(
+        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+    ) -> Predictive:
+        return label_predictive(
+            at, embedding, intercept=draws["intercept"], w=draws["w"], sigma=draws["sigma"]
+        )

@@ -1,26 +1,30 @@
 """Model averaging: fits stacked by their leave-one-out predictive densities."""
 
+from typing import Any, ClassVar, Self
+
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 
-from bdr_stan import __version__
-from bdr_stan.results import files
-from bdr_stan.results.inference_data import groups_of
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
+from bdr_stan.predictive import ClassPredictive, Predictive, mix
+from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
-from bdr_stan.bags import as_bags
-from bdr_stan.estimators.base import BagEstimator, restored
-from bdr_stan.estimators.bayesian import DistributionClassifier, DistributionRegressor
-from bdr_stan.predictive.mixtures import mix
+from bdr_stan.types import ArrayLike
 
 
-class _Stack(BagEstimator):
+class Stack(BagEstimator):
     """What `Stacked` and `StackedClassifier` share."""
 
-    def __init__(self, models):
+    kind: ClassVar[str]  # of estimators that are stacked
+
+    def __init__(self, models: list[EmbeddingEstimator]):
         self.models = models
 
-    def fit(self, bags, y, **options):
+    def fit(self, bags: BagsLike, y: ArrayLike, **options: Any) -> Self:
         """Fit each model to bags and their labels, and weigh the fits.
 
         Parameters
@@ -41,28 +45,24 @@ class _Stack(BagEstimator):
             Models that cannot be stacked, and all that the models raise.
         """
         bags = as_bags(bags)
-        self._check_parameters()
+        self.check_parameters()
         for model in self.models:
-            model._check_parameters()
+            model.check_parameters()
         self.models[0].check_labels(bags, y)
-        models = [clone(model).fit(bags, y, **options) for model in self.models]
-        return self._weigh(models)
+        return self._weigh([clone(model).fit(bags, y, **options) for model in self.models])
 
-    def fit_features(self, features, y, **options):
+    def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
         """Fit each model to its embedded bags, a list from their `training_features`.
 
         Returns
         -------
         self
         """
-        self._check_parameters()
-        models = [
-            clone(model).fit_features(own, y, **options)
-            for model, own in zip(self.models, features, strict=True)
-        ]
-        return self._weigh(models)
+        self.check_parameters()
+        pairs = zip(self.models, features, strict=True)
+        return self._weigh([clone(m).fit_features(own, y, **options) for m, own in pairs])
 
-    def predictive(self, bags):
+    def predictive(self, bags: BagsLike) -> Predictive | ClassPredictive:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
 
         Parameters
@@ -73,60 +73,20 @@ class _Stack(BagEstimator):
         -------
         Predictive or ClassPredictive
         """
-        check_is_fitted(self, "models_")
-        bags = as_bags(bags)
+        bags = self._like_training(bags)
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
 
-    def save(self, path, *, notes=None):
-        """Write all fits and their weights to one NetCDF file.
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced once the new one is complete.
-        notes : dict, optional
-            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
-        """
-        check_is_fitted(self, "models_")
-        config = {
-            "bdr_stan": __version__,
-            "estimator": type(self).__name__,
-            "members": [model._config() for model in self.models_],
-            "comparison": self.comparison_.to_dict("list"),
-            "names": list(self.comparison_.index),
-            "notes": notes or {},
-        }
-        groups = {
-            f"model_{k}_{name}": group
-            for k, model in enumerate(self.models_)
-            for name, group in groups_of(model.idata).items()
-        }
-        files.write(path, groups, config)
-
-    @classmethod
-    def _from_file(cls, groups, config):
-        import pandas as pd
-
-        models = []
-        for k, member in enumerate(config["members"]):
-            prefix = f"model_{k}_"
-            own = {n.removeprefix(prefix): g for n, g in groups.items() if n.startswith(prefix)}
-            models.append(restored(own, member, config["names"][k]))
-        model = cls([clone(member) for member in models])
-        comparison = pd.DataFrame(config["comparison"], index=config["names"])
-        return model._adopt(models, comparison, config["notes"])
-
-    def _check_parameters(self):
-        base = self._member
+    def check_parameters(self) -> None:
         if not isinstance(self.models, (list, tuple)) or len(self.models) < 2:
             raise ValueError(f"{type(self).__name__} needs a list of at least two models")
+        fits = is_classifier if self.kind == "classifier" else is_regressor
         for model in self.models:
-            if not isinstance(model, base):
+            if not (isinstance(model, EmbeddingEstimator) and fits(model)):
                 raise TypeError(
                     f"{type(self).__name__} cannot stack {type(model).__name__}: it needs "
-                    f"Bayesian {base.__name__.removeprefix('Distribution').lower()}s of this package"
+                    f"Bayesian {self.kind}s of this package"
                 )
             if model.method == "optimize":
                 raise ValueError(
@@ -135,7 +95,7 @@ class _Stack(BagEstimator):
                 )
 
     def _weigh(self, models):
-        missing = [m for m in models if "log_likelihood" not in groups_of(m.idata)]
+        missing = [m for m in models if "log_likelihood" not in m.result_.groups]
         if missing:
             raise ValueError(
                 f"{type(missing[0]).__name__} kept no log_likelihood, as draws x bags are too "
@@ -143,17 +103,16 @@ class _Stack(BagEstimator):
             )
         names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]
         comparison = stack({n: m.idata for n, m in zip(names, models, strict=True)})
-        return self._adopt(models, comparison)
+        first = models[0].result_.settings
+        columns = {name: first[name] for name in ("n_features", "feature_names")}
+        return self._keep(Result({}, {"comparison": comparison, **columns}, tuple(models)))
 
-    def _adopt(self, models, comparison, notes=None):
-        self.models_, self.comparison_ = models, comparison
-        self.weights_ = comparison["weight"].to_numpy()
-        self.n_features_in_ = models[0].n_features_in_
-        self.notes_ = notes or {}
-        return self
+    def _set_fitted(self, result: Result) -> None:
+        self.models_, self.comparison_ = list(result.members), result.settings["comparison"]
+        self.weights_ = self.comparison_["weight"].to_numpy()
 
 
-class Stacked(RegressorMixin, _Stack):
+class Stacked(RegressorMixin, Stack):
     """Average of regressors, weighted by how well each predicts labels it has not seen.
 
     The models may differ in kind, landmarks, bandwidth or prior. The weights maximise the
@@ -180,11 +139,11 @@ class Stacked(RegressorMixin, _Stack):
     distributions".
     """
 
-    _member = DistributionRegressor
-    predict = DistributionRegressor.predict
+    kind = "regressor"
+    predict = predict_mean
 
 
-class StackedClassifier(ClassifierMixin, _Stack):
+class StackedClassifier(ClassifierMixin, Stack):
     """Average of classifiers of two classes, as `Stacked` is of regressors.
 
     Parameters
@@ -198,10 +157,9 @@ class StackedClassifier(ClassifierMixin, _Stack):
     classes_ : array, shape (2,)
     """
 
-    _member = DistributionClassifier
-    predict = DistributionClassifier.predict
-    predict_proba = DistributionClassifier.predict_proba
+    kind = "classifier"
+    predict, predict_proba = predict_class, predict_proba
 
-    def _adopt(self, models, comparison, notes=None):
-        self.classes_ = models[0].classes_
-        return super()._adopt(models, comparison, notes)
+    def _set_fitted(self, result: Result) -> None:
+        super()._set_fitted(result)
+        self.classes_ = self.models_[0].classes_

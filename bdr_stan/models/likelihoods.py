@@ -8,12 +8,17 @@ shape (d + 1, d + 1), and what a Newton step may take for its negative Hessian.
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 
+from bdr_stan.embedding.compression import CompressedRows
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.types import Array
 
 _LOG_2PI = np.log(2 * np.pi)
 
 
-def normal_likelihood(data, lam, *, sigma, eta=1.0):
+def normal_likelihood(
+    data: CompressedRows, lam: Array, *, sigma: float, eta: float = 1.0
+) -> LogLikelihood:
     """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
 
     Parameters
@@ -30,7 +35,7 @@ def normal_likelihood(data, lam, *, sigma, eta=1.0):
     callable
     """
     X, lost, row_group = _design(data, lam, eta)
-    bend_of_variance = 2 * lost
+    curvature_of_variance = 2 * lost
     y = data.rows[:, -1]
 
     def likelihood(theta):
@@ -50,14 +55,14 @@ def normal_likelihood(data, lam, *, sigma, eta=1.0):
         crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
         curvature = design - 0.5 * (crossed + crossed.T)
         curvature += (slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)) @ slope_of_variance
-        bend = 0.5 * (data.n_bags / nu - squares / nu**2) @ bend_of_variance
-        curvature[np.diag_indices(len(bend))] += bend
+        own = 0.5 * (data.n_bags / nu - squares / nu**2) @ curvature_of_variance
+        curvature[np.diag_indices(len(own))] += own
         return value, slope, information, curvature
 
     return likelihood
 
 
-def probit_likelihood(data, lam, *, eta):
+def probit_likelihood(data: CompressedRows, lam: Array, *, eta: float) -> LogLikelihood:
     """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)): that of ``stan/bdr_probit.stan``.
 
     Parameters
@@ -84,26 +89,26 @@ def probit_likelihood(data, lam, *, eta):
         slope_of_h -= 0.5 * (h / total)[:, None] * slope_of_variance[row_group]
         log_density = -0.5 * (h**2 + _LOG_2PI)
         log_p, log_q = log_ndtr(sign * h), log_ndtr(-sign * h)
-        pull = sign * np.exp(log_density - log_p)  # d log p / dh
+        score = sign * np.exp(log_density - log_p)  # d log p / dh
         weight = np.exp(2 * log_density - log_p - log_q)
         information = (slope_of_h * weight[:, None]).T @ slope_of_h
-        curvature = (slope_of_h * (pull * (pull + h))[:, None]).T @ slope_of_h
+        curvature = (slope_of_h * (score * (score + h))[:, None]).T @ slope_of_h
 
         def by_group(values):
             return np.add.reduceat(values, data.start, axis=0)
 
-        # less pull times the second derivative of h
-        crossed = 0.5 * by_group(X * (pull * total**-1.5)[:, None]).T @ slope_of_variance
+        # less score times the second derivative of h
+        crossed = 0.5 * by_group(X * (score * total**-1.5)[:, None]).T @ slope_of_variance
         curvature += crossed + crossed.T
-        of_variance = by_group(0.75 * pull * h / total**2)
+        of_variance = by_group(0.75 * score * h / total**2)
         curvature -= (slope_of_variance.T * of_variance) @ slope_of_variance
-        curvature[np.diag_indices(len(theta))] += by_group(pull * h / total) @ lost
-        return log_p.sum(), slope_of_h.T @ pull, information, curvature
+        curvature[np.diag_indices(len(theta))] += by_group(score * h / total) @ lost
+        return log_p.sum(), slope_of_h.T @ score, information, curvature
 
     return likelihood
 
 
-def logit_likelihood(data):
+def logit_likelihood(data: CompressedRows) -> LogLikelihood:
     """Labels 0 and 1 with log odds z'w + intercept: the likelihood of ``stan/blr_logit.stan``.
 
     Parameters

@@ -99,3 +99,26 @@ def pointwise_groups(
         "log_likelihood": dataset({"y": log_lik}, _DIMS, {"bag": ids}),
         "posterior_predictive": dataset({"y": y_rep}, _DIMS, {"bag": ids}),
     }
+
+
+def fitted_groups(
+    draws: Mapping[str, Array],
+    stats: Mapping[str, Array],
+    attrs: Mapping[str, str | float],
+    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
+    ids: Sequence | Array,
+    y: Array,
+    training: "Predictive",
+    *,
+    seed: Seed = None,
+) -> Groups:
+    """All groups of a fit: those of `named_groups` and of `pointwise_groups`.
+
+    Draws called log_lik and y_rep, which a user's Stan program may write for each bag, become the
+    groups of that meaning.
+    """
+    own = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
+    parameters = {name: values for name, values in draws.items() if name not in own}
+    groups = named_groups(parameters, stats, attrs, constants, ids, y)
+    shape = parameters["intercept"].shape
+    return groups | pointwise_groups(training, y, ids, shape, **own, seed=seed)

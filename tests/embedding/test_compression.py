@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress

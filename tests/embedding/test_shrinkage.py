@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.shrinkage import joint_basis, posterior_moments, shrinkage_factors

@@ -2,12 +2,11 @@
 
 import warnings
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import reference
 import sklearn
+from builders import reference
 from scipy.special import expit, ndtr
 from sklearn.base import clone
 from sklearn.metrics import log_loss
@@ -15,8 +14,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 
 from bdr_stan import Bags, BDRClassifier, BLRClassifier, ShrinkageClassifier
-from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.estimators.classifiers import rows_by_size
+from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.models.bdr_probit import bdr_probit_model, rows_by_size
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 150, "seed": 1}
 
@@ -81,7 +80,7 @@ def test_idata_groups_and_names(fitted, problem):
     bags, y = problem
     idata, posterior = fitted.idata, fitted.idata["posterior"]
     assert "sigma" not in posterior and "t" not in posterior
-    assert ("eta" in posterior) == isinstance(fitted, BDRClassifier)
+    assert ("eta" in posterior) != isinstance(fitted, BLRClassifier)
     assert posterior["beta"].dims == ("chain", "draw", "landmark")
     np.testing.assert_array_equal(idata["observed_data"]["y"], y == "up")
     log_likelihood = idata["log_likelihood"]["y"].values.reshape(-1, 80)
@@ -203,11 +202,11 @@ def test_probabilities_are_averages_over_embeddings_and_draws(problem):
     model = short_fit(BDRClassifier(5), bags, y)
     test, _ = location_bags(np.random.default_rng(9), 10)
     features = model.training_features(bags, seed=1)
-    _, R, Sigma = model._matrices(features)
+    _, R, Sigma = landmark_matrices(features)
     posterior, m0 = model.idata["posterior"], features.embedding.mean.mean(axis=0)
     eta, intercept = (posterior[name].values.ravel() for name in ("eta", "intercept"))
     beta = posterior["beta"].values.reshape(-1, 5)
-    embedding = embed(Bags.from_list(test), model.landmarks_, model.bandwidth_)
+    embedding = model.embed(test)
     rng = np.random.default_rng(4)
     expected, error = np.empty((2, 10))
     for i, (mu, size) in enumerate(zip(embedding.mean, embedding.sizes, strict=True)):
@@ -226,7 +225,7 @@ def test_probabilities_of_blr_are_averages_over_draws(problem):
     bags, y = problem
     model = short_fit(BLRClassifier(5), bags, y)
     posterior = model.idata["posterior"]
-    embedding = embed(Bags.from_list(bags), model.landmarks_, model.bandwidth_)
+    embedding = model.embed(bags)
     away = embedding.mean - embedding.mean.mean(axis=0)  # the training bags' average
     beta, intercept = posterior["beta"].values.reshape(-1, 5), posterior["intercept"].values.ravel()
     expected = expit(intercept[:, None] + beta @ away.T).mean(axis=0)
@@ -235,7 +234,7 @@ def test_probabilities_of_blr_are_averages_over_draws(problem):
 
 def probabilities_at(model, bags, size):
     """Probability of the second class were each bag's embedding that of `size` points."""
-    embedding = embed(Bags.from_list(bags), model.landmarks_, model.bandwidth_)
+    embedding = model.embed(bags)
     return model.predictive_features(replace(embedding, sizes=np.full(len(bags), size))).mean
 
 
@@ -295,7 +294,7 @@ def test_prior_of_the_latent_function_has_its_spread(model, spread, problem):
     rng, at = np.random.default_rng(3), model.coordinates_
     rho = model.priors(as_table=False)["rho_median"]
     w = rho * np.linalg.solve(at.prior_factor, rng.normal(size=(4, 4000)))
-    embedding = embed(Bags.from_list(bags), model.landmarks_, model.bandwidth_)
+    embedding = model.embed(bags)
     latent = (embedding.mean - at.m0) @ at.basis @ w
     assert np.sqrt(np.mean(latent**2)) == pytest.approx(spread, rel=0.05)
 
@@ -304,9 +303,12 @@ def test_rows_of_a_program_come_back_in_the_order_of_the_bags(rng):
     sizes, y = rng.choice([1.0, 5.0, 20.0], 30), np.arange(30.0)
     written = rows_by_size(np.zeros((30, 2)), y, sizes).rows[:, -1]
     assert not np.array_equal(written, y)
-    features = SimpleNamespace(embedding=SimpleNamespace(sizes=sizes))
-    back = BDRClassifier()._in_order_of_bags(np.tile(written, (2, 3, 1)), features)
-    np.testing.assert_array_equal(back, np.broadcast_to(y, (2, 3, 30)))
+    bags = [rng.normal(size=(int(size), 2)) for size in sizes]
+    model = BDRClassifier(4, bandwidth=1.0)
+    of_program = bdr_probit_model(model.training_features(bags, seed=1), np.arange(30) % 2)
+    back = of_program.draws({"log_lik": np.tile(written, (2, 3, 1)), "rho": np.ones((2, 3))})
+    np.testing.assert_array_equal(back["log_lik"], np.broadcast_to(y, (2, 3, 30)))
+    np.testing.assert_array_equal(back["rho"], np.ones((2, 3)))
 
 
 @pytest.mark.slow

@@ -12,8 +12,10 @@ from sklearn.exceptions import NotFittedError
 
 import bdr_stan
 from bdr_stan import BDR, BLR, Bags, FreqShrinkage, RBFNetwork, Shrinkage
-from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.cmdstan.programs import eject
+from bdr_stan.models.bdr import bdr_model
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.sampling import most_probable_scales
 
 SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}
 
@@ -166,13 +168,12 @@ def test_measure_scale_is_that_of_highest_evidence(problem, tmp_path):
     bags, y = problem
     landmarks = np.concatenate(bags)[:5]
     model = Shrinkage(embedding_prior="convolution", landmarks=landmarks, bandwidth=1.0)
-    features = model.training_features(Bags.from_list(bags))
+    training = model.training_features(Bags.from_list(bags))
 
     def height(length):
-        at = clone(model).set_params(measure_scale=length)
-        at._adopt(features)
-        _, scales, mode, _ = at._prepare(features, y)
-        return mode.log_evidence + log_prior_of_scales(at.priors_)(**scales)
+        at = bdr_model(training, y, embedding_prior="convolution", measure_scale=length)
+        scales, mode, _ = most_probable_scales(at)
+        return mode.log_evidence + log_prior_of_scales(at.priors)(**scales)
 
     model.fit(bags, y, seed=1)
     best = height(model.measure_scale_)

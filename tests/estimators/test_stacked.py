@@ -18,8 +18,8 @@ from bdr_stan import (
     Stacked,
     StackedClassifier,
 )
+from bdr_stan.predictive import Predictive, mix
 from bdr_stan.results.stacking import stack
-from bdr_stan.predictive.mixtures import Predictive, mix
 
 SHORT = {"draws": 300, "seed": 1}
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress

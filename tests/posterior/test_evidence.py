@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import integrate, stats
 
 from bdr_stan.embedding.compression import compress

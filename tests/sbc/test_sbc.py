@@ -1,41 +1,31 @@
 """Simulation-based calibration of the regressions and the classifiers on one design of bags.
 
-Parameters from their priors, labels from the model, a fit, and the rank of each true value
-among the fit's draws: uniform if simulator, program and data builder tell the same model
-(Talts et al. 2018, arXiv:1804.06788). The log likelihood is ranked as well: unlike the
-parameters alone it also notices a posterior that forgets the data (Modrak et al. 2023,
-arXiv:2211.02383). The simulators follow the mathematics in landmark coordinates, label by
-label from a true embedding, which the programs integrate out.
+Ranks are uniform if simulator, program and data builder tell the same model; builders.calibration
+has the method. The simulators follow the mathematics in landmark coordinates, label by label from
+a true embedding, which the programs integrate out.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import cmdstanpy
 import numpy as np
 import pytest
-import reference
+from builders import calibration, reference
+from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 from scipy import stats
 
-from bdr_stan.embedding.compression import compress
-from bdr_stan.posterior.evidence import find_mode, whitened_coordinates
-from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
-from bdr_stan.estimators.bdr import bdr_data
-from bdr_stan.estimators.blr import blr_data
-from bdr_stan.estimators.classifiers import (
-    bdr_probit_data,
-    blr_logit_data,
-    follow_latent_scale,
-    rows_by_size,
-)
-from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.embedding.compression import compress
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.models.bdr import bdr_data
+from bdr_stan.models.bdr_probit import bdr_probit_data, follow_latent_scale, rows_by_size
+from bdr_stan.models.blr import blr_data
+from bdr_stan.models.blr_logit import blr_logit_data
+from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
+from bdr_stan.posterior.mode import find_mode
+from bdr_stan.posterior.whitening import whitened_coordinates
 
 pytestmark = pytest.mark.slow
 
-LANDMARKS = 3
-THIN, KEPT, BINS = 8, 99, 20  # ranks 0 .. 99, five to a bin
-FALSE_ALARM = 1e-4
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
 # Classes say little: weights wide enough that the embeddings' uncertainty matters to them.
 WIDE = reference.PRIORS | {"rho_median": 2.0, "eta_median": 1.0}
@@ -168,13 +158,7 @@ def fit_logit(model, p, seed):
 
 def thinned(model, data, basis, seed):
     start = {"t": np.zeros(LANDMARKS + 1), **START}
-    # Of hundreds of simulated data sets some have next to no noise, where steps diverge; what
-    # that costs shows in the ranks, which is what is tested.
-    draws = reference.sample(
-        model, data, start, chains=1, warmup=300, draws=THIN * KEPT, seed=seed,
-        divergent=1, adapt_delta=0.9,
-    )  # fmt: skip
-    draws = {name: values[0, ::THIN] for name, values in draws.items()}
+    draws = calibration.thinned(model, data, start, seed)
     return draws | {"weights": draws["w"] @ basis.T}
 
 
@@ -195,41 +179,6 @@ def logit_log_likelihood(p, weights, intercept, **_):
 
 
 # ---------------------------------------------------------------- ranks
-
-
-def quantities(p, parameters, log_likelihood):
-    """Numbers whose ranks are taken, one row a draw."""
-    draws = [dict(zip(parameters, values)) for values in zip(*parameters.values())]
-    return {
-        **{name: values for name, values in parameters.items() if name != "weights"},
-        **{f"weight {k}": parameters["weights"][:, k] for k in range(LANDMARKS)},
-        "log likelihood": np.array([log_likelihood(p, **draw) for draw in draws]),
-    }
-
-
-def ranks(model, simulate, fit, log_likelihood, n_sims, seed):
-    """Rank of each true value among the draws of its fit: name -> array, shape (n_sims,)."""
-
-    def one(number):
-        p, true = simulate(np.random.default_rng([seed, number]))
-        draws = fit(model, p, seed=number + 1)
-        truth = quantities(p, {k: np.array([v]) for k, v in true.items()}, log_likelihood)
-        found = quantities(p, {name: draws[name] for name in true}, log_likelihood)
-        return {name: int(np.sum(found[name] < truth[name])) for name in truth}
-
-    # the outer context, as cmdstanpy's own is not made for threads
-    with cmdstanpy.disable_logging(), ThreadPoolExecutor(2) as pool:
-        each = list(pool.map(one, range(n_sims)))
-    return {name: np.array([ranked[name] for ranked in each]) for name in each[0]}
-
-
-def p_values(ranked):
-    """Chi-square test of uniform ranks."""
-    edges = np.linspace(0, KEPT + 1, BINS + 1)
-    return {
-        name: float(stats.chisquare(np.histogram(values, edges)[0]).pvalue)
-        for name, values in ranked.items()
-    }
 
 
 def test_blr_is_calibrated():

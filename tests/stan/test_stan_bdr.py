@@ -5,16 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
+from builders import reference
 from scipy import stats
 
-from bdr_stan.embedding.compression import compress
-from bdr_stan.posterior.evidence import maximise_evidence, whitened_coordinates
-from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.estimators.bdr import bdr_data
-from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.embedding.compression import compress
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.models.bdr import bdr_data
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.evidence import maximise_evidence
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.whitening import whitened_coordinates
 
 TWIN = Path(__file__).parent / "bdr_plain.stan"
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}

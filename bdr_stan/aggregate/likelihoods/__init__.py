@@ -1,0 +1,38 @@
+"""Likelihoods of totals of bags, one object each."""
+
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
+from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL, Binomial
+from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL, Exponential
+from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, NegativeBinomial
+from bdr_stan.aggregate.likelihoods.normal import NORMAL, Normal
+from bdr_stan.aggregate.likelihoods.poisson import POISSON, Poisson
+
+__all__ = [
+    "LIKELIHOODS",
+    "Binomial",
+    "Exponential",
+    "LabelDensity",
+    "Likelihood",
+    "NegativeBinomial",
+    "Normal",
+    "Poisson",
+    "likelihood_named",
+]
+
+LIKELIHOODS: dict[str, Likelihood] = {
+    likelihood.name: likelihood
+    for likelihood in (POISSON, NEGATIVE_BINOMIAL, EXPONENTIAL, BINOMIAL, NORMAL)
+}
+
+
+def likelihood_named(name: str) -> Likelihood:
+    """The likelihood of this name.
+
+    Raises
+    ------
+    ValueError : there is none.
+    """
+    if name not in LIKELIHOODS:
+        names = ", ".join(map(repr, LIKELIHOODS))
+        raise ValueError(f"likelihood must be one of {names}, found {name!r}")
+    return LIKELIHOODS[name]

@@ -1,0 +1,159 @@
+"""What a likelihood of totals knows: its labels, their density in the mean, their distribution."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_numbers
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.bags import BagsLike, as_bags, check_one_a_bag
+from bdr_stan.types import Array, ArrayLike
+
+
+class LabelDensity(NamedTuple):
+    """Log density of all labels given their means lambda, and its derivatives label by label.
+
+    value : float
+        Sum over the labels, with all constants.
+    score : array, shape (n,)
+        Slope in the mean.
+    information : array, shape (n,)
+        Fisher information on the mean.
+    curvature : array, shape (n,)
+        Minus the second derivative in the mean.
+    information_slope : array, shape (n,)
+        Slope of the information in the mean.
+    """
+
+    value: float
+    score: Array
+    information: Array
+    curvature: Array
+    information_slope: Array
+
+
+# Of labels and the moments that a link has of their means: the expected log density of each label
+# without what is constant, and its slopes in the moments; scales as keywords.
+Terms = Callable[..., tuple[Array, ...]]
+
+
+class Likelihood:
+    """Base of the likelihoods of totals; one object each, in `aggregate.likelihoods.LIKELIHOODS`.
+
+    Attributes
+    ----------
+    name : str
+    links : tuple of str
+        Names of the links that there is a Stan program for, the default first.
+    scales : tuple of str
+        Names of its own scales, such as "dispersion".
+    is_count : bool
+        Whether labels are counts 0, 1, 2, ..
+    has_trials : bool
+        Whether labels are counts out of a number of trials.
+    gamma_effects : str or None
+        The likelihood that labels have once gamma effects of their bags, of mean 1, are summed
+        over: its scale is the standard deviation of these. None where there is none.
+    expected_terms : mapping, link's name -> callable
+        Terms of the variational bound; none where a link has no entry.
+    deviance : callable, or None
+        Given labels, means and noise variances (the normal's alone count), half the deviance of
+        each label and its slope in the mean. None where it has a scale besides.
+    """
+
+    name: ClassVar[str]
+    links: ClassVar[tuple[str, ...]]
+    scales: ClassVar[tuple[str, ...]] = ()
+    is_count: ClassVar[bool] = False
+    has_trials: ClassVar[bool] = False
+    gamma_effects: ClassVar[str | None] = None
+    expected_terms: ClassVar[Mapping[str, Terms]] = {}
+    deviance: ClassVar["staticmethod[[Array, Array, Array], tuple[Array, Array]] | None"] = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
+        """Labels of `bags`, each the total of its points, as float64, shape (n,).
+
+        Labels may all be equal, unlike those of `bags.check_labels`: bags of different size or
+        points still tell rates apart. That every bag has points, and weights >= 0 that are not
+        all zero, is checked where bags are made.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,)
+            Counts 0, 1, .. 2^31 - 1, not all zero, where the likelihood is one of counts;
+            "exponential": > 0; "normal": any finite number.
+        trials : array, shape (n,), optional
+            Of the binomial likelihood: people asked in each bag, whole numbers from 1, none below
+            the bag's count.
+
+        Raises
+        ------
+        ValueError
+            Wrong length or shape, or a label or number of trials that the likelihood cannot have;
+            the first such bag is named.
+        TypeError
+            Labels or trials are not numbers.
+        """
+        if trials is not None and not self.has_trials:
+            raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
+        bags = as_bags(bags)
+        labels = checked_numbers(y, "labels y")
+        check_one_a_bag(labels, len(bags))
+        check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
+        if self.is_count:
+            rule = f"the {self.name} likelihood needs counts 0, 1, 2, .."
+            check_counts(bags, labels, "label", rule)
+            if not np.any(labels):
+                raise ValueError(
+                    f"all {len(labels)} labels are 0: there is no rate to learn from them"
+                )
+        if trials is not None:
+            check_trials(bags, labels, trials)
+        return labels
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        """Log density of labels as a function of their means lambda, shape (n,).
+
+        Parameters
+        ----------
+        y : array, shape (n,)
+        **given
+            Its own scales, `trials` of the binomial, `noise_factor` of the normal (noise of each
+            label in units of sigma), shapes (n,). Each takes its own and leaves the rest.
+        """
+        raise NotImplementedError
+
+    def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
+        """Numbers of the priors of its own scales, by their names in the Stan program."""
+        return {}
+
+    def constant(self, y: Array, **scales: float) -> float:
+        """What `expected_terms` leave out of the expected log density of all labels."""
+        return 0.0
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        """SciPy's distribution of labels given their means.
+
+        Parameters
+        ----------
+        mean : array
+            Of the binomial the probability of each trial.
+        **given : arrays that broadcast with `mean`
+            `dispersion` of the negative binomial, `trials` of the binomial, `sigma` of the normal
+            (of each label). Each takes its own and leaves the rest.
+        """
+        raise NotImplementedError
+
+    def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
+        """What a Stan program is told of the likelihood, and labels as it takes them."""
+        return {
+            "y": y,
+            "is_count": int(self.is_count),
+            "has_dispersion": int("dispersion" in self.scales),
+        }

@@ -1,0 +1,64 @@
+"""Positive totals, exponential of mean lambda."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.labels import check_each
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.types import Array, ArrayLike
+
+
+def _expected_square(y, M, V):
+    ratio = V / M**2
+    value = -np.log(M) + ratio / 2 - y / M * (1 + ratio)
+    return value, (-1 - ratio + y / M * (1 + 3 * ratio)) / M, (0.5 - y / M) / M**2
+
+
+def _expected_exp(y, low, total, harmonic):
+    return -np.log(total) - y / harmonic, np.zeros_like(low), -1 / total, y / harmonic**2
+
+
+def _deviance(y, mean, variance):
+    return y / mean - 1 - np.log(y / mean), (1 - y / mean) / mean
+
+
+class Exponential(Likelihood):
+    """y_a ~ Exponential of mean lambda_a."""
+
+    name = "exponential"
+    links = ("square", "exp")
+    deviance = staticmethod(_deviance)
+    expected_terms: ClassVar[Mapping[str, Terms]] = {
+        "square": _expected_square,
+        "exp": _expected_exp,
+    }
+
+    def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
+        bags = as_bags(bags)
+        labels = super().check_labels(bags, y, trials)
+        rule = "the exponential likelihood needs labels > 0"
+        check_each(bags, labels, labels > 0, "label", rule)
+        return labels
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        def density(mean):
+            return LabelDensity(
+                -np.sum(np.log(mean) + y / mean),
+                (y / mean - 1) / mean,
+                mean**-2.0,
+                (2 * y / mean - 1) / mean**2,
+                -2 * mean**-3.0,
+            )
+
+        return density
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.expon(scale=mean)
+
+
+EXPONENTIAL = Exponential()

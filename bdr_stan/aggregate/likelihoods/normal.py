@@ -1,0 +1,54 @@
+"""Totals of normal outcomes: mean lambda, standard deviation sigma sqrt(sum_j p_j^2)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.types import Array, ArrayLike
+
+
+def _deviance(y, mean, variance):
+    return (y - mean) ** 2 / (2 * variance), (mean - y) / variance
+
+
+class Normal(Likelihood):
+    """y_a ~ Normal(lambda_a, sigma sqrt(sum_j p_j^2)): sums of outcomes Normal(f_j, sigma).
+
+    `bdr_stan.models.totals` is its model, which Stan samples as a linear regression.
+    """
+
+    name = "normal"
+    links = ("identity",)
+    scales = ("sigma",)
+    deviance = staticmethod(_deviance)
+
+    def label_density(
+        self, y: Array, *, sigma: float = 1.0, noise_factor: ArrayLike = 1.0, **given: Any
+    ) -> Callable[[Array], LabelDensity]:
+        noise = np.broadcast_to(sigma * np.asarray(noise_factor), np.shape(y))
+
+        def density(mean):
+            z = (y - mean) / noise
+            value = -np.sum(0.5 * z**2 + np.log(noise) + 0.5 * np.log(2 * np.pi))
+            precision = noise**-2.0
+            return LabelDensity(value, z / noise, precision, precision, np.zeros(len(y)))
+
+        return density
+
+    def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
+        """sigma_scale such that noise alone would explain how far totals are from a common rate."""
+        level = float(np.sum(y) / np.sum(rows.total))
+        noise = (y - level * rows.total) / rows.noise_factor
+        return {"sigma_scale": float(np.sqrt(np.mean(noise**2)))}
+
+    def distribution(self, mean: Array, *, sigma: Array | float = 1.0, **given: Any) -> rv_frozen:
+        """As for others, with `sigma` the noise of each label: that of a point times its factor."""
+        return stats.norm(mean, sigma)
+
+
+NORMAL = Normal()

@@ -1,0 +1,56 @@
+"""Counts of mean lambda whose variance is lambda."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln, xlogy
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
+from bdr_stan.types import Array
+
+
+def expected_square(y: Array, M: Array, V: Array) -> tuple[Array, ...]:
+    """Terms of y log lambda - lambda, expanded to second order about the mean M of lambda."""
+    ratio = V / M**2
+    return y * (np.log(M) - ratio / 2) - M, y * (1 + ratio) / M - 1, -y / (2 * M**2)
+
+
+def _expected_exp(y, low, total, harmonic):
+    return y * np.log(low) - total, y / low, -np.ones_like(total), np.zeros_like(total)
+
+
+def _deviance(y, mean, variance):
+    return mean - y - xlogy(y, mean) + xlogy(y, y), 1 - y / mean
+
+
+class Poisson(Likelihood):
+    """y_a ~ Poisson(lambda_a)."""
+
+    name = "poisson"
+    links = ("square", "exp")
+    is_count = True
+    gamma_effects = "negative binomial"
+    deviance = staticmethod(_deviance)
+    expected_terms: ClassVar[Mapping[str, Terms]] = {
+        "square": expected_square,
+        "exp": _expected_exp,
+    }
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        def density(mean):
+            value = np.sum(y * np.log(mean) - mean - gammaln(y + 1))
+            return LabelDensity(value, y / mean - 1, 1 / mean, y / mean**2, -(mean**-2.0))
+
+        return density
+
+    def constant(self, y: Array, **scales: float) -> float:
+        return -gammaln(y + 1).sum()
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.poisson(mean)
+
+
+POISSON = Poisson()

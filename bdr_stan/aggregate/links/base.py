@@ -1,0 +1,131 @@
+"""What a link knows: the rate of f, its derivatives, and what a bag's total needs of its points."""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bdr_stan.aggregate.rows import AggregateRows, point_rows
+from bdr_stan.aggregate.thinning import thinned_point_rows
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array
+
+# Of theta = [w; f0]: the bags' means lambda, shape (n,), their gradients, shape (n, d + 1), and a
+# function of numbers c, shape (n,): sum_a c_a times the second derivative of lambda_a.
+Means = Callable[[Array], tuple[Array, Array, Callable[[Array], Array]]]
+# Of the moments that a link has of each bag's mean under a Gaussian theta: the sum of a function of
+# them over the bags, and its slopes in each of them.
+OfMoments = Callable[..., tuple[float, list[Array]]]
+# Of mean and factor of that Gaussian: the same sum, and its slopes in mean and factor.
+Expectation = Callable[[Array, Array], tuple[float, Array, Array]]
+
+
+class FunctionPrior(NamedTuple):
+    """Default prior of f: its level is normal(level, level_sd), its standard deviation about sd."""
+
+    level: float
+    level_sd: float
+    sd: float
+
+
+class Link:
+    """Base of the links, of which there is one object each, in `bdr_stan.aggregate.links.LINKS`.
+
+    The mean of bag a's label is lambda_a = sum_j p_j rate(f_j), f_j = phi_j' theta at its points.
+
+    Attributes
+    ----------
+    name : str
+    program : str
+        Stan program of the likelihoods that take this link.
+    rate : numpy ufunc
+        Rate at values of f; takes `out`.
+    is_linear : bool
+        Whether the rate is f itself, so that a bag's label says something of one weighted sum.
+    can_thin : bool
+        Whether points are kept one by one, so that fewer may stand for all of them.
+    takes_effects : bool
+        Whether bags may have effects of their own on the log rate, or the log odds.
+    """
+
+    name: ClassVar[str]
+    program: ClassVar[str]
+    rate: ClassVar[np.ufunc]
+    is_linear: ClassVar[bool] = False
+    can_thin: ClassVar[bool] = False
+    takes_effects: ClassVar[bool] = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
+        """Rate at values of f, and its first and second derivative there."""
+        raise NotImplementedError
+
+    def function_prior(self, overall: float) -> FunctionPrior:
+        """Default prior of f where `overall` is the rate of all bags in one, > 0.
+
+        The link "identity" has none: the overall rate does not say how far rates spread.
+        """
+        raise NotImplementedError
+
+    def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
+        """What a fit needs of the bags' points, in one pass over them.
+
+        Parameters
+        ----------
+        bags : Bags
+        features : feature map
+        thin : int, optional
+            Where the link `can_thin`: at most so many weighted points stand for a bag's.
+        """
+        if thin is not None:
+            return thinned_point_rows(bags, features, thin)
+        return point_rows(bags, features)
+
+    def shares(self, rows: AggregateRows) -> Array:
+        """What the rate at each row counts for in its bag's mean, shape (T,)."""
+        return rows.row_weights
+
+    def mean_function(self, rows: AggregateRows) -> Means:
+        """The bags' means as a function of theta, with its derivatives."""
+        X, bag, weights = rows.rows, rows.bag, rows.row_weights
+
+        def means(theta):
+            rates, slopes, curvatures = self.derivatives(X @ theta)
+            by_theta = np.add.reduceat(X * (weights * slopes)[:, None], rows.start)
+            return (
+                np.add.reduceat(weights * rates, rows.start),
+                by_theta,
+                lambda c: (X * (c[bag] * weights * curvatures)[:, None]).T @ X,
+            )
+
+        return means
+
+    def means(self, rows: AggregateRows, theta: Array, effects: Array | None = None) -> Array:
+        """Means of the bags' labels, shape (S, n).
+
+        Parameters
+        ----------
+        rows : AggregateRows
+        theta : array, shape (S, d + 1)
+        effects : array, shape (S, n), optional
+            Of each bag, on the log rate (with "logit" on the log odds).
+        """
+        means = rows.means(theta, self.rate)
+        return means if effects is None else means * np.exp(effects)
+
+    def means_of_bags(
+        self, bags: Bags, features: FeatureMap, theta: Array, effects: Array | None = None
+    ) -> Array:
+        """As `means`, of bags whose points are all counted."""
+        return self.means(self.rows(bags, features), theta, effects)
+
+    def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
+        """Sum over the bags of a function of the moments of their means, theta ~ N(m, F F').
+
+        The moments are those in which the likelihoods state their variational terms; links that no
+        likelihood has terms for need none.
+        """
+        raise NotImplementedError

@@ -1,0 +1,65 @@
+"""The exponential link: rates exp(f), whose totals need all points of a bag."""
+
+import numpy as np
+
+from bdr_stan.aggregate.links.base import Expectation, FunctionPrior, Link, OfMoments
+from bdr_stan.aggregate.rows import AggregateRows, bag_means
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array
+
+_CHUNK_BYTES = 1 << 24
+
+
+class Exp(Link):
+    """rate = exp(f)."""
+
+    name = "exp"
+    program = "aggregate_exp"
+    rate = np.exp
+    can_thin = True
+
+    def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
+        return (np.exp(f),) * 3
+
+    def function_prior(self, overall: float) -> FunctionPrior:
+        return FunctionPrior(np.log(overall), 1.5, 1.0)
+
+    def means_of_bags(
+        self, bags: Bags, features: FeatureMap, theta: Array, effects: Array | None = None
+    ) -> Array:
+        # Points are many, and their rows need not be kept.
+        means = bag_means(bags, features, theta, self.rate)
+        return means if effects is None else means * np.exp(effects)
+
+    def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
+        """Moments are the sums over a bag of p_j exp(h_j + c v_j), c = 0, 1/2, -1/2.
+
+        h_j and v_j are mean and variance of f_j.
+
+        Raises
+        ------
+        ValueError : factors where the points' own rows are needed.
+        """
+        if rows.weights is None:
+            raise ValueError("link 'exp' needs the points' own rows: make them by point_rows")
+        X, start, p, bag = rows.rows, rows.start, rows.weights, rows.bag
+        step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
+        chunks = [slice(i, i + step) for i in range(0, len(X), step)]
+
+        def expected(mean, factor):
+            h, v = X @ mean, np.empty(len(X))
+            for chunk in chunks:
+                U = X[chunk] @ factor
+                v[chunk] = np.einsum("ij,ij->i", U, U)
+            parts = [p * np.exp(h + c * v) for c in (0, 0.5, -0.5)]
+            value, slopes = of_moments(*(np.add.reduceat(part, start) for part in parts))
+            low, middle, harmonic = (s[bag] * part for s, part in zip(slopes, parts, strict=True))
+            by_v = 0.5 * (middle - harmonic)
+            gram = sum((X[chunk].T * by_v[chunk]) @ X[chunk] for chunk in chunks)
+            return value, X.T @ (low + middle + harmonic), 2 * gram @ factor
+
+        return expected
+
+
+EXP = Exp()

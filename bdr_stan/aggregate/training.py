@@ -1,0 +1,154 @@
+"""From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdr_stan.aggregate.kernel_learning import learn_kernel
+from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.rows import AggregateRows, point_rows
+from bdr_stan.aggregate.thinning import thinned_bags
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.kernels import Kernel, NystromFeatures, resolve_kernel
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
+from bdr_stan.types import Array, ArrayLike, Seed
+
+# Parameters of the kernel are learned from about so many points, at least so many a bag.
+LEARNING_POINTS = 10_000
+LEARNING_POINTS_A_BAG = 10
+_SAMPLE_POINTS = 2000  # tell the columns' standard deviations
+
+
+@dataclass(frozen=True)
+class AggregateFeatures:
+    """What a fit needs of the training bags: features of a kernel, and the bags' rows in them.
+
+    feature_map : NystromFeatures
+        New points and bags go through it too.
+    rows : AggregateRows
+        Factors for the square link, points for "exp" and "logit", weighted sums for "identity".
+    trials : array, shape (n,), or None
+    index : array, shape (n,)
+        Ids of the bags, or their numbers.
+    names : list of str, or None
+        Names of the points' columns.
+    """
+
+    feature_map: NystromFeatures
+    rows: AggregateRows
+    trials: Array | None
+    index: Array
+    names: list[str] | None = None
+
+
+# Gives the model of bags with these rows.
+ModelOfRows = Callable[[AggregateRows], Model]
+
+
+def training_features(
+    bags: Bags,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    *,
+    kernel: str | Kernel,
+    learn: ModelOfRows | None,
+    n_landmarks: int | None,
+    landmarks: str | ArrayLike,
+    trials: Array | None = None,
+    thin: int | None = None,
+    seed: Seed = None,
+) -> AggregateFeatures:
+    """Choose landmarks and the kernel's parameters, and compress the bags' points to rows.
+
+    Parameters
+    ----------
+    bags : Bags
+    y : array, shape (n,)
+    likelihood : Likelihood
+    link : Link
+    kernel : str or Kernel
+    learn : callable, or None
+        Where the kernel's parameters are those of highest evidence, the model of given rows,
+        whose priors count; None takes them as given, or by the median rule.
+    n_landmarks : int
+        Where `landmarks` is a name.
+    landmarks : str or array, shape (d, p)
+        See `choose_landmarks`; k-means on columns divided by their standard deviations.
+    trials : array, shape (n,)
+        Of the binomial.
+    thin : int, optional
+        At most so many weighted points stand for a bag's.
+    seed : int, optional
+
+    Returns
+    -------
+    AggregateFeatures
+    """
+    kernel = resolve_kernel(kernel, "median", bags, seed=seed)
+    spread = bags.sample_points(_SAMPLE_POINTS, np.random.default_rng(seed)).std(axis=0)
+    chosen = choose_landmarks(
+        bags,
+        n_landmarks if isinstance(landmarks, str) else None,
+        method=landmarks,
+        scale=np.where(spread > 0, spread, 1.0),
+        seed=seed,
+    )
+    if learn is not None and len(kernel.log_parameters):
+        kernel = learned_kernel(kernel, chosen, bags, y, likelihood, link, learn, trials=trials)
+    feature_map = NystromFeatures(kernel, chosen)
+    rows = link.rows(bags, feature_map, thin=thin)
+    return AggregateFeatures(feature_map, rows, trials, bags.index, bags.features)
+
+
+def learned_kernel(
+    kernel: Kernel,
+    landmarks: Array,
+    bags: Bags,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    model_of: ModelOfRows,
+    *,
+    trials: Array | None = None,
+) -> Kernel:
+    """The kernel with the parameters of highest evidence, on fewer points where they are many.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Where the search begins.
+    landmarks : array, shape (d, p)
+    bags, y, likelihood, link, trials
+        As for `training_features`.
+    model_of : callable
+        Model of given rows, whose priors count.
+
+    Returns
+    -------
+    Kernel
+    """
+    rows_of = link.rows if link.is_linear else point_rows
+    if not link.is_linear and len(bags.points) > LEARNING_POINTS:
+        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_A_BAG))
+
+    def rows_at(kernel):
+        return rows_of(bags, NystromFeatures(kernel, landmarks))
+
+    model = model_of(rows_at(kernel))
+    names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
+    return learn_kernel(
+        kernel,
+        rows_at,
+        y,
+        likelihood,
+        link,
+        trials=trials,
+        intercept_prior=model.intercept_prior,
+        scales=middle_of_scales(model.priors, names),
+        log_prior=log_prior_of_scales(model.priors),
+    )

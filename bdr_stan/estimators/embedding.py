@@ -1,0 +1,275 @@
+"""The Bayesian estimators on mean embeddings: what their fits and predictions have in common."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.training import TrainingFeatures, training_features
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.validation import check_counts
+from bdr_stan.kernels import (
+    FeatureMap,
+    LandmarkFeatures,
+    check_bandwidth,
+    check_kernel_and_bandwidth,
+)
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
+from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.predictive.classes import class_codes
+from bdr_stan.results.groups import fitted_groups
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike
+
+
+class EmbeddingEstimator(BagEstimator):
+    """Base of the Bayesian estimators on mean embeddings, of labels and of two classes.
+
+    The way of the data: bags, their mean embeddings at landmarks (`training_features`), the model
+    with its data (`_model`), draws from its posterior, the result. New bags go through the same
+    feature map (`embed`) to the predictive distribution (`_predictive`).
+    """
+
+    samples_posterior = True
+    methods: ClassVar[tuple[str, ...]] = METHODS
+    closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
+
+    def fit(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        chains: int = 4,
+        warmup: int = 1000,
+        draws: int = 1000,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **cmdstan_options: Any,
+    ) -> Self:
+        """Fit to bags and their labels.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,)
+            Label of each bag.
+        chains, warmup, draws : int, default 4, 1000, 1000
+            Chains, and iterations of each before and after warmup. Laplace, Pathfinder and the
+            exact method give one chain of `draws`; optimisation one draw.
+        seed : int, optional
+            Seed of landmarks, bandwidth and Stan; default `random_state`.
+        progress : bool, optional
+            Show on stderr what takes time: by default compiling, which happens once; True shows
+            the chains as well, False nothing.
+        **cmdstan_options
+            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters; raised before any work starts.
+        RuntimeError
+            Stan's message if it fails.
+
+        Warns
+        -----
+        UserWarning
+            Trouble of the sampler, with the measured value and what to do.
+        """
+        bags = as_bags(bags)
+        y = self.check_labels(bags, y)
+        self.check_parameters()
+        check_counts(chains=chains, warmup=warmup, draws=draws)
+        seed = self.random_state if seed is None else seed
+        training = self.training_features(bags, seed=seed)
+        return self.fit_features(
+            training,
+            y,
+            chains=chains,
+            warmup=warmup,
+            draws=draws,
+            seed=seed,
+            progress=progress,
+            **cmdstan_options,
+        )
+
+    def fit_features(
+        self,
+        training: TrainingFeatures,
+        y: ArrayLike,
+        *,
+        chains: int = 4,
+        warmup: int = 1000,
+        draws: int = 1000,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **cmdstan_options: Any,
+    ) -> Self:
+        """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        settings = {
+            "kernel": training.kernel,
+            "n_features": training.landmarks.shape[1],
+            "feature_names": training.names,
+        }
+        classes = None
+        if is_classifier(self):
+            settings["classes"] = np.unique(y)
+            y, classes = class_codes(settings["classes"], y), np.arange(2)
+        y = np.asarray(y) if is_classifier(self) else np.asarray(y, float)
+        # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
+        with threadpool_limits(1, user_api="blas"):
+            model = self._model(training, y)
+        posterior, constants = self._sample(
+            model,
+            chains=chains,
+            warmup=warmup,
+            draws=draws,
+            seed=seed,
+            progress=progress,
+            options=cmdstan_options,
+        )
+        at = Coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
+        groups = fitted_groups(
+            posterior.draws,
+            posterior.stats,
+            posterior.attrs,
+            {
+                "landmarks": (training.landmarks, ["landmark", "feature"]),
+                **model.constants,
+                "bag_size": (training.embedding.sizes, ["bag"]),
+                **constants,
+            },
+            training.index,
+            y,
+            self._predictive(at, training.embedding, posterior.flat(), classes),
+            seed=seed,
+        )
+        self._keep(Result(groups, {**settings, "priors": model.priors}))
+        self._warn_of_trouble()
+        return self
+
+    def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
+        """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
+
+        Parameters
+        ----------
+        bags : Bags, or list of arrays
+        seed : int, optional
+
+        Returns
+        -------
+        TrainingFeatures
+            For `fit_features`; several models may share it.
+        """
+        return training_features(
+            bags,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            bandwidth_scale=self.bandwidth_scale,
+            n_landmarks=self.n_landmarks,
+            landmarks=self.landmarks,
+            covariance=getattr(self, "covariance", None),
+            tau=getattr(self, "tau", 1.0),
+            seed=seed,
+        )
+
+    def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:
+        """Mean embeddings of new bags, by a feature map or, by default, that of the fit."""
+        if feature_map is None:
+            bags = self._like_training(bags)
+            feature_map = self._feature_map
+        return embed(bags, feature_map)
+
+    def predictive(self, bags: BagsLike) -> Predictive | ClassPredictive:
+        """Posterior predictive distribution of the labels of new bags.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+
+        Returns
+        -------
+        Predictive or ClassPredictive
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
+
+        Notes
+        -----
+        Closed form given each draw: the distribution in the model's header in ``stan/``,
+        averaged over the draws. With `stan_file` the program's intercept, w, sigma and eta are
+        used the same way, that is with normal noise of standard deviation sigma.
+        """
+        return self.predictive_features(self.embed(bags))
+
+    def predictive_features(self, embedding: Embedding) -> Predictive | ClassPredictive:
+        """Posterior predictive distribution of embedded bags, from `embed`."""
+        check_is_fitted(self, "result_")
+        draws = {
+            name: self.result_.draws(name)
+            for name in ("intercept", "w", "sigma", "eta")
+            if self.result_.has_draws(name)
+        }
+        return self._predictive(self.coordinates_, embedding, draws, getattr(self, "classes_", None))
+
+    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
+        """Labels as an array, once they are known to be of use; see `bags.labels`."""
+        return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
+
+    def check_parameters(self) -> None:
+        if self.method not in self.methods:
+            raise ValueError(
+                f"{type(self).__name__} has no method {self.method!r}; "
+                f"there are: {', '.join(self.methods)}"
+            )
+        check_kernel_and_bandwidth(self.kernel, self.bandwidth)
+        check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
+        if self.stan_file is not None and self.method in self.closed_form:
+            raise ValueError(
+                f"method={self.method!r} runs no Stan program: leave stan_file out"
+            )
+
+    # ------------------------------------------------------------ what a subclass says
+
+    def _model(self, training: TrainingFeatures, y: Array) -> Model:
+        """The statistical model with its data."""
+        raise NotImplementedError
+
+    def _predictive(
+        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+    ) -> Predictive | ClassPredictive:
+        """Predictive distribution of embedded bags given draws of the parameters."""
+        raise NotImplementedError
+
+    def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
+        """Draws from the posterior, and what else prediction needs."""
+        found = sample_posterior(model, method=self.method, stan_file=self.stan_file, **options)
+        return found, {}
+
+    # ------------------------------------------------------------ state
+
+    def _set_fitted(self, result: Result) -> None:
+        constants, settings = result.constants, result.settings
+        self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
+        self.coordinates_ = Coordinates.of_constants(constants)
+        self._feature_map = LandmarkFeatures(self.kernel_, self.landmarks_)
+        if hasattr(self.kernel_, "bandwidth"):
+            self.bandwidth_ = self.kernel_.bandwidth
+        if "measure_scale" in constants:
+            self.measure_scale_ = float(constants["measure_scale"])
+        if "classes" in settings:
+            self.classes_ = settings["classes"]

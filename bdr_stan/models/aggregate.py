@@ -1,0 +1,261 @@
+"""Rates at points from totals of bags, by a Gaussian process with Nystrom features.
+
+Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018), "Variational learning on
+aggregate outputs with Gaussian processes", with the posterior besides its approximation.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.aggregate.densities import aggregate_likelihood
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
+from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
+from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import with_user_values
+from bdr_stan.posterior.sampling import Draws, Posterior, most_probable_scales
+from bdr_stan.predictive import AggregatePredictive
+from bdr_stan.types import Array
+
+# Bags are cut to about so many slices, for threads to share.
+_SLICES = 16
+_FIRST_TAU = 0.1  # where chains start whose scales say nothing of it
+
+
+def aggregate_data(
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    whitened: Mapping[str, Any],
+    priors: Mapping[str, float],
+    *,
+    trials: Array | None = None,
+    has_effects: bool = False,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of the programs ``stan/aggregate_*.stan``.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        Factors, from `square_factors`, for ``aggregate_square.stan``; else points.
+    y : array, shape (n,)
+    likelihood : Likelihood
+    whitened : dict
+        From `whitened_coordinates`.
+    priors : dict
+        Numbers of the priors by their names in the program.
+    trials : array, shape (n,)
+        Of the binomial.
+    has_effects : bool, default False
+        Whether each bag has an effect of its own.
+    use_likelihood : bool, default True
+        False samples the prior.
+
+    Returns
+    -------
+    dict
+    """
+    data = {
+        "A": len(y),
+        "D": rows.rows.shape[1] - 1,
+        **likelihood.program_data(y, trials),
+        "has_effects": int(has_effects),
+        **whitened,
+        "dispersion_scale": 1.0,  # where there is none
+        "tau_scale": 1.0,
+        **priors,
+        "use_likelihood": int(use_likelihood),
+    }
+    if rows.packs:
+        packed = rows.packed()
+        empty = np.empty((0, rows.rows.shape[1]))
+        return {**data, "P": packed.shape[1], "packed": packed, "T": 0, "rows": empty,
+                "start": [], "length": []}  # fmt: skip
+    data |= {
+        "T": len(rows.rows),
+        "rows": rows.rows,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+    }
+    if rows.weights is None:
+        return {**data, "P": 0, "packed": np.empty((0, 0))}
+    return {**data, "weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
+
+
+def aggregate_model(
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    *,
+    trials: Array | None = None,
+    prior: Mapping[str, float] | None = None,
+    bag_effects: bool = False,
+    weight_basis: Array | None = None,
+) -> Model:
+    """The model of the link's program, ``stan/aggregate_*.stan``, with its data.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        From `link.rows`.
+    y : array, shape (n,)
+        Label of each bag.
+    likelihood : Likelihood
+    link : Link
+        One of the likelihood's, but "identity": see `bdr_stan.models.totals`.
+    trials : array, shape (n,)
+        Of the binomial.
+    prior : dict, optional
+        Numbers that replace the data-scaled defaults.
+    bag_effects : bool, default False
+        Whether each bag has a normal effect on the log rate, or the log odds.
+    weight_basis : array, shape (d, d), optional
+        Weights of the kernel at the landmarks per weight of a feature; default the identity.
+    """
+    defaults = rate_priors(rows, y, link, trials) | likelihood.default_priors(rows, y)
+    scales: tuple[str, ...] = ("rho", *likelihood.scales)
+    if bag_effects:
+        defaults["tau_scale"] = 1.0
+        if likelihood.gamma_effects is not None:
+            scales = (*scales, "tau")
+    d = rows.rows.shape[1] - 1
+    return Model(
+        program=link.program,
+        scales=scales,
+        priors=with_user_values(defaults, prior),
+        prior_factor=np.eye(d),
+        weight_basis=np.eye(d) if weight_basis is None else weight_basis,
+        likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
+        stan_data=partial(
+            aggregate_data, rows, y, likelihood, trials=trials, has_effects=bag_effects
+        ),
+        constants={"total_weight": (rows.total, ["bag"])},
+        inits=partial(_inits, len(y) if bag_effects else 0),
+        draws=_draws,
+    )
+
+
+def rate_priors(
+    rows: AggregateRows, y: Array, link: Link, trials: Array | None = None
+) -> dict[str, float]:
+    """Default priors of level and weights of a model of rates.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+    y : array, shape (n,)
+        Training labels.
+    link : Link
+    trials : array, shape (n,)
+        Of the binomial.
+
+    Returns
+    -------
+    dict
+        With r the overall rate (of the binomial the share) of all bags, "square": f has the level
+        sqrt(r), known to a third, which also tells f from -f, and a standard deviation around
+        half of it; "exp" and "logit": the level log r or logit r, give or take 1.5, and a
+        standard deviation around 1. All points together count, by their weights.
+    """
+    overall = float(np.sum(y) / np.sum(rows.total if trials is None else trials))
+    function = link.function_prior(overall)
+    squares = rows.row_weights[:, None] * rows.rows[:, :-1] ** 2
+    squared_norm = np.sum(squares) / np.sum(rows.total)
+    return {
+        "intercept_location": float(function.level),
+        "intercept_scale": float(function.level_sd),
+        "rho_median": float(function.sd / np.sqrt(squared_norm)),
+        "rho_log_sd": 1.0,
+    }
+
+
+def variational_fit(
+    model: Model,
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    *,
+    draws: int,
+    seed: int | None = None,
+) -> Posterior:
+    """VBAgg: the Gaussian posterior of highest variational bound, at the rho of that bound.
+
+    Parameters
+    ----------
+    model : Model
+        That `aggregate_model` gave for `rows`, `y`, `likelihood` and `link`.
+    draws : int
+        Independent draws, one chain.
+    seed : int, optional
+
+    Returns
+    -------
+    Posterior
+        Its attribute bound is that of `variational_posterior`.
+    """
+    scales, mode, _ = most_probable_scales(model)
+    rho = scales.pop("rho")
+    found = variational_posterior(
+        rows, y, likelihood, link, priors=model.priors, rho=rho, mode=mode, scales=scales
+    )
+    return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
+
+
+def aggregate_predictive(
+    means: Array,
+    likelihood: Likelihood,
+    *,
+    dispersion: Array | None = None,
+    trials: Array | None = None,
+) -> AggregatePredictive:
+    """Predictive distribution of the totals of n bags.
+
+    Parameters
+    ----------
+    means : array, shape (S, n)
+        Of each bag's label under each draw, from `link.means` or `link.means_of_bags`.
+    likelihood : Likelihood
+    dispersion : array, shape (S,)
+        Of the negative binomial.
+    trials : array, shape (n,)
+        Of the binomial.
+    """
+    S, n = means.shape
+    return AggregatePredictive(
+        lambda i: means[:, i], n, S, likelihood, dispersion=dispersion, trials=trials
+    )
+
+
+def _likelihood(rows, y, likelihood, link, trials, **scales: float) -> LogLikelihood:
+    if "tau" in scales:  # gamma effects of the same spread can be summed over
+        likelihood = LIKELIHOODS[likelihood.gamma_effects]
+        scales = {likelihood.scales[0]: scales["tau"]}
+    return aggregate_likelihood(rows, y, likelihood, link, trials=trials, **scales)
+
+
+def _inits(n_effects: int, start: dict[str, Any]) -> dict[str, Any]:
+    """Initial values, what a model lacks of size 0."""
+    return {
+        **start,
+        "dispersion": [start["dispersion"]] if "dispersion" in start else [],
+        "tau": [start.get("tau", _FIRST_TAU)] if n_effects else [],
+        "effect_raw": np.zeros(n_effects),
+    }
+
+
+def _draws(drawn: Draws) -> Draws:
+    """Scales as numbers, and effects in place of those in units of tau."""
+    drawn = {
+        name: values[..., 0] if name in ("dispersion", "tau") else values
+        for name, values in drawn.items()
+    }
+    raw = drawn.pop("effect_raw", None)
+    return drawn if raw is None else {**drawn, "effect": drawn["tau"][..., None] * raw}

@@ -1,0 +1,135 @@
+"""Totals of normal outcomes at points: a linear regression on weighted sums of features.
+
+The outcome at point j is N(f_j, sigma^2), f_j = f0 + psi_j' w, so that bag a's label has the mean
+sum_j p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
+from bdr_stan.embedding.compression import compress
+from bdr_stan.models.blr import blr_data
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import with_user_values
+from bdr_stan.posterior.sampling import Posterior, most_probable_scales
+from bdr_stan.predictive import Predictive
+from bdr_stan.types import Array
+
+
+def totals_model(
+    rows: AggregateRows,
+    y: Array,
+    *,
+    prior: Mapping[str, float] | None = None,
+    weight_basis: Array | None = None,
+) -> Model:
+    """The model of ``stan/blr.stan`` with the data of normal totals.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        One row a bag, from `weighted_sums`.
+    y : array, shape (n,)
+        Label of each bag.
+    prior : dict, optional
+        Numbers that replace the data-scaled defaults.
+    weight_basis : array, shape (d, d), optional
+        Weights of the kernel at the landmarks per weight of a feature; default the identity.
+    """
+    priors = with_user_values(total_priors(rows, y), prior)
+    # In units of a bag's own noise all labels have the same.
+    z = rows.rows / rows.noise_factor[:, None]
+    compressed = compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])
+    d = z.shape[1] - 1
+    return Model(
+        program="blr",
+        scales=("sigma", "rho"),
+        priors=priors,
+        prior_factor=np.eye(d),
+        weight_basis=np.eye(d) if weight_basis is None else weight_basis,
+        likelihood=partial(normal_likelihood, compressed, np.zeros(d)),
+        stan_data=partial(blr_data, compressed),
+        constants={"total_weight": (rows.total, ["bag"])},
+    )
+
+
+def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
+    """Default priors of a model whose labels are totals of normal outcomes.
+
+    Parameters
+    ----------
+    rows : AggregateRows
+        One row a bag, from `weighted_sums`.
+    y : array, shape (n,)
+        Training labels.
+
+    Returns
+    -------
+    dict
+        intercept_location = sum y / sum p, intercept_scale = 2.5 s, s the standard deviation of
+        the bags' averages y / sum p; rho_median such that these averages have the prior standard
+        deviation s, rho_log_sd = 1.5; sigma_scale such that noise alone would explain s.
+
+    Raises
+    ------
+    ValueError : all these averages are the same.
+    """
+    averages = y / rows.total
+    level = float(np.sum(y) / np.sum(rows.total))
+    spread = float(np.std(averages))
+    if spread <= 1e-12 * abs(level):
+        raise ValueError(
+            f"every label is {level:.6g} times its bag's total weight: there is nothing to explain"
+        )
+    norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
+    return {
+        "intercept_location": level,
+        "intercept_scale": 2.5 * spread,
+        **LIKELIHOODS["normal"].default_priors(rows, y),
+        "rho_median": spread / float(np.sqrt(np.mean(norms))),
+        "rho_log_sd": 1.5,
+    }
+
+
+def exact_fit(model: Model, *, draws: int, seed: int | None = None) -> Posterior:
+    """The closed-form posterior at the most probable sigma and rho.
+
+    Parameters
+    ----------
+    model : Model, from `totals_model`
+    draws : int
+        Independent draws, one chain.
+    seed : int, optional
+
+    Returns
+    -------
+    Posterior
+        Its attribute bound is the log marginal likelihood of the labels given sigma and rho.
+    """
+    scales, mode, _ = most_probable_scales(model)
+    rho = scales.pop("rho")
+    found = VariationalPosterior(mode.theta, mode.whitening, rho, mode.log_evidence)
+    return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
+
+
+def totals_predictive(means: Array, noise_factor: Array, *, sigma: Array) -> Predictive:
+    """Predictive distribution of the totals of n bags.
+
+    Parameters
+    ----------
+    means : array, shape (S, n)
+        Of each bag's label under each draw, from `link.means` or `link.means_of_bags`.
+    noise_factor : array, shape (n,)
+        sqrt(sum_j p_j^2) of each bag.
+    sigma : array, shape (S,)
+        Noise of one point of weight 1.
+    """
+    S, n = means.shape
+    sd = sigma[:, None]
+    return Predictive(lambda i: (means[:, i], sd * noise_factor[i]), n, S)

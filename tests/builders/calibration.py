@@ -1,0 +1,70 @@
+"""Simulation-based calibration: whether true values rank anywhere among the draws of their fits.
+
+Parameters from their priors, labels from the model, a fit, and the rank of each true value among
+the fit's draws: uniform if simulator, program and data builder tell the same model (Talts et al.
+2018, arXiv:1804.06788). The log likelihood is ranked as well: unlike the parameters alone it also
+notices a posterior that forgets the data (Modrak et al. 2023, arXiv:2211.02383).
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import cmdstanpy
+import numpy as np
+from scipy import stats
+
+from builders import reference
+
+LANDMARKS = 3  # whose weights are ranked
+THIN, KEPT, BINS = 8, 99, 20  # ranks 0 .. 99, five to a bin
+FALSE_ALARM = 1e-4
+
+
+def thinned(model, data, start, seed):
+    """Draws of a fit that are nearly independent, name -> array, shape (KEPT, ...)."""
+    # Of hundreds of simulated data sets some have next to no noise, where steps diverge; what
+    # that costs shows in the ranks, which is what is tested.
+    draws = reference.sample(
+        model, data, start, chains=1, warmup=300, draws=THIN * KEPT, seed=seed,
+        divergent=1, adapt_delta=0.9,
+    )  # fmt: skip
+    return {name: values[0, ::THIN] for name, values in draws.items()}
+
+
+def quantities(p, parameters, log_likelihood):
+    """Numbers whose ranks are taken, one row a draw."""
+    draws = [dict(zip(parameters, values)) for values in zip(*parameters.values())]
+    return {
+        **{name: values for name, values in parameters.items() if name != "weights"},
+        **{f"weight {k}": parameters["weights"][:, k] for k in range(LANDMARKS)},
+        "log likelihood": np.array([log_likelihood(p, **draw) for draw in draws]),
+    }
+
+
+def ranks(model, simulate, fit, log_likelihood, n_sims, seed):
+    """Rank of each true value among the draws of its fit: name -> array, shape (n_sims,).
+
+    simulate(rng) gives a problem and its true parameters, "weights" among them;
+    fit(model, problem, seed) gives draws of parameters with these names, shape (KEPT, ...);
+    log_likelihood(problem, **parameters) is that of one draw.
+    """
+
+    def one(number):
+        p, true = simulate(np.random.default_rng([seed, number]))
+        draws = fit(model, p, seed=number + 1)
+        truth = quantities(p, {k: np.array([v]) for k, v in true.items()}, log_likelihood)
+        found = quantities(p, {name: draws[name] for name in true}, log_likelihood)
+        return {name: int(np.sum(found[name] < truth[name])) for name in truth}
+
+    # the outer context, as cmdstanpy's own is not made for threads
+    with cmdstanpy.disable_logging(), ThreadPoolExecutor(2) as pool:
+        each = list(pool.map(one, range(n_sims)))
+    return {name: np.array([ranked[name] for ranked in each]) for name in each[0]}
+
+
+def p_values(ranked):
+    """Chi-square test of uniform ranks."""
+    edges = np.linspace(0, KEPT + 1, BINS + 1)
+    return {
+        name: float(stats.chisquare(np.histogram(values, edges)[0]).pvalue)
+        for name, values in ranked.items()
+    }
