@@ -1,4 +1,4 @@
-"""Aerosol optical depth from bags of pixels: ten kernels of points, kernels of kernel means, averages.
+"""Aerosol optical depth from bags of pixels: ten kernels of points, outer kernels, averages.
 
 The protocol of Szabo et al. (2014): 800 bags of 100 pixels with 16 features; five folds, each once
 the 160 test bags, of the others 160 to choose penalty and kernel parameter by and 480 to train on;
@@ -7,18 +7,19 @@ all ten times anew. The penalty lambda runs over 2^-65, .., 2^-3 and the paramet
 errors are not to be held against published ones.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
-from gamma import markdown
+from bdr_stan.kernel_means.outer_kernels import between, outer_at_median
+from bdr_stan.kernel_means.ridge_path import held_out
+from bdr_stan.kernel_means.stacking import stacking_weights
 from joblib import Parallel, delayed
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import Bags
+from bdr_stan import Bags
 from bdr_stan.datasets import load_misr1
+from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import (
     RBF,
     Cauchy,
@@ -29,10 +30,8 @@ from bdr_stan.kernels import (
     Polynomial,
     StudentT,
 )
-from bdr_stan.estimators.merr import between, outer_at_median
-from bdr_stan.estimators.merr_cv import held_out, stacking_weights
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from data_gen.aerosol import aerosol_bags
+from experiments.report import arguments, markdown, write
 
 THETAS = 2.0 ** np.arange(-15, 11)
 LAMBDAS = 2.0 ** np.arange(-65, -2)
@@ -169,9 +168,9 @@ ABOUT = """\
 K is the inner product of kernel means except under "nonlinear K", where it is a Gaussian, Cauchy or
 inverse multiquadric kernel of their distance: theta of k is that chosen for the inner product, the
 bandwidth 1/2, 1, 2 or 4 times the median rule. Averages have the weights, none negative and of sum
-1, with the least squared error on the validation bags. The t-student kernel is positive definite for
-theta <= 2 alone, and its grid ends there; the rational quadratic kernel is the Cauchy kernel at the
-root of theta."""
+1, with the least squared error on the validation bags. The t-student kernel is positive definite
+for theta <= 2 alone, and its grid ends there; the rational quadratic kernel is the Cauchy kernel at
+the root of theta."""
 
 
 def report(output, results, chosen, grid, y, misr1, seconds):
@@ -206,27 +205,30 @@ def report(output, results, chosen, grid, y, misr1, seconds):
     parts = [
         "# Aerosol optical depth by ridge regression on kernel means",
         f"Written by `python experiments/aerosol.py --repeats {repeats} --output docs`.",
-        (f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd) and median over "
-         f"the {len(results)} test folds of {repeats} repeats; the paper has 10 repeats. Beside it the "
-         "figures that Szabo et al. (2014) published for the real data."),
+        (
+            f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd) and "
+            f"median over the {len(results)} test folds of {repeats} repeats; the paper has 10 "
+            "repeats. Beside it the figures that Szabo et al. (2014) published for the real data."
+        ),
         markdown(table),
         ABOUT,
         "Theta as chosen on the validation bags, over the folds:",
         markdown(theta),
-        (f"The set kernels of all {len(grid)} kernels between all bags took {seconds[0]:.0f} s, the "
-         f"choice among them and {len(LAMBDAS)} penalties {seconds[1]:.0f} s a fold."),
+        (
+            f"The set kernels of all {len(grid)} kernels between all bags took {seconds[0]:.0f} s, "
+            f"the choice among them and {len(LAMBDAS)} penalties {seconds[1]:.0f} s a fold."
+        ),
     ]
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "aerosol.md").write_text("\n\n".join(parts) + "\n")
+    write(output, "aerosol.md", "\n\n".join(parts) + "\n")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__, quick="60 bags of 10 pixels, few thetas", output="folder for aerosol.md"
+    )
     parser.add_argument("--misr1", help="the real data, MISR1.mat or a .csv file of its columns")
     parser.add_argument("--repeats", type=int, default=10, help="of the five folds")
     parser.add_argument("--seed", type=int, default=1, help="of the stand-in")
-    parser.add_argument("--output", type=Path, help="folder for aerosol.md")
-    parser.add_argument("--quick", action="store_true", help="60 bags of 10 pixels, few thetas")
     args = parser.parse_args()
 
     size = {"n_bags": 60, "n_points": 10} if args.quick else {}

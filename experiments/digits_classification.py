@@ -14,15 +14,13 @@ Writes digits_classification.md (scores by bag size) and digits_classification.p
 of the probabilities by bag size).
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 
 from bdr_stan import BDRClassifier, BLRClassifier, ShrinkageClassifier, metrics, plots
 from bdr_stan.datasets import digits_bags
-from bdr_stan.results.advice import report
+from experiments.report import arguments, rows, write
 
 MODELS = (BLRClassifier, ShrinkageClassifier, BDRClassifier)
 FULL = {"n_train": 800, "n_test": 4000, "n_landmarks": 60}, {"chains": 4, "draws": 1000}
@@ -51,7 +49,7 @@ def fit_all(bags, y, n_landmarks, sampling):
         model = classifier(n_landmarks).fit_features(features, y, seed=1, **sampling)
         models[classifier.__name__] = model
         print(f"{classifier.__name__}, {time.monotonic() - begun:.1f} s")
-        print(report(model.diagnostics()), flush=True)
+        print(model.report(), flush=True)
     return models
 
 
@@ -61,7 +59,9 @@ def scores(models, predictives, bags, y):
     for name in models:
         table = metrics.classes_by_size(y, predictives[name], bags.sizes)
         bins = metrics.reliability(y, predictives[name], N_BINS, sizes=bags.sizes)
-        table["gap"], table["gap by chance"] = calibration_gap(bins).T.loc[:, table.index].to_numpy()
+        table["gap"], table["gap by chance"] = (
+            calibration_gap(bins).T.loc[:, table.index].to_numpy()
+        )
         tables[name] = table
     return tables
 
@@ -78,19 +78,18 @@ def calibration_gap(bins):
     return bins.assign(gap=gap, chance=chance).groupby("size")[["gap", "chance"]].sum()
 
 
-def markdown(tables, measures):
-    """Scores of all models side by side, a row a class of bag sizes.
+def side_by_side(tables, measures):
+    """Scores of all models in one Markdown table, a row a class of bag sizes.
 
     measures : dict, title -> function of a row of the table, its text
     """
     first = next(iter(tables.values()))
-    heads, columns = ["images", "bags"], [first.index, first["n_bags"].astype(str)]
+    heads, columns = ["images", "bags"], [first.index, first["n_bags"]]
     for title, text in measures.items():
         for name, table in tables.items():
             heads.append(f"{title} {name.removesuffix('Classifier')}")
             columns.append(table.apply(text, axis=1))
-    lines = [heads, ["---:"] * len(heads), *zip(*columns)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return rows(heads, zip(*columns, strict=True), right=slice(None))
 
 
 def conclusion(tables):
@@ -103,13 +102,12 @@ def conclusion(tables):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, default=Path("digits_classification_output"))
-    parser.add_argument("--quick", action="store_true", help="fewer bags and draws")
-    args = parser.parse_args()
-    args.output.mkdir(parents=True, exist_ok=True)
+    args = arguments(
+        __doc__,
+        quick="fewer bags and draws",
+        output="folder of table and figure",
+        folder="digits_classification_output",
+    ).parse_args()
     counts, sampling = QUICK if args.quick else FULL
 
     train, y = classes(counts["n_train"], seed=1)
@@ -125,18 +123,18 @@ def main():
 a bag; {counts["n_landmarks"]} landmarks; the class is whether the mean of a bag's distribution over
 the digits is above 4.5.
 
-{markdown(tables, SCORES)}
+{side_by_side(tables, SCORES)}
 
 {conclusion(tables)}
 
 Calibration: mean gap between the share of the class and its predicted probability, over {N_BINS}
 bins of the probability. In brackets what chance alone makes of it where every probability is right.
 
-{markdown(tables, GAPS)}
+{side_by_side(tables, GAPS)}
 
 Made by `python experiments/digits_classification.py{" --quick" if args.quick else ""}`.
 """
-    (args.output / "digits_classification.md").write_text(text)
+    write(args.output, "digits_classification.md", text)
     figure = plots.reliability(predictives, truth, test.sizes, n_bins=N_BINS)
     figure.savefig(args.output / "digits_classification.png", dpi=110)
     print(text)

@@ -10,18 +10,15 @@ asked for the outcomes of the individuals. Outcomes are normal, so the bags comp
 one row each. One length for each column (ARD) is learned by evidence.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from gamma import markdown
 
-from bdr_stan import metrics
+from bdr_stan import AggregateNN, AggregateRegressor, ConstantRate, metrics
 from bdr_stan.datasets import aggregate_splits, load_elevators
 from bdr_stan.kernels import RBF
-from bdr_stan.estimators import AggregateNN, AggregateRegressor, ConstantRate
+from experiments.report import arguments, markdown, pyplot, write
 
 LEVELS = (0.5, 0.8, 0.95)
 MANIFOLD = (0.0, 0.1, 1.0)  # weights of the network's penalty, chosen on validation bags
@@ -132,10 +129,8 @@ def coverage_table(results):
 
 def draw(models, splits):
     """Outcomes of test individuals against their means, and the learned lengths of columns."""
-    import matplotlib.pyplot as plt
-
     model, test = models["NUTS"], splits["test"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    figure, (left, right) = pyplot().subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     mean = model.predict_points(test.bags.points).mean
     left.scatter(mean, test.outcomes, s=4, alpha=0.4, lw=0)
     ends = [test.outcomes.min(), test.outcomes.max()]
@@ -149,17 +144,16 @@ def draw(models, splits):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = arguments(
+        __doc__,
+        quick="two splits, few points, short chains",
+        output="folder of table and figure",
+        folder="elevators_output",
     )
     parser.add_argument("--data", help=".npz file with X16, y, columns16; without it: stand-in")
     parser.add_argument("--seeds", type=int, help="random splits 0, 1, .. (default 5)")
     parser.add_argument("--landmarks", type=int, help="default 100")
-    parser.add_argument("--output", default="elevators_output", help="folder of table and figure")
-    parser.add_argument("--quick", action="store_true", help="two splits, few points, short chains")
     args = parser.parse_args()
-    output = Path(args.output)
-    output.mkdir(parents=True, exist_ok=True)
     args.seeds = args.seeds or (2 if args.quick else 5)
     args.landmarks = args.landmarks or (20 if args.quick else 100)
     if args.data is None:
@@ -180,15 +174,11 @@ def main():
         for name, model in models.items():
             results.append({"data seed": seed, "method": name} | score(model, splits["test"]))
             print(seed, name, {k: round(results[-1][k], 4) for k in SCORES}, flush=True)
-    report(output, pd.DataFrame(results), splits, models, log, args)
+    report(args.output, pd.DataFrame(results), splits, models, log, args)
 
 
 def report(output, results, splits, models, log, args):
     """Print the tables, write them and the figure."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    draw(models, splits).savefig(output / "elevators.png", dpi=90)
     nuts = [model.diagnostics() for name, _, model in log if name == "NUTS"]
     seconds = pd.DataFrame(
         [(name, seconds) for name, seconds, _ in log], columns=["method", "seconds"]
@@ -216,7 +206,8 @@ def report(output, results, splits, models, log, args):
         findings=FINDINGS if args.data and not args.quick else "",
     )
     print(f"\n{text}")
-    (output / "elevators.md").write_text(text)
+    write(output, "elevators.md", text)
+    draw(models, splits).savefig(output / "elevators.png", dpi=90)
 
 
 PUBLISHED_NOTE = "published: Law et al. (2018), Table 10, other splits of the same data"
@@ -227,10 +218,10 @@ against published ones.
 """
 
 FINDINGS = """\
-Individuals are found with less error than published, and bags with a lower NLL; of bag MSE the published Nyström and network have less. NUTS does
-no better than VBAgg: with so many bags noise and scale are nearly known. Bag
-intervals hold what they say; those of individuals hold somewhat too much. The published
-splits are others, so that differences of about an sd say nothing.
+Individuals are found with less error than published, and bags with a lower NLL; of bag MSE the
+published Nyström and network have less. NUTS does no better than VBAgg: with so many bags noise
+and scale are nearly known. Bag intervals hold what they say; those of individuals hold somewhat
+too much. The published splits are others, so that differences of about an sd say nothing.
 
 """
 
@@ -260,9 +251,10 @@ Share of test outcomes and of test labels in central predictive intervals, mean 
 
 {findings}![Individuals and lengths](elevators.png)
 
-A split took {learning} s to learn the lengths with VBAgg, whose posterior is exact for normal totals
-at held scales, and {nuts} s (two chains of NUTS) to average over noise and scale as well; medians, on
-two busy cores. NUTS: {divergences} divergences, largest R-hat {r_hat}, least bulk ESS {ess}.
+A split took {learning} s to learn the lengths with VBAgg, whose posterior is exact for normal
+totals at held scales, and {nuts} s (two chains of NUTS) to average over noise and scale as well;
+medians, on two busy cores. NUTS: {divergences} divergences, largest R-hat {r_hat}, least bulk ESS
+{ess}.
 """
 
 

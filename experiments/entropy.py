@@ -8,17 +8,15 @@ means, DFDR smooths labels in the L1 or L2 distance of density estimates. BLR an
 predictive distributions as well, have few landmarks.
 """
 
-import argparse
 import warnings
-from pathlib import Path
 
 import numpy as np
-from gamma import markdown
 from sklearn.base import clone
 
 from bdr_stan import BDR, BLR, DFDR, MERRCV, tune
 from bdr_stan.kernels import RBF, median_bandwidth
 from data_gen.entropy import entropy_sets
+from experiments.report import arguments, markdown, pyplot, write
 
 SCALES = 2.0 ** np.arange(-3, 4)  # of the median bandwidth, for MERR
 PAPER = ("MERR", "DFDR L2", "DFDR L1")
@@ -73,13 +71,9 @@ def one_run(seed, n_points, run):
 
 def draw(errors, shown, path):
     """Box plot of the errors; labels and predictions over the angle where MERR's is the median."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import FixedLocator, NullFormatter
 
-    figure, (boxes, curve) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, (boxes, curve) = pyplot().subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     names = list(errors)
     boxes.boxplot([errors[name] for name in names], tick_labels=names)
     boxes.set_yscale("log")
@@ -115,10 +109,10 @@ def summary(errors):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__, quick="two runs, sets of 50 points", output="folder for entropy.md and entropy.png"
+    )
     parser.add_argument("--runs", type=int, default=25)
-    parser.add_argument("--output", type=Path, help="folder for entropy.md and entropy.png")
-    parser.add_argument("--quick", action="store_true", help="two runs, sets of 50 points")
     args = parser.parse_args()
 
     n_runs, n_points = (2, 50) if args.quick else (args.runs, 500)
@@ -140,19 +134,20 @@ def main():
     print(f"\n{table.to_string()}\n\n{verdict}\n{inside}")
     if args.output is None:
         return
-    args.output.mkdir(parents=True, exist_ok=True)
-    draw(errors, shown, args.output / "entropy.png")
     parts = [
         "# Entropy of sets of points",
-        (f"Written by `python experiments/entropy.py --runs {n_runs} --output docs`: {n_runs} runs of "
-         f"100 sets of {n_points} points, 25 to train on, 25 to choose settings by, 50 to test; the "
-         "setting of Szabo et al. (2014)."),
+        (
+            f"Written by `python experiments/entropy.py --runs {n_runs} --output docs`: {n_runs} "
+            f"runs of 100 sets of {n_points} points, 25 to train on, 25 to choose settings by, 50 "
+            "to test; the setting of Szabo et al. (2014)."
+        ),
         markdown(table),
         verdict,
         inside,
         "![Test errors, and predictions of one run](entropy.png)",
     ]
-    (args.output / "entropy.md").write_text("\n\n".join(parts) + "\n")
+    write(args.output, "entropy.md", "\n\n".join(parts) + "\n")
+    draw(errors, shown, args.output / "entropy.png")
 
 
 if __name__ == "__main__":

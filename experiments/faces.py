@@ -11,27 +11,25 @@ The within-bag covariance of the features, which needs no label, is that of all 
 pass over the file makes it.
 """
 
-import argparse
 import os
-import resource
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from bdr_stan import BDR, BLR, Shrinkage, plots
+from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.datasets import load_faces, nested_split
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernels import median_bandwidth
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import RBF, LandmarkFeatures, median_bandwidth
 from bdr_stan.metrics import calibration, table_by_size
-from bdr_stan.estimators.base import TrainingFeatures
-from bdr_stan.cmdstan.programs import compile_program
 from data_gen.faces import best_predictive, draw_people, write_faces
+from experiments.report import arguments, markdown, peak_memory
 
 LEVELS = (0.5, 0.8, 0.95)
 BUFFER = 1 << 24  # bytes read at a time where the pass is compared with a plain read
@@ -61,16 +59,16 @@ def main():
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = arguments(
+        __doc__,
+        quick="300 bags, 64 features, short chains",
+        output="folder for faces.md and faces.png",
     )
     parser.add_argument("--features", help=".npy file, a row an image")
     parser.add_argument("--bags", help=".npy or .csv file, the person of each image")
     parser.add_argument("--ages", help=".npy or .csv file, the age in each image")
     parser.add_argument("--landmarks", type=int, nargs="+", help="default 64 128; BDR: the most")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="folder for faces.md and faces.png")
-    parser.add_argument("--quick", action="store_true", help="300 bags, 64 features, short chains")
     args = parser.parse_args()
     given = [args.features, args.bags, args.ages]
     if any(given) and not all(given):
@@ -110,8 +108,9 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
     rows, candidates = [], []
     for scale in args.scales:
         with timed(seconds, f"embedding pass, bandwidth x {scale:g}"):
-            embedding = embed(bags, landmarks, scale * bandwidth, covariance="average")
-        features = TrainingFeatures(landmarks, scale * bandwidth, embedding, np.arange(len(bags)))
+            feature_map = LandmarkFeatures(RBF(scale * bandwidth), landmarks)
+            embedding = embed(bags, feature_map, covariance="average")
+        features = TrainingFeatures(feature_map, feature_map.kernel, embedding, bags.index)
         with timed(seconds, f"Shrinkage, bandwidth x {scale:g}"):
             model = Shrinkage().fit_features(
                 features.take(split["train"]), y[split["train"]], seed=args.seed
@@ -137,7 +136,8 @@ def part(features, bags, n):
         mean=chosen.embedding.mean[:, :n],
         covariance=chosen.embedding.covariance[:n, :n],
     )
-    return replace(chosen, landmarks=features.landmarks[:n], embedding=embedding)
+    feature_map = LandmarkFeatures(features.kernel, features.landmarks[:n])
+    return replace(chosen, feature_map=feature_map, embedding=embedding)
 
 
 def compare_pass(path, points, d, seconds):
@@ -199,30 +199,29 @@ def report(bags, y, split, scales, seconds, fitted, predictives, args):
     best = [name for name in predictives if name not in fitted]
     compared = {name: name.split(",")[0] for name in predictives if f" {n} " in name}
     by_size = pd.concat({compared.get(name, name): tables[name] for name in [*compared, *best]})
-    own, chain = (
-        resource.getrusage(who).ru_maxrss / 2**20
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    own, chain = peak_memory()
+    cost = pd.DataFrame(seconds, index=["wall s", "processor s"])
     parts = ", ".join(f"{len(i):,} {name.replace('_', ' ')}" for name, i in split.items())
+    command = "python experiments/faces.py" + (" --quick" if args.quick else "")
     text = f"""\
 # IMDb-WIKI's protocol, with full BDR
 
-Written by `python experiments/faces.py{" --quick" if args.quick else ""} --output docs`{given(args)}
+Written by `{command} --output docs`{given(args)}
 
 {len(bags):,} bags of {bags.sizes.min()} to {bags.sizes.max()} images \
-({(bags.sizes == 1).mean():.1%} of one), {len(bags.points):,} images of {bags.n_features:,} features \
-({bags.points.dtype}). Split: {parts} bags. \
+({(bags.sizes == 1).mean():.1%} of one), {len(bags.points):,} images of \
+{bags.n_features:,} features ({bags.points.dtype}). Split: {parts} bags. \
 The label is the mean age of a bag's images, sd {y.std():.1f} years.
 Landmarks are random training images.
 
 ## Test bags
 
-{markdown(overall.drop(columns="n_bags"), "model")}
+{markdown(overall.drop(columns="n_bags").rename_axis("model"), cell)}
 
 RMSE and width of the 95% interval in years; NLL in nats; the last columns are the share of
 labels in central 50, 80 and 95% intervals.
 
-{markdown(by_size.reset_index(level=1), "model")}
+{markdown(by_size.reset_index(level=1).rename_axis("model"), cell)}
 
 ![Predictive intervals by bag size](faces.png)
 
@@ -231,7 +230,7 @@ labels in central 50, 80 and 95% intervals.
 On {os.cpu_count()} cores; peak memory {own:.2f} GB in Python, and at most {chain:.2f} GB
 in each chain.
 
-{markdown(pd.DataFrame(seconds, index=["wall s", "processor s"]).T, "step")}
+{markdown(cost.T.rename_axis("step"), cell)}
 
 BDR: {diagnostics(bdr)}
 
@@ -239,7 +238,7 @@ BDR: {diagnostics(bdr)}
 
 Bandwidth, in median distances / sqrt(2), by Shrinkage on the validation bags:
 
-{markdown(scales, "bandwidth scale")}
+{markdown(scales, cell)}
 
 The within-bag covariance is that of all bags, without their labels; all else that enters a fit
 comes from the training bags.
@@ -274,7 +273,8 @@ def given(args):
         return " on features from files."
     return (
         ".\n\n**The images are a generated stand-in** (`data_gen/faces.py`): these figures show "
-        "cost and calibration at\nthe size of IMDb-WIKI, and are not to be held against the paper's. "
+        "cost and calibration at\nthe size of IMDb-WIKI, and are not to be held against the "
+        "paper's. "
         '"Best possible" knows how the\nstand-in was made.'
     )
 
@@ -283,20 +283,15 @@ def diagnostics(model):
     d = model.diagnostics()
     return (
         f"{d['n_chains']} chains of {d['n_draws']} draws, {d['divergences']} divergences, largest "
-        f"R-hat {d['max_r_hat']:.3f} ({d['max_r_hat_of']}), smallest bulk ESS {d['min_ess_bulk']:.0f} "
+        f"R-hat {d['max_r_hat']:.3f} ({d['max_r_hat_of']}), "
+        f"smallest bulk ESS {d['min_ess_bulk']:.0f} "
         f"({d['min_ess_bulk_of']}), tail ESS {d['min_ess_tail']:.0f} ({d['min_ess_tail_of']}), "
         f"{d['mean_n_steps']:.0f} leapfrog steps a draw."
     )
 
 
-def markdown(table, index):
-    """A table in Markdown; numbers to three digits after the point at most."""
-    rows = [[index, *table.columns], ["---"] * (1 + table.shape[1])]
-    rows += [[i, *row] for i, row in zip(table.index, table.itertuples(index=False))]
-    return "\n".join("| " + " | ".join(map(cell, row)) + " |" for row in rows)
-
-
 def cell(value):
+    """A number with three digits after the point at most."""
     if isinstance(value, str) or value == int(value):
         return str(value) if isinstance(value, str) else f"{value:.0f}"
     return f"{value:.1f}" if value >= 20 else f"{value:.3f}"

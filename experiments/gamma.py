@@ -7,27 +7,13 @@ coverage (a standard error of 1.4 points), the intervals are also counted on fre
 same simulator. Tables go to gamma.md, figures to gamma_*.png.
 """
 
-import argparse
-import time
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
-from sklearn.base import clone
 
-from bdr_stan import BDR, BLR, metrics, plots, tune
-from bdr_stan.bags import Bags
-from bdr_stan.estimators import RBFNetwork, Shrinkage
+from bdr_stan import Bags, metrics, plots
 from data_gen.gamma import gamma_bags, optimal_predictive
+from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, setting
+from experiments.report import arguments, markdown, pyplot, write
 
-METHODS = {
-    "RBF network": RBFNetwork(),
-    "BLR": BLR(),
-    "Shrinkage": Shrinkage(),
-    "Shrinkage C": Shrinkage(embedding_prior="convolution", measure_scale="evidence"),
-    "BDR": BDR(),
-}
-OPTIMAL = "Optimal"
 SHOWN = ("BLR", "Shrinkage", "BDR")  # with the optimum, in Figure 5 and the calibration curves
 LEVELS = (0.5, 0.8, 0.95)
 
@@ -42,72 +28,6 @@ PUBLISHED = {
 }
 
 
-@dataclass(frozen=True)
-class Point:
-    """A point prediction, for methods that have no predictive distribution."""
-
-    mean: np.ndarray
-
-
-def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=None, run=None):
-    """Tune each method on the validation bags and fit it to the training bags.
-
-    Parameters
-    ----------
-    methods : dict, name -> estimator; methods that sample are fitted by NUTS in the end
-    train, validation : (Bags, y)
-    seed : int, of landmarks and Stan
-    tune_by : "laplace" or "nuts", how candidates of methods that sample are fitted
-    grid : dict, arguments of `tune` for another grid than that of the paper
-    run : dict, arguments of `fit` for other chains than the default
-
-    Returns
-    -------
-    dict, name -> fitted estimator
-    """
-    candidates = {name: clone(model) for name, model in methods.items()}
-    for model in candidates.values():
-        if samples(model):
-            model.set_params(method=tune_by)
-    start = time.perf_counter()
-    tuned = tune(
-        *train, models=candidates, validation=validation, method=None, seed=seed, **(grid or {})
-    )
-    print(f"tuned {len(candidates)} methods in {time.perf_counter() - start:.0f} s", flush=True)
-    fitted = {}
-    for name, model in methods.items():
-        best = tuned.best_of[name]
-        start = time.perf_counter()
-        if samples(model):
-            best.set_params(method="nuts").fit(*train, seed=seed, **(run or {}))
-        else:
-            best.fit(*train, seed=seed)
-        seconds = time.perf_counter() - start
-        print(f"{name}: {setting(best)}, fitted in {seconds:.1f} s", flush=True)
-        fitted[name] = best
-    return fitted
-
-
-def samples(model):
-    return getattr(model, "method", None) == "nuts"
-
-
-def setting(model):
-    return f"{model.n_landmarks} landmarks, bandwidth x {model.bandwidth_scale:g}"
-
-
-def predict(model, bags):
-    """Predictive distribution where the method has one, else its point predictions."""
-    return model.predictive(bags) if hasattr(model, "predictive") else Point(model.predict(bags))
-
-
-def scores(predicted, y):
-    """MSE and NLL of predictions; NaN for the NLL where there is no density."""
-    has_density = hasattr(predicted, "log_prob")
-    nll = float(-predicted.log_prob(y).mean()) if has_density else np.nan
-    return metrics.mse(y, predicted.mean), nll
-
-
 def coverage_table(predictives, y, sizes):
     """Share of labels in central intervals: a row for each method and level, a column a size."""
     import pandas as pd
@@ -120,19 +40,6 @@ def coverage_table(predictives, y, sizes):
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
 
 
-def markdown(table, digits=3):
-    """A DataFrame as a markdown table; what is missing stays empty."""
-
-    def text(value):
-        if isinstance(value, str):
-            return value
-        return "" if np.isnan(value) else f"{value:.{digits}f}"
-
-    rows = [[table.index.name or "", *map(str, table.columns)], ["---"] * (table.shape[1] + 1)]
-    rows += [[str(name), *map(text, row)] for name, row in zip(table.index, table.to_numpy())]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
 def fresh_bags(data_seeds, s5):
     """Test bags of other data seeds, joined."""
     parts = [gamma_bags(seed, s5=s5, splits=("test",))["test"] for seed in data_seeds]
@@ -143,9 +50,7 @@ def fresh_bags(data_seeds, s5):
 
 def draw_figure4(results):
     """MSE and NLL against s5; `results` is {s5: {method: (MSE, NLL)}}."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure, axes = pyplot().subplots(1, 2, figsize=(10, 4), layout="constrained")
     for k, (ax, score) in enumerate(zip(axes, ("MSE", "NLL"))):
         for colour, name in enumerate(next(iter(results.values()))):
             style = {"color": "black" if name == OPTIMAL else f"C{colour}"}
@@ -164,10 +69,8 @@ def draw_figure4(results):
 
 def draw_calibration(predicted):
     """Coverage of intervals by bag size; `predicted` is {bags: (predictives, y, sizes)}."""
-    import matplotlib.pyplot as plt
-
     n_columns = len(next(iter(predicted.values()))[0])
-    figure, axes = plt.subplots(
+    figure, axes = pyplot().subplots(
         len(predicted), n_columns, figsize=(3.4 * n_columns, 3.6 * len(predicted)), squeeze=False
     )
     for row, (kind, (predictives, y, sizes)) in zip(axes, predicted.items()):
@@ -196,17 +99,18 @@ def score_table(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__,
+        quick="one s5, few candidates, short chains",
+        output="folder of tables and figures",
+        folder="gamma_output",
+    )
     parser.add_argument("--s5", type=int, nargs="+", help="percentages (default 0, 5, .. 50)")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data-seed", type=int, default=23)
     parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
     parser.add_argument("--fresh", type=int, default=10, help="sets of 1000 fresh test bags")
-    parser.add_argument("--output", default="gamma_output", help="folder of tables and figures")
-    parser.add_argument("--quick", action="store_true", help="one s5, few candidates, short chains")
     args = parser.parse_args()
-    output = Path(args.output)
-    output.mkdir(parents=True, exist_ok=True)
     methods = {name: METHODS[name] for name in args.methods}
     shares = args.s5 or ([25] if args.quick else range(0, 51, 5))
     close_up = 25 if 25 in shares else shares[0]  # the share of Figure 5
@@ -238,21 +142,20 @@ def main():
                 f"{len(y_fresh)} fresh bags": (of_fresh, y_fresh, fresh.sizes),
             }
 
-    report(output, results, settings, close, close_up)
+    report(args.output, results, settings, close, close_up)
 
 
 def report(output, results, settings, close, close_up):
     """Write tables and figures."""
-    import matplotlib
     import pandas as pd
 
-    matplotlib.use("Agg")
     of_test, y, sizes = next(iter(close.values()))
     figures = {
         "gamma_figure4.png": draw_figure4(results),
         "gamma_figure5.png": plots.compare_by_size(of_test, y, sizes),
         "gamma_calibration.png": draw_calibration(close),
     }
+    output.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(output / name, dpi=100)
     parts = [
@@ -270,7 +173,7 @@ def report(output, results, settings, close, close_up):
         parts += [f"Share of labels in central intervals, {kind}:", table]
         print(f"\n{kind}\n{table}")
     parts.append("![Calibration](gamma_calibration.png)")
-    (output / "gamma.md").write_text("\n\n".join(parts) + "\n")
+    write(output, "gamma.md", "\n\n".join(parts) + "\n")
     print(f"\ntables and figures are in {output}")
 
 

@@ -6,16 +6,15 @@ methods are tuned on the validation bags, trained and scored as in ``gamma.py``.
 points in every bag their number tells little: who takes the embeddings for exact loses little.
 """
 
-import argparse
 import itertools
-from pathlib import Path
 
 import numpy as np
-from gamma import METHODS, OPTIMAL, fit_methods, markdown, predict, scores, setting
 from sklearn.base import clone
 
-from bdr_stan.estimators import FreqShrinkage
+from bdr_stan import FreqShrinkage
 from data_gen.gamma import gamma_bags, optimal_predictive
+from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, setting
+from experiments.report import arguments, markdown, write
 
 # Law et al. (2018), Table 1: mean (sd) over the ten draws of MSE, of NLL.
 PUBLISHED = {
@@ -58,16 +57,17 @@ def paired_tests(results, k):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__,
+        quick="two draws, bags of 100 points",
+        output="folder of gamma_fixed.md",
+        folder="gamma_output",
+    )
     parser.add_argument("--draws", type=int, nargs="+", help="data seeds (default 23 .. 32)")
     parser.add_argument("--methods", nargs="+", choices=ALL, default=list(ALL))
     parser.add_argument("--landmarks", choices=["random", "kmeans"], default="random")
     parser.add_argument("--seed", type=int, default=1, help="of landmarks and Stan")
-    parser.add_argument("--output", default="gamma_output", help="folder of gamma_fixed.md")
-    parser.add_argument("--quick", action="store_true", help="two draws, bags of 100 points")
     args = parser.parse_args()
-    output = Path(args.output)
-    output.mkdir(parents=True, exist_ok=True)
     data_seeds = args.draws or (range(23, 25) if args.quick else range(23, 33))
     points = 100 if args.quick else 1000
     # Short chains rank the candidates.
@@ -101,7 +101,7 @@ def main():
         settings[data_seed] = {name: setting(model) for name, model in fitted.items()}
         for name, of in results.items():
             print(f"{name}: MSE {of[-1][0]:.4f}, NLL {of[-1][1]:.4f}", flush=True)
-    report(output, results, settings, points)
+    report(args.output, results, settings, points)
 
 
 def report(output, results, settings, points):
@@ -110,7 +110,8 @@ def report(output, results, settings, points):
 
     parts = [
         "# Gamma bags of one size",
-        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points a bag.",
+        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points a "
+        "bag.",
         "Mean (sd) over draws of test MSE and NLL (Law et al. 2018, Table 1):",
         markdown(summary_table(results)),
         "Row better (<) or worse (>) than column, and p of the paired two-sided Wilcoxon test:",
@@ -123,7 +124,7 @@ def report(output, results, settings, points):
     ]
     text = "\n\n".join(parts)
     print(f"\n{text}")
-    (output / "gamma_fixed.md").write_text(text + "\n")
+    write(output, "gamma_fixed.md", text + "\n")
 
 
 if __name__ == "__main__":

@@ -6,19 +6,20 @@ each estimate of the mean, its covariance operator shrunk or not, and judged by 
 points from their reconstruction. Data sets come with scikit-learn; ``--csv`` takes your own.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
-from kmse_loss import KERNELS, kernel_of
+from bdr_stan.kernel_means.kernel_pca import KernelPCA
+from bdr_stan.kernel_means.shrinkage import ESTIMATORS, f_kmse
 from scipy.stats import binomtest
 from sklearn.mixture import GaussianMixture as EM
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.kernel_means.covariance_operators import KernelPCA
+from bdr_stan import KernelMean
 from bdr_stan.kernel_means.density_matching import kmeans_mixture, match_mixture
-from bdr_stan.kernel_means.kernel_mean import ESTIMATORS, KernelMean, f_kmse
+from experiments import report
+from experiments.kernels import KERNELS, kernel_of
 
 SETS = ("wine", "wdbc", "iris", "digits")
 THEOREM_4 = "theorem 4"
@@ -107,10 +108,7 @@ def negative_log_likelihoods(points, seed, n_init):
 
 def density_table(results):
     """Average negative log likelihoods beside the published ones, in Markdown."""
-    lines = [
-        "| set | kernel | KME | S-KMSE | F-KMSE | by Theorem 4 | published |",
-        "| --- | --- |" + " ---: |" * 4 + " --- |",
-    ]
+    lines = []
     for (set_name, kernel), of in results.items():
         cells = [f"{np.mean(of['kme']):.2f}"]
         for name in ("s-kmse", "f-kmse", THEOREM_4):
@@ -119,8 +117,9 @@ def density_table(results):
             sure = unequal and binomtest(lower, unequal).pvalue < 0.05
             cells.append(f"{np.mean(of[name]):.2f} ({lower} of {unequal}{'*' if sure else ''})")
         published = " / ".join(f"{v:.2f}" for v in PUBLISHED.get((set_name, kernel), ()))
-        lines.append(f"| {set_name} | {kernel} | " + " | ".join(cells) + f" | {published} |")
-    return "\n".join(lines)
+        lines.append([set_name, kernel, *cells, published])
+    heads = ["set", "kernel", "KME", "S-KMSE", "F-KMSE", "by Theorem 4", "published"]
+    return report.rows(heads, lines, right=slice(2, -1))
 
 
 def reconstruction_errors(points, n, seed):
@@ -138,15 +137,14 @@ def reconstruction_errors(points, n, seed):
 
 def pca_table(errors):
     """Change of the reconstruction error in percent, +- two standard errors, in Markdown."""
-    lines = [
-        "| set | points | error of plain PCA | " + " | ".join(PCA_KINDS) + " |",
-        "| --- | ---: | ---: |" + " ---: |" * len(PCA_KINDS),
-    ]
+    lines = []
     for (set_name, n), (plain, of) in errors.items():
         changes = [percent(of[name]) for name in PCA_KINDS]
         cells = [f"{change:+.2f} +- {se:.2f}" for change, se in changes]
-        lines.append(f"| {set_name} | {n} | {np.mean(plain):.3f} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([set_name, n, f"{np.mean(plain):.3f}", *cells])
+    return report.rows(
+        ["set", "points", "error of plain PCA", *PCA_KINDS], lines, right=slice(1, None)
+    )
 
 
 def percent(ratios):
@@ -156,16 +154,11 @@ def percent(ratios):
 
 
 def draw_errors(errors, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     from bdr_stan.plots import MODELS
 
     colours = dict(zip(PCA_KINDS, (MODELS[1], MODELS[0], *MODELS[2:])))
     names = list(dict.fromkeys(name for name, _ in errors))
-    figure, axes = plt.subplots(
+    figure, axes = report.pyplot().subplots(
         1, len(names), figsize=(3.1 * len(names) + 0.3, 3.4), squeeze=False, layout="constrained"
     )
     for ax, name in zip(axes[0], names):
@@ -187,13 +180,15 @@ def draw_errors(errors, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(
+        __doc__,
+        quick="wine and iris, 2 splits",
+        output="folder for kmse_density.md and its figure",
+    )
     parser.add_argument("--csv", type=Path, nargs="+", default=[], help="files of your own points")
     parser.add_argument("--repeats", type=int, default=10, help="splits for the densities")
     parser.add_argument("--pca-repeats", type=int, default=30, help="splits for kernel PCA")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="folder for kmse_density.md and its figure")
-    parser.add_argument("--quick", action="store_true", help="wine and iris, 2 splits")
     args = parser.parse_args()
     names, n_init, repeats, pca_repeats = SETS, 50, args.repeats, args.pca_repeats
     if args.quick:
@@ -226,8 +221,6 @@ def main():
     errors_table = pca_table(errors)
     print(f"Reconstruction error of kernel PCA, change in percent:\n\n{errors_table}")
     if args.output is not None:
-        args.output.mkdir(parents=True, exist_ok=True)
-        draw_errors(errors, args.output / "kmse_density_pca.png")
         sizes = ", ".join(f"{name} {len(p)} x {p.shape[1]}" for name, p in sets.items())
         text = REPORT.format(
             sizes=sizes,
@@ -238,14 +231,15 @@ def main():
             errors=errors_table,
             components=PCA_COMPONENTS,
         )
-        (args.output / "kmse_density.md").write_text(text)
+        report.write(args.output, "kmse_density.md", text)
+        draw_errors(errors, args.output / "kmse_density_pca.png")
 
 
 REPORT = """# Densities and kernel PCA from shrunk kernel means
 
-Made by `python experiments/kmse_density.py --output docs`, after Muandet et al. (2014), section 4.2.
-Points are standardised (digits divided by one number), and at most 600 of them drawn at random:
-{sizes}.
+Made by `python experiments/kmse_density.py --output docs`, after Muandet et al. (2014), section
+4.2. Points are standardised (digits divided by one number), and at most 600 of them drawn at
+random: {sizes}.
 
 Kernels are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2), b^2 the
 median squared distance of the training points (RBF).

@@ -1,4 +1,4 @@
-"""Loss of kernel mean estimators on mixtures of Gaussians: Figures 1 and 2 of Muandet et al. (2014).
+"""Loss of kernel mean estimators on mixtures: Figures 1 and 2 of Muandet et al. (2014).
 
 The loss is the squared RKHS distance from the true kernel mean, which has a closed form for the
 mixtures of the paper. First 10 points in 30 dimensions and every amount of shrinkage, then the
@@ -6,30 +6,20 @@ amount that leave-one-out cross-validation chooses, for 2 to 100 points in 20 di
 points in 2 to 100 dimensions. Averages are over random distributions and samples of each.
 """
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 
 from bdr_stan.kernel_means.gaussian_mixtures import MixtureMean
-from bdr_stan.kernel_means.kernel_mean import f_kmse, s_kmse
-from bdr_stan.kernels import RBF, Linear, Polynomial, median_bandwidth
 from data_gen.mixtures import random_mixture
+from experiments import report
+from experiments.kernels import KERNELS, kernel_of
 
-KERNELS = ("LIN", "POLY2", "POLY3", "RBF")
 KME, SIMPLE, FLEXIBLE, THEOREM_4 = "KME", "S-KMSE", "F-KMSE", "F-KMSE by Theorem 4"
 POINTS, FEATURES = (2, 5, 10, 20, 50, 100), (2, 5, 10, 20, 30, 50, 100)
 FIGURE_1 = 10, 30  # points, dimensions
 FIXED_FEATURES, FIXED_POINTS = 20, 20
 MUST = 20, 30  # of the paired tests
 SCALES = np.geomspace(1e-2, 1e2, 25)
-
-
-def kernel_of(name, x):
-    """The paper's kernel of this name; the RBF's squared bandwidth is the median squared distance."""
-    if name == "RBF":
-        return RBF(np.sqrt(2) * median_bandwidth([x]))
-    return {"LIN": Linear(), "POLY2": Polynomial(2), "POLY3": Polynomial(3)}[name]
 
 
 class Sample:
@@ -54,7 +44,7 @@ class Sample:
         return {name: self.loss(w) for name, w in weights.items()}
 
     def path(self):
-        """Losses of S-KMSE at lambda and of F-KMSE at n lambda / smallest eigenvalue in `SCALES`."""
+        """Losses of S-KMSE at lambda, of F-KMSE at n lambda / smallest eigenvalue in `SCALES`."""
         n = len(self.gram)
         values, vectors = np.linalg.eigh(self.gram)
         kept = values > 1e-10 * values[-1]
@@ -93,8 +83,8 @@ def average_paths(n, p, name, **options):
 
 
 def draw_paths(paths, path):
-    plt, colours = pyplot()
-    figure, axes = plt.subplots(
+    colours = colours_of_estimators()
+    figure, axes = report.pyplot().subplots(
         1, len(paths), figsize=(3.1 * len(paths), 3.4), sharey=True, layout="constrained"
     )
     for ax, (name, (curves, chosen)) in zip(axes, paths.items()):
@@ -113,8 +103,8 @@ def draw_paths(paths, path):
 
 def draw_sizes(results, path):
     """Ratios of losses against the number of points and of dimensions, a column a kernel."""
-    plt, colours = pyplot()
-    figure, axes = plt.subplots(
+    colours = colours_of_estimators()
+    figure, axes = report.pyplot().subplots(
         2, len(KERNELS), figsize=(3.1 * len(KERNELS), 5.6), sharey=True, layout="constrained"
     )
     for row, (along, by_kernel) in zip(axes, results.items()):
@@ -133,52 +123,44 @@ def draw_sizes(results, path):
     figure.savefig(path, dpi=90)
 
 
-def pyplot():
-    """matplotlib without a screen, and the colour of each estimator."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+def colours_of_estimators():
     from bdr_stan.plots import MODELS
 
-    return plt, dict(zip((FLEXIBLE, SIMPLE, THEOREM_4), MODELS))
+    return dict(zip((FLEXIBLE, SIMPLE, THEOREM_4), MODELS))
 
 
 def table_of_tests(n, p, **options):
     """Mean losses at one size and paired tests of each estimator against KME, in Markdown."""
     from scipy.stats import wilcoxon
 
-    lines = [
-        "| kernel | KME | S-KMSE | F-KMSE | by Theorem 4 | p, S-KMSE | p, F-KMSE |",
-        "| --- |" + " ---: |" * 6,
-    ]
+    lines = []
     for name in KERNELS:
         of = average_losses(n, p, name, **options)
         p_values = [
             wilcoxon(of[key], of[KME], alternative="less").pvalue for key in (SIMPLE, FLEXIBLE)
         ]
         means = [f"{of[key].mean():.4g}" for key in (KME, SIMPLE, FLEXIBLE, THEOREM_4)]
-        lines.append(f"| {name} | " + " | ".join(means + [f"{v:.1g}" for v in p_values]) + " |")
-    return "\n".join(lines)
+        lines.append([name, *means, *(f"{v:.1g}" for v in p_values)])
+    heads = ["kernel", KME, SIMPLE, FLEXIBLE, "by Theorem 4", "p, S-KMSE", "p, F-KMSE"]
+    return report.rows(heads, lines, right=slice(1, None))
 
 
 def size_table(by_size, along):
     """Mean RBF losses by size, in Markdown."""
     keys = (KME, SIMPLE, FLEXIBLE, THEOREM_4)
-    lines = [f"| {along} | " + " | ".join(keys) + " |", "| ---: |" + " ---: |" * 4]
-    for size, of in by_size.items():
-        lines.append(f"| {size} | " + " | ".join(f"{of[key].mean():.4f}" for key in keys) + " |")
-    return "\n".join(lines)
+    lines = [[size, *(f"{of[key].mean():.4f}" for key in keys)] for size, of in by_size.items()]
+    return report.rows([along, *keys], lines, right=slice(None))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(
+        __doc__,
+        quick="5 distributions, 1 sample, 3 sizes",
+        output="folder for kmse_loss.md and its figures",
+    )
     parser.add_argument("--distributions", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=10, help="samples of each distribution")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="folder for kmse_loss.md and its figures")
-    parser.add_argument("--quick", action="store_true", help="5 distributions, 1 sample, 3 sizes")
     args = parser.parse_args()
     options = {"distributions": args.distributions, "repeats": args.repeats, "seed": args.seed}
     points, features = POINTS, FEATURES
@@ -207,9 +189,6 @@ def main():
     print(f"\nRBF, {FIXED_FEATURES} dimensions:\n\n{by_points}")
     print(f"\nRBF, {FIXED_POINTS} points:\n\n{by_features}")
     if args.output is not None:
-        args.output.mkdir(parents=True, exist_ok=True)
-        draw_paths(paths, args.output / "kmse_loss_figure1.png")
-        draw_sizes(results, args.output / "kmse_loss_figure2.png")
         text = REPORT.format(
             distributions=options["distributions"],
             repeats=options["repeats"],
@@ -217,7 +196,9 @@ def main():
             by_points=by_points,
             by_features=by_features,
         )
-        (args.output / "kmse_loss.md").write_text(text)
+        report.write(args.output, "kmse_loss.md", text)
+        draw_paths(paths, args.output / "kmse_loss_figure1.png")
+        draw_sizes(results, args.output / "kmse_loss_figure2.png")
 
 
 REPORT = """# How much nearer shrunk kernel means are

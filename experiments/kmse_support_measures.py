@@ -6,16 +6,15 @@ are drawn from scikit-learn's digits. Each estimator of the bags' kernel means g
 machine and with one on a Gaussian kernel of the distances between kernel means.
 """
 
-import argparse
 import itertools
-from pathlib import Path
 
 import numpy as np
+from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from scipy.stats import wilcoxon
 from sklearn.metrics import roc_auc_score
 
 from bdr_stan import Bags, OneClassSMM, SupportMeasureMachine
-from bdr_stan.kernel_means.kernel_mean import ESTIMATORS
+from experiments import report
 
 LEVELS = ("linear", "gaussian")
 PLACE = 0.2  # weight of a patch's row and column beside pixels in [0, 1]
@@ -91,10 +90,7 @@ def areas(images, digits, n_bags, seed):
 
 def table(results):
     """Means (sd) over repeats, * where a paired Wilcoxon test against KME has p < 0.05."""
-    lines = [
-        "| task | score | second level | KME | S-KMSE | F-KMSE | published, other data |",
-        "| --- | --- | --- |" + " ---: |" * 3 + " --- |",
-    ]
+    lines = []
     for (task, score), found in results.items():
         for level in LEVELS:
             of = {name: np.array([f[level, name] for f in found]) for name in ESTIMATORS}
@@ -104,18 +100,19 @@ def table(results):
                 sure = differ and wilcoxon(values, of["kme"]).pvalue < 0.05
                 cells.append(f"{values.mean():.3f} ({values.std():.3f}){'*' if sure else ''}")
             published = PUBLISHED[score, level]
-            lines.append(f"| {task} | {score} | {level} | {' | '.join(cells)} | {published} |")
-    return "\n".join(lines)
+            lines.append([task, score, level, *cells, published])
+    heads = ["task", "score", "second level", "KME", "S-KMSE", "F-KMSE", "published, other data"]
+    return report.rows(heads, lines, right=slice(3, -1))
 
 
 def main():
     from sklearn.datasets import load_digits
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(
+        __doc__, quick="2 repeats of few bags", output="folder for kmse_support_measures.md"
+    )
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="folder for kmse_support_measures.md")
-    parser.add_argument("--quick", action="store_true", help="2 repeats of few bags")
     args = parser.parse_args()
     repeats, counts, n_bags = args.repeats, (300, 150, 500), 200
     if args.quick:
@@ -131,7 +128,6 @@ def main():
     scores = table(results)
     print(f"\nMean (sd) over {repeats} repeats:\n\n{scores}")
     if args.output is not None:
-        args.output.mkdir(parents=True, exist_ok=True)
         text = REPORT.format(
             repeats=repeats,
             train=counts[0],
@@ -140,7 +136,7 @@ def main():
             n=n_bags,
             scores=scores,
         )
-        (args.output / "kmse_support_measures.md").write_text(text)
+        report.write(args.output, "kmse_support_measures.md", text)
 
 
 REPORT = """# Support measure machines on shrunk kernel means
@@ -163,8 +159,8 @@ Wilcoxon test against KME, paired by repeat, gives p < 0.05, in either direction
 Bags of 10 patches shrink much alike, and nothing is gained by it. Where sizes differ, small bags
 shrink most: kernel means then differ by size as well as by class, which costs accuracy. The
 distances that find unusual bags gain by the same: less of them comes from the number of points. A
-linear one-class machine does not tell these bags apart at all. `BDR` shrinks towards the mean of all
-bags instead of towards zero, and knows what is left open.
+linear one-class machine does not tell these bags apart at all. `BDR` shrinks towards the mean of
+all bags instead of towards zero, and knows what is left open.
 """
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a learned bandwidth, length scales and landmarks bring, on the gamma bags of Law et al. (2018).
+"""What learned bandwidths, length scales and landmarks bring on the gamma bags of Law et al.
 
 Shrinkage with 30 landmarks and the paper's prior of the embeddings, R = K: bandwidth from a grid;
 then from there a search for a better bandwidth or one length scale a feature, or gradient descent
@@ -7,9 +7,7 @@ the test bags are scored once, by the chosen models fitted to the training bags.
 times as many landmarks from the same grid, and the package's default prior of the embeddings.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
@@ -18,6 +16,7 @@ from bdr_stan import Shrinkage, learn_landmarks, tune
 from bdr_stan.metrics import mse
 from bdr_stan.tuning import BANDWIDTH_SCALES
 from data_gen.gamma import N_FEATURES, gamma_bags
+from experiments import report
 
 MANY = 3  # times as many landmarks
 
@@ -76,13 +75,13 @@ def variants(train, validation, n_landmarks, seed, quick):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(
+        __doc__, quick="200 bags, 10 landmarks, few steps", output="folder for learned_kernels.md"
+    )
     parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
     parser.add_argument("--data-seed", type=int, default=23)
     parser.add_argument("--landmarks", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
-    parser.add_argument("--output", type=Path, help="folder for learned_kernels.md")
-    parser.add_argument("--quick", action="store_true", help="200 bags, 10 landmarks, few steps")
     args = parser.parse_args()
 
     splits = gamma_bags(args.data_seed, s5=args.s5, splits=("train", "validation", "test"))
@@ -91,10 +90,8 @@ def main():
         splits = {name: (bags[:200], y[:200]) for name, (bags, y) in splits.items()}
     train, validation, test = splits.values()
 
-    lines = [
-        "| kernel | prior R | validation NLL | test NLL | less than the grid's | test MSE | seconds |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
+    heads = ["kernel", "prior R", "validation NLL", "test NLL", "less than the grid's", "test MSE"]
+    lines = report.rows([*heads, "seconds"], [], right=slice(2, None)).split("\n")
     of_grid = {}  # test NLL by bag of the first row with each prior
     print("\n".join(lines))
     for name, model, seconds in variants(train, validation, n_landmarks, args.seed, args.quick):
@@ -113,11 +110,12 @@ def main():
                 f"{mse(test[1], predictive.mean):.3f}",
                 f"{seconds:.0f}" if prior == "kernel" else "",
             ]
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(report.row(cells))
             print(lines[-1], flush=True)
     if args.output is not None:
-        args.output.mkdir(parents=True, exist_ok=True)
-        (args.output / "learned_kernels.md").write_text(
+        report.write(
+            args.output,
+            "learned_kernels.md",
             f"# Learned kernels\n\nShrinkage with {n_landmarks} landmarks on the gamma bags, "
             f"{args.s5}% of them of 5 points (`experiments/learned_kernels.py`): {len(train[1])} "
             f"training, {len(validation[1])} validation and {len(test[1])} test bags. The kernel "
@@ -125,7 +123,7 @@ def main():
             "prior. In brackets the standard error of the difference over the test bags. Seconds "
             "are those of choosing, the grid included, on two busy cores.\n\n"
             + "\n".join(lines)
-            + "\n"
+            + "\n",
         )
 
 

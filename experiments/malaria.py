@@ -1,14 +1,12 @@
-"""A map of malaria from the counts of districts, at the size of Law et al. (2018, aggregate outputs).
+"""A map of malaria from counts of districts, at the size of Law et al. (2018, aggregate outputs).
 
 A synthetic country of 1,044,683 pixels in 957 districts, with 18 environmental covariates and two
-coordinates, where the true rate of every pixel is known (``data_gen/malaria.py``). Rates are learned
-from the counts of 574 districts alone, and scored on districts never seen and on all pixels. The
-points stay in a memory map: no matrix of pixels by landmarks is ever held.
+coordinates, where the true rate of every pixel is known (``data_gen/malaria.py``). Rates are
+learned from the counts of 574 districts alone, and scored on districts never seen and on all
+pixels. The points stay in a memory map: no matrix of pixels by landmarks is ever held.
 """
 
-import argparse
 import os
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -20,6 +18,7 @@ from bdr_stan import AggregateNN, AggregateRegressor, ConstantRate, plots
 from bdr_stan.kernels import RBF, Matern32
 from bdr_stan.metrics import point_calibration, poisson_nll
 from data_gen.malaria import FEATURES, load_country, write_country
+from experiments.report import arguments, markdown, peak_memory, write
 
 # Law et al. (2018), on their confidential data: bag NLL, log-scale MSE.
 PUBLISHED = {
@@ -33,10 +32,10 @@ LEVELS = (0.5, 0.8, 0.95)
 HIGH = 100  # cases per 1,000 and year
 # What the full run shows.
 FINDINGS = """
-Poisson counts leave the landmarks no room for what they cannot express: those posteriors are far too
-sure, however they are computed. The negative binomial has that room. Its intervals for pixels still
-hold too little: away from the landmarks the features leave less of the rate open than the Gaussian
-process itself would ([method.md](method.md)).
+Poisson counts leave the landmarks no room for what they cannot express: those posteriors are far
+too sure, however they are computed. The negative binomial has that room. Its intervals for pixels
+still hold too little: away from the landmarks the features leave less of the rate open than the
+Gaussian process itself would ([method.md](method.md)).
 """
 
 
@@ -94,19 +93,21 @@ def learned_kernel(args, country):
         kernel=covariates + Matern32(columns=["x", "y"]),
         random_state=args.seed,
     )
-    features = model.training_features(country.bags, country.y, seed=args.seed).features
+    features = model.training_features(country.bags, country.y, seed=args.seed).feature_map
     return features.landmarks, features.kernel
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__,
+        quick="4000 pixels, 60 districts, 10 landmarks",
+        output="folder of malaria.md and malaria.png",
+    )
     parser.add_argument("--country", type=Path, help="folder of the country (default: made anew)")
     parser.add_argument("--landmarks", type=int, default=100)
     parser.add_argument("--thin", type=int, default=50, help="points a bag for the link exp")
     parser.add_argument("--only", nargs="+", help="names of the methods to run")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="folder of malaria.md and malaria.png")
-    parser.add_argument("--quick", action="store_true", help="4000 pixels, 60 districts, 10 landmarks")
     args = parser.parse_args()
     args.nn_steps = 10 if args.quick else 150
     run = {"seed": args.seed}
@@ -150,13 +151,10 @@ def report(country, args, run):
     points = best.predict_points(country.bags)
     mean, sd = points.mean, points.sd
     mapping = time.perf_counter() - start
-    own, chain = (
-        resource.getrusage(who).ru_maxrss / 2**20
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    own, chain = peak_memory()
     table = pd.DataFrame(rows).T
     table["published, bag NLL / log MSE"] = pd.Series(PUBLISHED)
-    expected = np.add.reduceat(test.bags.weights * test.rate, test.bags.offsets[:-1])
+    expected = test.bags.sums(test.bags.weights * test.rate)
     truth = poisson_nll(test.y, expected)
     text = f"""\
 # Malaria in districts, mapped to pixels
@@ -164,19 +162,21 @@ def report(country, args, run):
 Written by `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`.
 
 A generated country (`data_gen/malaria.py`): {len(country.rate):,} pixels in {len(country.bags)} \
-districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels, {country.y.sum():,} \
-cases; {len(train.bags)} districts train, {len(test.bags)} test. {args.landmarks} landmarks by k-means; \
-kernel: Gaussian with a length for each of the 18 covariates, plus Matern 3/2 in space, its parameters \
-of highest evidence under the negative binomial. The published figures are those of the paper's own, \
-confidential data: they show its order of methods, and are not to be held against ours.
+districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels, \
+{country.y.sum():,} cases; {len(train.bags)} districts train, {len(test.bags)} test. \
+{args.landmarks} landmarks by k-means; kernel: Gaussian with a length for each of the 18 \
+covariates, plus Matern 3/2 in space, its parameters of highest evidence under the negative \
+binomial. The published figures are those of the paper's own, confidential data: they show its \
+order of methods, and are not to be held against ours.
 
 ## Districts and pixels held out
 
-{markdown(table.round(3))}
+{markdown(table.round(3), text_or_nothing)}
 
-The true rates give a bag NLL of {truth:.2f}. Bag NLL is the mean of -log of the predictive probability \
-of a district's cases; log MSE is the mean squared error of logarithms, of districts with cases and of \
-pixels; the last columns are the shares of pixels whose true rate lies in central intervals.
+The true rates give a bag NLL of {truth:.2f}. Bag NLL is the mean of -log of the predictive \
+probability of a district's cases; log MSE is the mean squared error of logarithms, of districts \
+with cases and of pixels; the last columns are the shares of pixels whose true rate lies in \
+central intervals.
 {"" if args.quick or args.only else FINDINGS}
 ![True rate, posterior mean and sd, probability of more than {HIGH} cases per 1,000](malaria.png)
 
@@ -186,13 +186,12 @@ On {os.cpu_count()} cores; peak memory {own:.2f} GB in Python, at most {chain:.2
 Landmarks and kernel took {learning:.0f} s; means and standard deviations of all \
 {len(country.rate):,} pixels from 1000 draws {mapping:.0f} s.
 
-{markdown(pd.DataFrame(cost).T.round(3))}
+{markdown(pd.DataFrame(cost).T.round(3), text_or_nothing)}
 """
     print(f"\n{text}")
     if args.output is None:
         return
-    args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "malaria.md").write_text(text)
+    write(args.output, "malaria.md", text)
     figure = plots.rate_maps(
         {
             "true rate": country.rate,
@@ -223,14 +222,8 @@ def sampled(model):
     }
 
 
-def markdown(table):
-    """A table in Markdown; empty where there is no value."""
-    import pandas as pd
-
-    lines = [["", *table.columns], ["---"] * (1 + table.shape[1])]
-    for name, row in table.iterrows():
-        lines.append([name, *("" if pd.isna(value) else str(value) for value in row)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def text_or_nothing(value):
+    return str(value) if value == value else ""  # not a number: there is none
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ density, from `Shrinkage`. Prints the sum of the eigenvalues, the effective numb
 that a bag of N points shows.
 """
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 
 from bdr_stan import Shrinkage
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from data_gen.gamma import gamma_bags
+from experiments import report
 
 SIZES = (1, 5, 20, 100, 1000)
 PRIORS = ("kernel", "convolution", "empirical")
@@ -34,29 +32,28 @@ def eta_of(model):
     return model.idata["posterior"]["eta"].values.item()
 
 
+def variances_within(model):
+    """Within-bag variance of each coordinate of the joint basis."""
+    return model.idata["constant_data"]["lambda"].values
+
+
 def effective_numbers(models):
     """Effective number of coordinates in bags of each size, as a table in Markdown."""
-    lines = [
-        "| points in a bag | " + " | ".join(models) + " |",
-        "|---:|" + "---:|" * len(models),
-    ]
     columns = [
-        shrinkage_factors(SIZES, m.coordinates_.lam, eta_of(m)).sum(axis=1) for m in models.values()
+        shrinkage_factors(SIZES, variances_within(m), eta_of(m)).sum(axis=1)
+        for m in models.values()
     ]
-    for size, row in zip(SIZES, np.transpose(columns)):
-        lines.append(f"| {size} | " + " | ".join(f"{value:.1f}" for value in row) + " |")
-    return "\n".join(lines)
+    lines = [
+        [size, *(f"{value:.1f}" for value in of)]
+        for size, of in zip(SIZES, np.transpose(columns), strict=True)
+    ]
+    return report.rows(["points in a bag", *models], lines, right=slice(None))
 
 
 def draw(models, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     from bdr_stan import plots
 
-    figure, axes = plt.subplots(
+    figure, axes = report.pyplot().subplots(
         1, len(models), figsize=(4.2 * len(models), 4.4), sharey=True, layout="constrained"
     )
     for ax, (prior, model) in zip(axes, models.items()):
@@ -67,12 +64,14 @@ def draw(models, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(
+        __doc__,
+        quick="300 bags, 20 landmarks",
+        output="folder for shrinkage_spectrum.png and .md",
+    )
     parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
     parser.add_argument("--landmarks", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
-    parser.add_argument("--output", type=Path, help="folder for shrinkage_spectrum.png and .md")
-    parser.add_argument("--quick", action="store_true", help="300 bags, 20 landmarks")
     args = parser.parse_args()
 
     bags, y = gamma_bags(s5=args.s5, splits=("train",))["train"]
@@ -83,13 +82,14 @@ def main():
     table = effective_numbers(models)
     print(f"\nEffective number of coordinates, of {n_landmarks}:\n\n{table}")
     if args.output is not None:
-        args.output.mkdir(parents=True, exist_ok=True)
-        draw(models, args.output / "shrinkage_spectrum.png")
-        (args.output / "shrinkage_spectrum.md").write_text(
+        report.write(
+            args.output,
+            "shrinkage_spectrum.md",
             f"# Effective number of coordinates\n\nOf {n_landmarks} landmarks, on {len(bags)} "
-            "training gamma bags (`experiments/shrinkage_spectrum.py`): the sum over coordinates of "
-            f"eta / (eta + lambda / N).\n\n{table}\n"
+            "training gamma bags (`experiments/shrinkage_spectrum.py`): the sum over coordinates "
+            f"of eta / (eta + lambda / N).\n\n{table}\n",
         )
+        draw(models, args.output / "shrinkage_spectrum.png")
 
 
 if __name__ == "__main__":

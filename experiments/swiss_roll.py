@@ -8,21 +8,18 @@ of validation bags, is there too. Last, rates are drawn from the models' own pri
 right posterior has to be calibrated.
 """
 
-import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from gamma import markdown
 from scipy.stats import wilcoxon
 
-from bdr_stan import metrics, plots
+from bdr_stan import AggregateNN, AggregateRegressor, BagPixel, ConstantRate, metrics, plots
 from bdr_stan.kernels import RBF
-from bdr_stan.estimators import AggregateNN, AggregateRegressor, BagPixel, ConstantRate
-from bdr_stan.predictive.points import PointPredictive
+from bdr_stan.predictive import PointPredictive
 from data_gen.swiss_roll import swiss_roll
+from experiments.report import arguments, markdown, pyplot, write
 
 LINKS = {"Sq": "square", "Exp": "exp"}
 STAN_METHODS = {"NUTS": "nuts", "VBAgg": "vb", "Nyström": "optimize"}
@@ -173,7 +170,7 @@ def score(model, split):
 
 
 def run(data_seed, args, log, *, splits=("train", "test"), **roll):
-    """Fit and score all methods on one draw of the data: rows of results, bandwidths, data, models."""
+    """Fit, score all methods on a draw of the data: rows of results, bandwidths, data, models."""
     data = swiss_roll(data_seed, n_test=args.n_test, **roll)
     models, scales = fit_all(data, args, seed=data_seed, log=log)
     rows = []
@@ -199,19 +196,18 @@ def prior_truths(n_draws, args, log):
         rng = np.random.default_rng(draw)
         for short, link in LINKS.items():
             settings = {"link": link, "kernel": RBF(4.0), "learn_kernel": False}
-            features = AggregateRegressor(n_landmarks=30, **settings).training_features(
-                train, roll["train"].y, seed=draw
-            )
-            settings |= {"landmarks": features.features.landmarks}
+            model = AggregateRegressor(n_landmarks=30, **settings)
+            psi = model.training_features(train, roll["train"].y, seed=draw).feature_map
+            settings |= {"landmarks": psi.landmarks}
             prior = PRIOR_OF_TRUTHS[short]
             rho = prior["rho_median"] * np.exp(prior["rho_log_sd"] * rng.standard_normal())
             w = rho * rng.standard_normal(30)
-            level = prior["intercept_location"]
-            theta = np.append(w, level + prior["intercept_scale"] * rng.standard_normal())
+            intercept = prior["intercept_location"]
+            intercept += prior["intercept_scale"] * rng.standard_normal()
             rate_of = np.square if link == "square" else np.exp
-            rate = rate_of(features.features(train.points) @ theta)
-            truth = rate_of(features.features(some) @ theta)
-            y = rng.poisson(np.add.reduceat(rate, train.offsets[:-1]))
+            rate = rate_of(psi(train.points) @ w + intercept)
+            truth = rate_of(psi(some) @ w + intercept)
+            y = rng.poisson(train.sums(rate))
             for method in ("NUTS", "VBAgg"):
                 model = AggregateRegressor(method=STAN_METHODS[method], prior=prior, **settings)
                 if method == "NUTS" and short == "Exp":
@@ -286,7 +282,7 @@ def published_table(results, data):
 
 
 def true_totals(split):
-    return np.add.reduceat(split.rate, split.bags.offsets[:-1])
+    return split.bags.sums(split.rate)
 
 
 def signed_ranks(results):
@@ -347,8 +343,6 @@ def curve_table(results, x):
 
 def draw_roll(test, models):
     """The roll from its side: true rates, those found, and how sure the posterior is of them."""
-    import matplotlib.pyplot as plt
-
     rates = models[REFERENCE].predict_points(test.bags.points)
     panels = {
         "true rate": test.rate,
@@ -356,7 +350,7 @@ def draw_roll(test, models):
         f"{REFERENCE}, posterior mean": rates.mean,
         f"{REFERENCE}, posterior sd": rates.sd,
     }
-    figure, axes = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained")
+    figure, axes = pyplot().subplots(1, 4, figsize=(15, 3.8), layout="constrained")
     some = slice(None, None, STEP)
     for ax, (title, values) in zip(axes, panels.items()):
         limits = (0, None) if title.endswith("sd") else (test.rate.min(), test.rate.max())
@@ -368,9 +362,7 @@ def draw_roll(test, models):
 
 
 def draw_curves(by_bags, by_points):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(12.5, 8), layout="constrained", sharey="row")
+    figure, axes = pyplot().subplots(2, 2, figsize=(12.5, 8), layout="constrained", sharey="row")
     columns = [
         ("n_bags", "training bags", by_bags),
         ("mean_size", "individuals in a bag", by_points),
@@ -388,9 +380,7 @@ def draw_curves(by_bags, by_points):
 
 
 def draw_calibration(results, covered):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
+    figure, axes = pyplot().subplots(1, 2, figsize=(10, 5), layout="constrained")
     of = results.query("split == 'test'").dropna(subset=[0.8])
     levels = list(metrics.LEVELS)
 
@@ -424,7 +414,12 @@ def prior_table(covered):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(
+        __doc__,
+        quick="two draws, few bags, short chains",
+        output="folder of tables, figures",
+        folder="swiss_roll_output",
+    )
     parser.add_argument("--seeds", type=int, help="data seeds 0, 1, .. of 100 bags (default 6)")
     parser.add_argument("--curve-seeds", type=int, help="data seeds of the curves (default 2)")
     parser.add_argument(
@@ -434,11 +429,7 @@ def main():
         "--points", type=int, nargs="+", default=[50, 100, 150, 250], help="mean sizes, curves"
     )
     parser.add_argument("--truths", type=int, help="rates drawn from the prior (default 20)")
-    parser.add_argument("--output", default="swiss_roll_output", help="folder of tables, figures")
-    parser.add_argument("--quick", action="store_true", help="two draws, few bags, short chains")
     args = parser.parse_args()
-    output = Path(args.output)
-    output.mkdir(parents=True, exist_ok=True)
     quick = args.quick
     args.seeds = args.seeds or (2 if quick else 6)
     args.truths = args.truths or (2 if quick else 20)
@@ -466,7 +457,7 @@ def main():
                 roll = size | {x: value}
                 curves[x] += run(seed, args, log, splits=("test",), **roll)[0]
     report(
-        output,
+        args.output,
         pd.DataFrame(results),
         pd.concat(scales).groupby(level=0).mean(),
         *first,
@@ -479,14 +470,12 @@ def main():
 
 def report(output, results, scales, data, models, curves, covered, log, args):
     """Print the tables, write them and the figures."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     figures = {
         "swiss_roll.png": draw_roll(data["test"], models),
         "swiss_roll_calibration.png": draw_calibration(results, covered),
         "swiss_roll_curves.png": draw_curves(curves["n_bags"], curves["mean_size"]),
     }
+    output.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(output / name, dpi=90)
     compared, gap = published_table(results, data)
@@ -519,26 +508,29 @@ def report(output, results, scales, data, models, curves, covered, log, args):
         their_exp=", ".join(map(str, PUBLISHED_COVERAGE["VBAgg-Exp"])),
     )
     print(f"\n{text}")
-    (output / "swiss_roll.md").write_text(text)
+    write(output, "swiss_roll.md", text)
 
 
 FINDINGS = """
 What it shows:
 
-- NUTS-Sq and VBAgg-Sq find the rates about equally well, at data seed 0 nearly as well as published. With NUTS the
-  square link does better than exp. Data seeds differ more than these methods do, and a run of NUTS of this
-  length leaves about .02 of the MSE at one data seed to chance.
-- A wider bandwidth than that of highest evidence tends to lower MSE, and validation bags find it. Averaging
-  bandwidths by their evidence would change little, as half and twice the best lie far below it.
+- NUTS-Sq and VBAgg-Sq find the rates about equally well, at data seed 0 nearly as well as
+  published. With NUTS the square link does better than exp. Data seeds differ more than these
+  methods do, and a run of NUTS of this length leaves about .02 of the MSE at one data seed to
+  chance.
+- A wider bandwidth than that of highest evidence tends to lower MSE, and validation bags find it.
+  Averaging bandwidths by their evidence would change little, as half and twice the best lie far
+  below it.
 - The network has a low MSE, a worse bag NLL, and no intervals.
-- VBAgg-Exp gives narrow intervals that rarely hold the truth, on the roll and for rates drawn from its own prior.
-  There NUTS holds about what it says, with both links, and VBAgg-Sq somewhat less.
+- VBAgg-Exp gives narrow intervals that rarely hold the truth, on the roll and for rates drawn
+  from its own prior. There NUTS holds about what it says, with both links, and VBAgg-Sq somewhat
+  less.
 
-What is not reached: on the roll itself NUTS is not calibrated to a few points, its intervals are too wide on
-average, and differ by data seed. The rate varies along one direction of the roll alone, which the kernel does not
-know, and the errors at points of one roll go together. NUTS-Sq has no lower MSE than VBAgg-Sq. The prior of the
-drawn rates keeps f above zero nearly always; where f crosses zero the square link loses its sign, and NUTS
-diverges.
+What is not reached: on the roll itself NUTS is not calibrated to a few points, its intervals are
+too wide on average, and differ by data seed. The rate varies along one direction of the roll
+alone, which the kernel does not know, and the errors at points of one roll go together. NUTS-Sq
+has no lower MSE than VBAgg-Sq. The prior of the drawn rates keeps f above zero nearly always;
+where f crosses zero the square link loses its sign, and NUTS diverges.
 """
 
 TEXT = """\
@@ -547,17 +539,18 @@ TEXT = """\
 Made by `{command} --output docs`.
 
 A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, with as many
-early-stop and validation bags and {n_test} test bags, as the authors of Law et al. (2018, aggregate
-outputs, section 4.1) drew them. Each individual has a Poisson count of rate 2.4 to 7.1; a model is shown
-the sum of each bag's counts. It is scored on what it says of the individuals: NLL of their counts at
-the posterior mean rate (log y! exact), and MSE of that rate against the true one.
+early-stop and validation bags and {n_test} test bags, as the authors of Law et al. (2018,
+aggregate outputs, section 4.1) drew them. Each individual has a Poisson count of rate 2.4 to 7.1;
+a model is shown the sum of each bag's counts. It is scored on what it says of the individuals:
+NLL of their counts at the posterior mean rate (log y! exact), and MSE of that rate against the
+true one.
 
-Gaussian processes have an RBF kernel and 30 landmarks by k-means; the bandwidth is that of highest
-evidence, learned once for each link and shared by NUTS, VBAgg and Nyström (the mode). "Chosen":
-the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags. NN: 50 hidden
-units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on the mean point of each
-bag. Constant: one rate for all. Constant in bag: the label of the bag itself divided by its size, on
-test bags too, whose labels no other method sees.
+Gaussian processes have an RBF kernel and 30 landmarks by k-means; the bandwidth is that of
+highest evidence, learned once for each link and shared by NUTS, VBAgg and Nyström (the mode).
+"Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags.
+NN: 50 hidden units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on
+the mean point of each bag. Constant: one rate for all. Constant in bag: the label of the bag
+itself divided by its size, on test bags too, whose labels no other method sees.
 {findings}
 ![The roll](swiss_roll.png)
 
@@ -573,17 +566,17 @@ Training bags:
 
 {train}
 
-NUTS-Sq against each method on test individuals: mean difference (below 0: NUTS-Sq is better), data
-seeds on which NUTS-Sq is better, of {n_seeds}, and p of the paired two-sided Wilcoxon signed-rank test,
-which cannot be below {least_p}:
+NUTS-Sq against each method on test individuals: mean difference (below 0: NUTS-Sq is better),
+data seeds on which NUTS-Sq is better, of {n_seeds}, and p of the paired two-sided Wilcoxon
+signed-rank test, which cannot be below {least_p}:
 
 {ranks}
 
 ## Beside the published figures
 
-Data seed 0, the same numbers as the authors'. Their NLL has Stirling's approximation of log y!; so has
-ours in this table alone, which makes it {gap} lower on test individuals than the exact one. "Published"
-is the authors' code, 30 landmarks, best of a small grid by validation bags.
+Data seed 0, the same numbers as the authors'. Their NLL has Stirling's approximation of log y!;
+so has ours in this table alone, which makes it {gap} lower on test individuals than the exact
+one. "Published" is the authors' code, 30 landmarks, best of a small grid by validation bags.
 
 {published}
 
@@ -601,17 +594,17 @@ Training individuals:
 
 {coverage_train}
 
-The roll is one function. A posterior is right on average over functions that its prior draws: so {n_truths}
-rates were drawn from a prior of each link (bandwidth 4, f about as variable as on the roll), the same
-points and bags were given counts at these rates, and the models were fitted with that prior. Mean share of test individuals
-inside (its standard error over draws):
+The roll is one function. A posterior is right on average over functions that its prior draws: so
+{n_truths} rates were drawn from a prior of each link (bandwidth 4, f about as variable as on the
+roll), the same points and bags were given counts at these rates, and the models were fitted with
+that prior. Mean share of test individuals inside (its standard error over draws):
 
 {prior}
 
 ## Bandwidth
 
-VBAgg-Sq at multiples of the bandwidth of highest evidence, mean over data seeds; the log evidence is
-that below the best:
+VBAgg-Sq at multiples of the bandwidth of highest evidence, mean over data seeds; the log evidence
+is that below the best:
 
 {scales}
 
@@ -619,7 +612,8 @@ that below the best:
 
 ![Curves](swiss_roll_curves.png)
 
-Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of training bags of about 150:
+Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of
+training bags of about 150:
 
 {by_bags}
 
@@ -629,8 +623,8 @@ By the mean number of individuals in a bag (sd 50), {n_bags} training bags:
 
 ## Fits
 
-Seconds on two busy cores; two chains of NUTS. NUTS-Exp takes {thin} weighted points for each bag, which
-changes the bags' totals by at most the last column.
+Seconds on two busy cores; two chains of NUTS. NUTS-Exp takes {thin} weighted points for each bag,
+which changes the bags' totals by at most the last column.
 
 {fits}
 """

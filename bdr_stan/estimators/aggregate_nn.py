@@ -129,7 +129,7 @@ class AggregateNN(RateModel):
             Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
-        self._check_parameters()
+        self.check_parameters()
         likelihood, link = LIKELIHOODS[self.likelihood], LINKS[self.link]
         y = likelihood.check_labels(bags, y)
         held = None
@@ -177,7 +177,7 @@ class AggregateNN(RateModel):
         theta = network.first_parameters(p, self.n_hidden, start, rng)
         return network.descend(loss, check, theta, self.max_iter)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         usable = [name for name, each in LIKELIHOODS.items() if each.deviance is not None]
         if self.likelihood not in usable:
             names = ", ".join(map(repr, usable))

@@ -41,6 +41,12 @@ class BagEstimator(BaseEstimator):
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
 
+    result_: Result
+    notes_: dict[str, Any]
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _idata: InferenceData | None
+
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
         _CLASSES[cls.__name__] = cls
@@ -153,7 +159,8 @@ class BagEstimator(BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = {name: state.pop(name) for name in ("result_", "notes_") if name in state}
-        vars(self).update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
         if "result_" in kept:
             self._restore(kept["result_"], kept["notes_"])
 
@@ -182,8 +189,7 @@ class BagEstimator(BaseEstimator):
 
     def _forget(self) -> None:
         """Drop an earlier fit: an attempt that fails leaves none behind."""
-        params = self.get_params(deep=False)
-        for name in [name for name in vars(self) if name not in params]:
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
     def _like_training(self, bags: BagsLike) -> Bags:
@@ -234,7 +240,7 @@ def load(path: PathName) -> BagEstimator:
         ) from None
 
 
-def with_defaults(function: Callable, **defaults: Any) -> FunctionType:
+def with_defaults(function: FunctionType, **defaults: Any) -> Any:
     """Copy of a function with other defaults of some of its keyword-only parameters.
 
     For the constructor of an estimator that differs from another in a default alone:
@@ -247,10 +253,11 @@ def with_defaults(function: Callable, **defaults: Any) -> FunctionType:
         function.__defaults__,
         function.__closure__,
     )
-    unknown = set(defaults) - set(function.__kwdefaults__)
+    known = function.__kwdefaults__ or {}
+    unknown = set(defaults) - set(known)
     if unknown:
         raise TypeError(f"{function.__qualname__} has no keyword-only {sorted(unknown)}")
-    copy.__kwdefaults__ = {**function.__kwdefaults__, **defaults}
+    copy.__kwdefaults__ = {**known, **defaults}
     copy.__annotations__, copy.__doc__ = function.__annotations__, function.__doc__
     return copy
 

@@ -143,7 +143,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         )
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: None
+        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> Predictive:
         return label_predictive(
             at,

@@ -120,7 +120,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         return super()._sample(model, **options)
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: None
+        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> Predictive:
         return label_predictive(
             at, embedding, intercept=draws["intercept"], w=draws["w"], sigma=draws["sigma"]

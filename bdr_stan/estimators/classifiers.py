@@ -99,7 +99,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         return blr_logit_model(training.embedding, y, prior=self.prior)
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array
+        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> ClassPredictive:
         return class_predictive(
             at, embedding, classes, log_expit, intercept=draws["intercept"], w=draws["w"]
@@ -216,7 +216,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         )
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array
+        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> ClassPredictive:
         return class_predictive(
             at,

@@ -1,22 +1,31 @@
 """Distribution-free distribution regression: densities of bags, and smoothing in their distance.
 
 A baseline that knows no kernel means: each bag's density is estimated by itself, and the label of
-a new bag is the average of the labels of bags with a similar density.
+a new bag is the average of the labels of bags with a similar density. The distances are those of
+`bdr_stan.kernel_means.density_distances`.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
 import numpy as np
-from scipy.spatial.distance import cdist
 from sklearn.base import RegressorMixin
 
-from bdr_stan.bags import Bags, as_bags, check_labels
-from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.kernel_mean import bag_squared_norms
-from bdr_stan.kernels import RBF, check_bandwidth, median_bandwidth
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
+from bdr_stan.kernel_means.density_distances import (
+    densities_at,
+    l1_distances,
+    l2_distances,
+    overlap_kernel,
+    smoothed_labels,
+)
+from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
+from bdr_stan.kernels import check_bandwidth, median_bandwidth
 from bdr_stan.results.groups import named_groups
-from bdr_stan.estimators.merr import checked_validation, squared_distances
-from bdr_stan.estimators.merr_cv import stacked_bags
-from bdr_stan.kernel_means.set_kernels import point_weights, set_kernels
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike, Seed
 
 # Tried by default: bandwidths of the densities as parts of the median rule, and of the smoothing
 # as parts of the median distance between the training bags' densities.
@@ -65,11 +74,11 @@ class DFDR(RegressorMixin, BagEstimator):
     def __init__(
         self,
         *,
-        distance="l2",
-        bandwidths=None,
-        smoothings=None,
-        n_samples=2000,
-        random_state=None,
+        distance: str = "l2",
+        bandwidths: Sequence[float] | None = None,
+        smoothings: Sequence[float] | None = None,
+        n_samples: int = 2000,
+        random_state: int | None = None,
     ):
         self.distance = distance
         self.bandwidths = bandwidths
@@ -77,7 +86,14 @@ class DFDR(RegressorMixin, BagEstimator):
         self.n_samples = n_samples
         self.random_state = random_state
 
-    def fit(self, bags, y, *, validation=None, seed=None):
+    def fit(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[BagsLike, ArrayLike] | None = None,
+        seed: Seed = None,
+    ) -> Self:
         """Fit to bags and their labels.
 
         Parameters
@@ -99,77 +115,55 @@ class DFDR(RegressorMixin, BagEstimator):
         ValueError, TypeError
             Unusable bags, labels or parameters; raised before any work starts.
         """
-        import pandas as pd
-
         bags = as_bags(bags)
         y = check_labels(bags, y)
-        self._check_parameters()
+        self.check_parameters()
         together, held_y = bags, y
         if validation is not None:
             held, held_y = checked_validation(validation, bags)
-            together = stacked_bags(bags, held)
+            together = Bags.concatenate([bags, held])
+        self._forget()
+
         rng = np.random.default_rng(self.random_state if seed is None else seed)
         bandwidths = self.bandwidths
         if bandwidths is None:
             bandwidths = _BANDWIDTHS * median_bandwidth(bags, seed=rng)
-        bandwidths = np.atleast_1d(np.asarray(bandwidths, float))
-        smoothings = np.atleast_1d(_SMOOTHINGS if self.smoothings is None else self.smoothings)
-        n = len(y)
-        shape = self.n_samples if self.distance == "l1" else 0, bags.n_features
-        rows = rng.choice(len(bags.points), shape[0], p=point_weights(bags) / n)
-        centres, noise = bags.read_rows(np.sort(rows)), rng.standard_normal(shape)
-
-        vars(self).pop("_groups", None)  # an attempt that fails leaves no fit behind
-        self._idata = None
-        grams = None
-        if self.distance == "l2":
-            grams = set_kernels(together, [_overlap(h) for h in bandwidths])
-        found = []
-        for k, h in enumerate(bandwidths):
-            if grams is not None:
-                squares = grams[k].diagonal()
-                apart = np.sqrt(squared_distances(grams[k][:, :n], squares, squares[:n]))
-                densities = {"squared_norm": squares[:n]}
-            else:
-                samples = centres + h * noise
-                relative = embed(together, samples, h).mean
-                average = relative[:n].mean(axis=0)
-                relative /= average
-                apart = cdist(relative, relative[:n], "cityblock") / len(samples)
-                densities = {"samples": samples, "average": average, "density": relative[:n]}
-            between = apart[:n][np.triu_indices(n, 1)]
-            if not np.median(between) > 0:
-                raise ValueError(
-                    f"most bags have the same density at bandwidth {h:g}: leave this bandwidth out"
-                )
-            unit = float(np.median(between))
+        smoothings = _SMOOTHINGS if self.smoothings is None else self.smoothings
+        bandwidths, smoothings = (
+            np.atleast_1d(grid).astype(float) for grid in (bandwidths, smoothings)
+        )
+        scores = []
+        for h, distances, constants in self._distances(bags, together, bandwidths, rng):
+            unit = _median_distance(distances[: len(bags)], h)
             if validation is None:
-                np.fill_diagonal(apart, np.inf)
-            asked = apart if validation is None else apart[n:]
+                np.fill_diagonal(distances, np.inf)  # which leaves the bag itself out
+            asked = distances if validation is None else distances[len(bags) :]
             errors = [
-                np.mean((_smoothed(asked, y, b * unit) - held_y) ** 2) for b in smoothings
+                np.mean((smoothed_labels(asked, y, b * unit) - held_y) ** 2) for b in smoothings
             ]
             best = int(np.argmin(errors))
-            found.append((np.sqrt(errors[best]), float(h), float(smoothings[best]), unit, densities))
-        found.sort(key=lambda row: row[0])
-        self.table_ = pd.DataFrame(
-            [(h, b, rmse) for rmse, h, b, *_ in found], columns=["bandwidth", "smoothing", "rmse"]
-        )
-        _, self.bandwidth_, self.smoothing_, unit, densities = found[0]
-        self.n_features_in_ = bags.n_features
-        self._set_feature_names(bags.features)
-        self._training = bags if self.distance == "l2" else None
-        self._groups = named_groups(
-            {"smoothing": np.full((1, 1), self.smoothing_ * unit)},
+            scores.append(
+                _Score(
+                    float(np.sqrt(errors[best])), float(h), float(smoothings[best]), unit, constants
+                )
+            )
+        scores.sort(key=lambda score: score.rmse)
+        groups = named_groups(
+            {"smoothing": np.full((1, 1), scores[0].smoothing * scores[0].unit)},
             {},
             {"inference_method": "smoothing"},
-            self._constants(densities, bags),
-            np.arange(n) if bags.ids is None else np.asarray(bags.ids),
+            {**scores[0].constants, **self._training_constants(bags)},
+            bags.index,
             y,
         )
-        return self
+        settings = {
+            "bandwidth": scores[0].bandwidth,
+            "smoothing": scores[0].smoothing,
+            "table": _table(scores),
+        }
+        return self._keep(Result(groups, settings), bags)
 
-    def predict(self, bags):
+    def predict(self, bags: BagsLike) -> Array:
         """Predicted label of each bag.
 
         Parameters
@@ -181,21 +175,71 @@ class DFDR(RegressorMixin, BagEstimator):
         array, shape (n,), units of y
         """
         bags = self._like_training(bags)
-        known = {name: array.values for name, array in self._groups["constant_data"].items()}
-        if self.distance == "l2":
-            kernel = _overlap(self.bandwidth_)
-            squares = bag_squared_norms(bags, point_weights(bags), kernel)
-            products = set_kernels(bags, [kernel], self._training)[0]
-            apart = np.sqrt(squared_distances(products, squares, known["squared_norm"]))
+        known = self.result_.constants
+        if self._training is not None:
+            kernel = overlap_kernel(self.bandwidth_)
+            distances = l2_distances(
+                set_kernels(bags, [kernel], self._training)[0],
+                bag_squared_norms(bags, bags.point_shares, kernel),
+                known["squared_norm"],
+            )
         else:
-            density = embed(bags, known["samples"], self.bandwidth_).mean / known["average"]
-            apart = cdist(density, known["density"], "cityblock") / len(known["samples"])
-        y = self._groups["observed_data"]["y"].values
-        return _smoothed(apart, y, float(self._groups["posterior"]["smoothing"].values[0, 0]))
+            densities = densities_at(bags, known["samples"], self.bandwidth_)
+            distances = l1_distances(densities / known["average"], known["density"])
+        bandwidth = float(self.result_.draws("smoothing")[0])
+        return smoothed_labels(distances, self.result_.labels, bandwidth)
 
-    def _check_parameters(self):
-        if self.distance not in ("l1", "l2"):
-            raise ValueError(f"distance must be 'l1' or 'l2', found {self.distance!r}")
+    # ------------------------------------------------------------ parts of a fit
+
+    def _set_fitted(self, result):
+        self.bandwidth_ = result.settings["bandwidth"]
+        self.smoothing_ = result.settings["smoothing"]
+        self.table_ = result.settings["table"]
+        self._training = None
+        known = result.constants
+        if "points" in known:  # of the L2 distance, which takes all pairs of points
+            self._training = Bags.from_points(
+                known["points"], sizes=known["bag_size"], weights=known.get("point_weight")
+            )
+
+    def _distances(self, bags, together, bandwidths, rng):
+        """For each bandwidth, distances of all bags from the first n, the training bags.
+
+        With them come the constants that a prediction needs of the training bags' densities.
+        """
+        n = len(bags)
+        if self.distance == "l2":
+            grams = set_kernels(together, [overlap_kernel(h) for h in bandwidths])
+            for h, gram in zip(bandwidths, grams, strict=True):
+                squares = gram.diagonal()
+                distances = l2_distances(gram[:, :n], squares, squares[:n])
+                yield h, distances, {"squared_norm": (squares[:n], ["bag"])}
+            return
+        rows = rng.choice(len(bags.points), self.n_samples, p=bags.point_shares / n)
+        centres = bags.read_rows(np.sort(rows))
+        noise = rng.standard_normal((self.n_samples, bags.n_features))
+        for h in bandwidths:
+            samples = centres + h * noise
+            densities = densities_at(together, samples, h)
+            average = densities[:n].mean(axis=0)
+            densities /= average
+            constants = {
+                "samples": (samples, ["sample", "feature"]),
+                "average": (average, ["sample"]),
+                "density": (densities[:n], ["bag", "sample"]),
+            }
+            yield h, l1_distances(densities, densities[:n]), constants
+
+    def _training_constants(self, bags):
+        constants = {"bag_size": (bags.sizes, ["bag"])}
+        if self.distance == "l2":
+            constants["points"] = bags.points, ["point", "feature"]
+            if bags.weights is not None:
+                constants["point_weight"] = bags.weights, ["point"]
+        return constants
+
+    def check_parameters(self) -> None:
+        check_choice(self.distance, "distance", ("l1", "l2"))
         for name in ("bandwidths", "smoothings"):
             values = getattr(self, name)
             if values is None:
@@ -204,53 +248,31 @@ class DFDR(RegressorMixin, BagEstimator):
                 raise ValueError(f"{name} is empty: give at least one number")
             for value in np.atleast_1d(values):
                 check_bandwidth(value, name)
-        if not isinstance(self.n_samples, (int, np.integer)) or self.n_samples < 1:
-            raise ValueError(f"n_samples must be an integer >= 1, found {self.n_samples!r}")
-
-    # ------------------------------------------------------------ files
-
-    def _constants(self, densities, bags):
-        dims = {
-            "squared_norm": ["bag"],
-            "samples": ["sample", "feature"],
-            "average": ["sample"],
-            "density": ["bag", "sample"],
-        }
-        constants = {name: (values, dims[name]) for name, values in densities.items()}
-        constants["bag_size"] = bags.sizes, ["bag"]
-        if self._training is not None:
-            constants["points"] = bags.points, ["point", "feature"]
-            if bags.weights is not None:
-                constants["point_weight"] = bags.weights, ["point"]
-        return constants
-
-    def _config(self):
-        chosen = {"bandwidth": self.bandwidth_, "smoothing": self.smoothing_}
-        return super()._config() | chosen | {"table": self.table_.to_dict("list")}
-
-    def _restore(self, groups, config):
-        import pandas as pd
-
-        super()._restore(groups, config)
-        self.bandwidth_, self.smoothing_ = config["bandwidth"], config["smoothing"]
-        self.table_ = pd.DataFrame(config["table"])
-        known = {name: array.values for name, array in groups["constant_data"].items()}
-        self._training = None
-        if self.distance == "l2":
-            self._training = Bags.from_points(
-                known["points"], sizes=known["bag_size"], weights=known.get("point_weight")
-            )
-        self.n_features_in_ = known["points" if self.distance == "l2" else "samples"].shape[1]
-        return self
+        check_counts(n_samples=self.n_samples)
 
 
-def _overlap(h):
-    """Integral of normal(z | x, h^2 I) normal(z | y, h^2 I), up to a factor, as a kernel."""
-    return RBF(np.sqrt(2) * h)
+class _Score(NamedTuple):
+    """A bandwidth of the densities with its best smoothing."""
+
+    rmse: float
+    bandwidth: float
+    smoothing: float  # as part of `unit`
+    unit: float  # median distance between the training bags' densities
+    constants: dict
 
 
-def _smoothed(apart, y, b):
-    """Average of y weighted by exp(-apart^2 / (2 b^2)), shape (m,); `apart` (m, n)."""
-    exponent = -((apart / b) ** 2) / 2
-    weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-    return weights @ y / weights.sum(axis=1)
+def _median_distance(distances, bandwidth):
+    """Median distance between the training bags' densities."""
+    median = np.median(distances[np.triu_indices(len(distances), 1)])
+    if not median > 0:
+        raise ValueError(
+            f"most bags have the same density at bandwidth {bandwidth:g}: leave this bandwidth out"
+        )
+    return float(median)
+
+
+def _table(scores):
+    import pandas as pd
+
+    rows = [(score.bandwidth, score.smoothing, score.rmse) for score in scores]
+    return pd.DataFrame(rows, columns=["bandwidth", "smoothing", "rmse"])

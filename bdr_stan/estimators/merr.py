@@ -1,137 +1,36 @@
 """Mean embedding ridge regression: kernel ridge regression on the kernel means of bags.
 
 The kernel of two bags is the mean of k over their pairs of points, or a second kernel of the
-distance between their kernel means.
+distance between their kernel means. The regression is `bdr_stan.kernel_means.ridge_path`.
 """
 
-from dataclasses import replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from bdr_stan.bags import Bags, as_bags, check_labels
-from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.kernel_mean import bag_squared_norms, resolve_kernel
-from bdr_stan.kernels import (
-    KERNELS,
-    Kernel,
-    Stationary,
-    check_bandwidth,
-    kernel_config,
-    kernel_named,
-    kernel_of_config,
-)
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.validation import (
+    check_alphas,
+    check_validation_chooses,
+    checked_validation,
+)
+from bdr_stan.kernel_means.bag_means import BagMeans, ProjectedMeans
+from bdr_stan.kernel_means.outer_kernels import (
+    between,
+    check_outer,
+    check_outer_bandwidth,
+    outer_at_median,
+)
+from bdr_stan.kernel_means.ridge_path import KernelRidgePath
+from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, resolve_kernel
+from bdr_stan.predictive import Predictive
 from bdr_stan.results.groups import named_groups
-from bdr_stan.predictive.mixtures import Predictive
-from bdr_stan.kernel_means.set_kernels import of_squares, point_weights, set_kernels
-
-# Penalties tried by default, times the number of bags as parts of the largest eigenvalue.
-_PENALTIES = np.geomspace(1e-12, 1, 49)
-
-
-class KernelRidgePath:
-    """Kernel ridge regression of y for any penalty, from one eigendecomposition.
-
-    f = level + sum_i c_i K(B_i, .),  c = (K + n alpha I)^-1 (y - level),  level the average of y
-
-    minimises (1/n) sum_i (y_i - f(B_i))^2 + alpha |f - level|^2 in the RKHS of K.
-
-    Parameters
-    ----------
-    gram : array, shape (n, n)
-        K between the training bags; directions whose eigenvalues are rounding errors are taken
-        for zero.
-    y : array, shape (n,)
-
-    Attributes
-    ----------
-    level : float
-    largest : float, largest eigenvalue of K
-
-    Source: Szabo et al. (2016), section 3.
-    """
-
-    def __init__(self, gram, y):
-        self.level = float(np.mean(y))
-        eigenvalues, vectors = np.linalg.eigh(gram)
-        self.largest = float(eigenvalues[-1])
-        kept = eigenvalues > self.largest * len(y) * np.finfo(float).eps
-        self._eigenvalues, self._vectors = eigenvalues[kept], vectors[:, kept]
-        self._pull = self._vectors.T @ (y - self.level)
-        self._rest = y - self.level - self._vectors @ self._pull
-
-    def alphas(self, alpha):
-        """Penalties asked for: numbers as they are, of "loo" or None 49 that fit the kernel."""
-        if alpha is None or isinstance(alpha, str):
-            return _PENALTIES * (self.largest if self.largest > 0 else 1.0) / len(self._rest)
-        return np.atleast_1d(np.asarray(alpha, float))
-
-    def dual(self, alphas):
-        """c for each of the penalties, shape (l,) and > 0; array, shape (n, l)."""
-        return self._vectors @ (self._pull[:, None] / self._spread(alphas))
-
-    def leave_one_out(self, alphas):
-        """Mean squared error for each bag predicted from the others, the level held; shape (l,)."""
-        left = len(self._rest) * alphas / self._spread(alphas)
-        residual = self._rest[:, None] + self._vectors @ (left * self._pull[:, None])
-        outside = np.maximum(1 - np.sum(self._vectors**2, axis=1), 0)[:, None]
-        return np.mean((residual / (outside + self._vectors**2 @ left)) ** 2, axis=0)
-
-    def scale(self, alpha):
-        """Standard deviation s for which y ~ normal(level, s^2 (K + n alpha I)) is likeliest."""
-        n = len(self._rest)
-        fitted = np.sum(self._pull**2 / self._spread(alpha)[:, 0])
-        return float(np.sqrt((fitted + np.sum(self._rest**2) / (n * alpha)) / n))
-
-    def explained(self, cross, alpha):
-        """k' (K + n alpha I)^-1 k for each row k of `cross`, shape (m, n); array, shape (m,)."""
-        return (cross @ self._vectors) ** 2 @ (1 / self._spread(alpha)[:, 0])
-
-    def _spread(self, alphas):
-        return self._eigenvalues[:, None] + len(self._rest) * np.atleast_1d(alphas)
-
-
-def between(outer, products, squares, other_squares):
-    """Kernel of kernel means from their inner products and squared norms.
-
-    Parameters
-    ----------
-    outer : None for the inner product itself, or a kernel of the distance, of one bandwidth
-    products : array, shape (n, m)
-    squares, other_squares : arrays, shapes (n,) and (m,)
-    """
-    if outer is None:
-        return products
-    return of_squares(outer, squared_distances(products, squares, other_squares))
-
-
-def squared_distances(products, squares, other_squares):
-    """Squared RKHS distances, shape (n, m), from inner products and squared norms."""
-    return np.maximum(squares[:, None] + other_squares - 2 * products, 0)
-
-
-def outer_at_median(outer, bandwidth, products):
-    """Kernel of kernel means with a number as bandwidth, from the training bags' products.
-
-    "median" is sqrt(median squared distance / 2) between kernel means. None for "linear".
-    """
-    if isinstance(outer, str) and outer == "linear":
-        return None
-    kernel = outer if isinstance(outer, Kernel) else kernel_named(outer, bandwidth)
-    if not isinstance(kernel.bandwidth, str):
-        return kernel
-    squares = products.diagonal()
-    apart = squared_distances(products, squares, squares)[np.triu_indices(len(products), 1)]
-    median = np.median(apart)
-    # Relative to the norms, smaller distances are rounding errors.
-    if not median > 1e-14 * squares.max():
-        raise ValueError(
-            "most bags have the same kernel mean, so the median distance between them is 0: "
-            "give outer_bandwidth as a number"
-        )
-    return replace(kernel, bandwidth=float(np.sqrt(median / 2)))
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike, Seed
 
 
 class MERR(RegressorMixin, BagEstimator):
@@ -169,6 +68,8 @@ class MERR(RegressorMixin, BagEstimator):
     kernel_ : Kernel, with its bandwidth as a number
     outer_ : Kernel, with its bandwidth as a number, or None for "linear"
     landmarks_ : array, shape (d, p), or None
+    means_ : BagMeans, or ProjectedMeans with landmarks
+        Kernel means of the training bags.
     idata : InferenceData or DataTree
         posterior: intercept, dual (bag) and the scale and noise sd sigma of the predictive
         distribution, a single draw that is the estimate; inference_method is "ridge".
@@ -194,15 +95,15 @@ class MERR(RegressorMixin, BagEstimator):
 
     def __init__(
         self,
-        kernel="rbf",
-        bandwidth="median",
+        kernel: str | Kernel = "rbf",
+        bandwidth: ArrayLike | str = "median",
         *,
-        outer="linear",
-        outer_bandwidth="median",
-        alpha="loo",
-        landmarks=None,
-        n_landmarks=60,
-        random_state=None,
+        outer: str | Kernel = "linear",
+        outer_bandwidth: float | str = "median",
+        alpha: str | ArrayLike = "loo",
+        landmarks: str | ArrayLike | None = None,
+        n_landmarks: int = 60,
+        random_state: int | None = None,
     ):
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -213,7 +114,15 @@ class MERR(RegressorMixin, BagEstimator):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def fit(self, bags, y, *, validation=None, seed=None):
+    def fit(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[BagsLike, ArrayLike] | None = None,
+        products: ArrayLike | None = None,
+        seed: Seed = None,
+    ) -> Self:
         """Fit to bags and their labels.
 
         Parameters
@@ -223,6 +132,9 @@ class MERR(RegressorMixin, BagEstimator):
             Label of each bag.
         validation : (bags, y), optional
             Bags and labels by whose squared error alpha is chosen.
+        products : array, shape (n, n), optional
+            Inner products of the kernel means of the bags where they are known, as `set_kernels`
+            gives them for a whole grid of kernels at once; not with landmarks.
         seed : int, optional
             Seed of landmarks and of the sample for the median rule; default `random_state`.
 
@@ -237,68 +149,57 @@ class MERR(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
-        self._check_parameters()
+        self.check_parameters()
+        if products is not None:
+            products = self._checked_products(products, len(bags))
         if validation is not None:
-            if np.isscalar(self.alpha) and not isinstance(self.alpha, str):
-                raise ValueError(
-                    f"validation chooses alpha, but alpha is {self.alpha!r}: leave one of them out"
-                )
+            check_validation_chooses(self.alpha)
             validation = checked_validation(validation, bags)
         seed = self.random_state if seed is None else seed
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
-        landmarks = None
-        if self.landmarks is not None:
-            by_name = isinstance(self.landmarks, str)
-            landmarks = choose_landmarks(
-                bags, self.n_landmarks if by_name else None, method=self.landmarks, seed=seed
-            )
-        vars(self).pop("_groups", None)  # an attempt that fails leaves no fit behind
-        self._idata = None
-        self.kernel_, self.landmarks_, self._training = kernel, landmarks, bags
-        if landmarks is None:
-            products = set_kernels(bags, [kernel])[0]
-        else:
-            self._coordinates = self._project(bags)
-            products = self._coordinates @ self._coordinates.T
-        return self._fit_products(products, y, validation)
+        landmarks = self._landmarks(bags, seed)
+        self._forget()
 
-    def _fit_products(self, products, y, validation=None):
-        """Fit to the inner products of the kernel means of the training bags."""
-        bags = self._training
-        self._products, self._squares = products, products.diagonal()
-        self.outer_ = outer_at_median(self.outer, self.outer_bandwidth, products)
-        gram = between(self.outer_, products, self._squares, self._squares)
-        self._path = path = KernelRidgePath(gram, y)
+        means = _means(bags, kernel, landmarks)
+        if products is None:
+            products = means.products()
+        squares = products.diagonal()
+        outer = outer_at_median(self.outer, self.outer_bandwidth, products)
+        path = KernelRidgePath(between(outer, products, squares, squares), y)
         alphas = path.alphas(self.alpha)
         dual = path.dual(alphas)
-        best = 0
+        errors = None
         if validation is not None:
-            held, held_y = validation
-            predicted = path.level + self._cross(held)[0] @ dual
-            best = int(np.argmin(np.mean((predicted - held_y[:, None]) ** 2, axis=0)))
-        elif len(alphas) > 1:
-            best = int(np.argmin(path.leave_one_out(alphas)))
-        self.alpha_ = float(alphas[best])
-        self.n_features_in_ = bags.n_features
-        self._set_feature_names(bags.features)
-        scale = path.scale(self.alpha_)
+            held = _means(validation[0], kernel, landmarks)
+            cross = _between_means(outer, held, means, squares)
+            predicted = path.level + cross @ dual
+            errors = np.mean((predicted - validation[1][:, None]) ** 2, axis=0)
+        best = path.best(alphas, errors)
+        alpha, scale = float(alphas[best]), path.scale(alphas[best])
         estimate = {
             "intercept": path.level,
             "dual": dual[:, best],
             "scale": scale,
-            "sigma": scale * np.sqrt(len(y) * self.alpha_),
+            "sigma": scale * np.sqrt(len(y) * alpha),
         }
-        self._groups = named_groups(
+        groups = named_groups(
             {name: np.asarray(value)[None, None] for name, value in estimate.items()},
             {},
             {"inference_method": "ridge"},
-            self._constants(),
-            np.arange(len(bags)) if bags.ids is None else np.asarray(bags.ids),
+            {
+                "alpha": (alpha, []),
+                "bag_size": (bags.sizes, ["bag"]),
+                "products": (products, ["bag", "other_bag"]),
+                **_constants(means, landmarks),
+            },
+            bags.index,
             y,
         )
+        self._keep(Result(groups, {"kernel": kernel, "outer": outer}), bags)
+        self._path = path  # which `predictive` asks for, at the cost of an eigendecomposition
         return self
 
-    def predict(self, bags, return_std=False):
+    def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predicted label of each bag.
 
         Parameters
@@ -315,9 +216,26 @@ class MERR(RegressorMixin, BagEstimator):
         if return_std:
             predictive = self.predictive(bags)
             return predictive.mean, predictive.sd
-        return self._mean(self._cross(self._like_training(bags))[0])
+        means = _means(self._like_training(bags), self.kernel_, self.landmarks_)
+        return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
 
-    def predictive(self, bags):
+    def predict_products(self, products: Array, squares: Array | None = None) -> Array:
+        """Predicted labels from the inner products of kernel means, where they are known.
+
+        Parameters
+        ----------
+        products : array, shape (m, n)
+            Of the kernel means of m bags with those of the training bags.
+        squares : array, shape (m,)
+            Squared norms of the m kernel means; not needed where the outer kernel is "linear".
+
+        Returns
+        -------
+        array, shape (m,), units of y
+        """
+        return self._mean(between(self.outer_, products, squares, self._squares))
+
+    def predictive(self, bags: BagsLike) -> Predictive:
         """Predictive distribution of the labels of new bags, by the Gaussian process.
 
         Parameters
@@ -328,157 +246,92 @@ class MERR(RegressorMixin, BagEstimator):
         -------
         Predictive
         """
-        cross, prior = self._cross(self._like_training(bags), norms=True)
-        estimate = self._groups["posterior"]
-        scale, sigma = (estimate[name].values[0, 0] for name in ("scale", "sigma"))
+        means = _means(self._like_training(bags), self.kernel_, self.landmarks_)
+        squares = means.squared_norms()
+        cross = between(self.outer_, means.products(self.means_), squares, self._squares)
+        prior = squares if self.outer_ is None else np.full(len(squares), self.outer_.variance)
         left = np.maximum(prior - self._path.explained(cross, self.alpha_), 0)
+        scale, sigma = (self.result_.draws(name)[0] for name in ("scale", "sigma"))
         mean, sd = self._mean(cross), np.sqrt(scale**2 * left + sigma**2)
         return Predictive(lambda i: (mean[None, i], sd[None, i]), len(mean), 1)
 
     # ------------------------------------------------------------ parts of a fit
 
-    def _mean(self, cross):
-        estimate = self._groups["posterior"]
-        return estimate["intercept"].values[0, 0] + cross @ estimate["dual"].values[0, 0]
-
-    def _cross(self, bags, norms=False):
-        """Kernel of new bags with the training bags, (m, n), and with themselves if `norms`."""
-        if self.landmarks_ is None:
-            products = set_kernels(bags, [self.kernel_], self._training)[0]
-        else:
-            own = self._project(bags)
-            products = own @ self._coordinates.T
-        squares = None
-        if self.landmarks_ is not None:
-            squares = np.sum(own**2, axis=1)
-        elif norms or self.outer_ is not None:
-            squares = bag_squared_norms(bags, point_weights(bags), self.kernel_)
-        return self._between(products, squares)
-
-    def _between(self, products, squares):
-        if self.outer_ is None:
-            return products, squares
-        cross = between(self.outer_, products, squares, self._squares)
-        return cross, np.full(len(squares), self.outer_.variance)
-
-    def _project(self, bags):
-        """Coordinates of kernel means in the span of the kernel at the landmarks, (m, r)."""
-        eigenvalues, vectors = np.linalg.eigh(self.kernel_(self.landmarks_, self.landmarks_))
-        kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
-        root = vectors[:, kept] / np.sqrt(eigenvalues[kept])
-        return embed(bags, self.landmarks_, None, kernel=self.kernel_).mean @ root
-
-    def _check_parameters(self):
-        check_outer(self.outer)
-        if not isinstance(self.outer_bandwidth, str):
-            check_bandwidth(self.outer_bandwidth, "outer_bandwidth")
-            if isinstance(self.outer, Kernel) or self.outer == "linear":
-                raise ValueError(
-                    f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
-                    f"the distance, but outer is {self.outer!r}"
-                )
-        elif self.outer_bandwidth != "median":
-            raise ValueError(
-                "outer_bandwidth must be 'median' or a positive number, found "
-                f"{self.outer_bandwidth!r}"
-            )
-        if not (isinstance(self.alpha, str) and self.alpha == "loo"):
-            check_alphas(self.alpha, "alpha", "'loo'")
-
-    # ------------------------------------------------------------ files
-
-    def _constants(self):
-        constants = {
-            "alpha": (self.alpha_, []),
-            "bag_size": (self._training.sizes, ["bag"]),
-            "products": (self._products, ["bag", "other_bag"]),
-        }
-        if self.landmarks_ is not None:
-            return constants | {
-                "landmarks": (self.landmarks_, ["landmark", "feature"]),
-                "coordinates": (self._coordinates, ["bag", "coordinate"]),
-            }
-        constants["points"] = (self._training.points, ["point", "feature"])
-        if self._training.weights is not None:
-            constants["point_weight"] = (self._training.weights, ["point"])
-        return constants
-
-    def _config(self):
-        config = super()._config()
-        params = config["params"]
-        for name in ("kernel", "outer"):
-            if isinstance(params[name], Kernel):
-                params[name] = kernel_config(params[name])
-        if params["landmarks"] is not None and not isinstance(params["landmarks"], str):
-            params["landmarks"] = "given"  # the array itself is in constant_data
-        config["kernel"] = kernel_config(self.kernel_)
-        config["outer"] = None if self.outer_ is None else kernel_config(self.outer_)
-        return config
-
-    def _restore(self, groups, config):
-        super()._restore(groups, config)
-        for name in ("kernel", "outer"):
-            if isinstance(getattr(self, name), dict):
-                setattr(self, name, kernel_of_config(getattr(self, name)))
-        self.kernel_ = kernel_of_config(config["kernel"])
-        self.outer_ = None if config["outer"] is None else kernel_of_config(config["outer"])
-        if isinstance(self.bandwidth, list):
-            self.bandwidth = np.array(self.bandwidth)
-        constants = {name: array.values for name, array in groups["constant_data"].items()}
+    def _set_fitted(self, result):
+        constants = result.constants
+        self.kernel_, self.outer_ = result.settings["kernel"], result.settings["outer"]
         self.alpha_ = float(constants["alpha"])
-        self._products = constants["products"]
-        self._squares = self._products.diagonal()
         self.landmarks_ = constants.get("landmarks")
-        if self.landmarks_ is not None:
-            self._coordinates = constants["coordinates"]
-            self.n_features_in_ = self.landmarks_.shape[1]
-            if isinstance(self.landmarks, str) and self.landmarks == "given":
-                self.landmarks = self.landmarks_
-        else:
-            self._training = Bags.from_points(
+        if self.landmarks_ is None:
+            bags = Bags.from_points(
                 constants["points"],
                 sizes=constants["bag_size"],
                 weights=constants.get("point_weight"),
             )
-            self.n_features_in_ = self._training.n_features
-        gram = between(self.outer_, self._products, self._squares, self._squares)
-        self._path = KernelRidgePath(gram, groups["observed_data"]["y"].values)
-        return self
+            self.means_ = BagMeans(bags, bags.point_shares, self.kernel_)
+        else:
+            self.means_ = ProjectedMeans(constants["coordinates"])
+        self._squares = constants["products"].diagonal()
+        vars(self).pop("_path", None)
 
+    @cached_property
+    def _path(self):
+        products = self.result_.constants["products"]
+        gram = between(self.outer_, products, self._squares, self._squares)
+        return KernelRidgePath(gram, self.result_.labels)
 
-def checked_validation(validation, bags):
-    """Validation bags and labels, once they are known to go with the training bags."""
-    held = as_bags(validation[0])
-    held_y = check_labels(held, validation[1])
-    if held.n_features != bags.n_features:
-        raise ValueError(
-            f"the validation bags have {held.n_features} features a point, but the training bags "
-            f"{bags.n_features}: pass the same columns in the same order"
-        )
-    return held, held_y
+    def _mean(self, cross):
+        return self.result_.draws("intercept")[0] + cross @ self.result_.draws("dual")[0]
 
+    def _landmarks(self, bags, seed):
+        if self.landmarks is None:
+            return None
+        n_landmarks = self.n_landmarks if isinstance(self.landmarks, str) else None
+        return choose_landmarks(bags, n_landmarks, method=self.landmarks, seed=seed)
 
-def check_outer(outer):
-    """Raise unless this is "linear", or a kernel of the distance or the name of one."""
-    if isinstance(outer, Kernel):
-        number = isinstance(outer, Stationary) and np.ndim(outer.bandwidth) == 0
-        if not number or outer.columns or outer.bandwidth == "ard":
+    def _checked_products(self, products, n):
+        products = np.asarray(products, float)
+        if self.landmarks is not None:
+            raise ValueError("products are those of exact kernel means: leave out landmarks")
+        if products.shape != (n, n):
+            raise ValueError(f"products have shape {products.shape}, expected ({n}, {n})")
+        return products
+
+    def check_parameters(self) -> None:
+        check_kernel_and_bandwidth(self.kernel, self.bandwidth)
+        check_outer(self.outer)
+        check_outer_bandwidth(self.outer_bandwidth)
+        named = not isinstance(self.outer, Kernel) and self.outer != "linear"
+        if not named and not isinstance(self.outer_bandwidth, str):
             raise ValueError(
-                "a kernel of kernel means must be one of the distance, with one bandwidth and no "
-                f"columns, found {outer!r}"
+                f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
+                f"the distance, but outer is {self.outer!r}"
             )
-    elif not isinstance(outer, str) or outer not in ("linear", *KERNELS):
-        names = ", ".join(map(repr, ("linear", *KERNELS)))
-        raise ValueError(f"outer must be a kernel or one of {names}, found {outer!r}")
+        if not (isinstance(self.alpha, str) and self.alpha == "loo"):
+            check_alphas(self.alpha, "alpha", "'loo'")
 
 
-def check_alphas(alphas, name, otherwise):
-    """Raise unless these are positive numbers; `otherwise` is what else could have been given."""
-    try:
-        values = np.atleast_1d(np.asarray(alphas, float))
-    except (TypeError, ValueError):
-        values = np.array([])
-    if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & (values < np.inf)):
-        raise ValueError(
-            f"{name} must be {otherwise}, a positive number or several, found {alphas!r}"
-        )
+def _means(bags, kernel, landmarks):
+    """Kernel means of bags, projected where there are landmarks."""
+    if landmarks is None:
+        return BagMeans.estimated(bags, kernel)
+    return ProjectedMeans.at_landmarks(bags, kernel, landmarks)
+
+
+def _between_means(outer, means, others, other_squares):
+    """Kernel of kernel means; squared norms are computed where it needs them."""
+    squares = None if outer is None else means.squared_norms()
+    return between(outer, means.products(others), squares, other_squares)
+
+
+def _constants(means, landmarks):
+    """What a prediction needs of the training bags."""
+    if landmarks is not None:
+        return {
+            "landmarks": (landmarks, ["landmark", "feature"]),
+            "coordinates": (means.coordinates, ["bag", "coordinate"]),
+        }
+    constants = {"points": (means.bags.points, ["point", "feature"])}
+    if means.bags.weights is not None:
+        constants["point_weight"] = means.bags.weights, ["point"]
+    return constants

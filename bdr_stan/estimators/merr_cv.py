@@ -1,42 +1,49 @@
 """Mean embedding ridge regression whose kernels and penalty are chosen by labels held out."""
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import nnls
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import Bags, as_bags, check_labels
-from bdr_stan.kernel_means.kernel_mean import bag_squared_norms, resolve_kernel
-from bdr_stan.kernels import RBF, Kernel, check_bandwidth, median_bandwidth
-from bdr_stan.estimators.merr import (
-    MERR,
-    KernelRidgePath,
-    between,
-    check_alphas,
-    check_outer,
-    checked_validation,
-    outer_at_median,
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.merr import MERR
+from bdr_stan.estimators.validation import check_alphas, checked_validation
+from bdr_stan.kernel_means.outer_kernels import between, check_outer, outer_at_median
+from bdr_stan.kernel_means.ridge_path import held_out
+from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
+from bdr_stan.kernel_means.stacking import stacking_weights
+from bdr_stan.kernels import (
+    RBF,
+    Kernel,
+    Stationary,
+    check_bandwidth,
+    check_kernel,
+    median_bandwidth,
+    resolve_kernel,
 )
-from bdr_stan.kernel_means.set_kernels import point_weights, set_kernels
+from bdr_stan.results.groups import named_groups
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike, Seed
 
 # Bandwidths tried by default, as parts of the median rule.
 _SCALES = 2.0 ** np.arange(-2, 3)
 
+Kernels = Sequence[str | Kernel]
 
-class MERRCV(RegressorMixin, BaseEstimator):
+
+class MERRCV(RegressorMixin, BagEstimator):
     """Mean embedding ridge regression with kernels and penalty chosen by labels held out.
 
     Parameters
     ----------
-    kernels : list of Kernel, or dict of name -> list of Kernel, optional
-        Kernels of points to try, their bandwidths numbers; a dict groups them by family. Default
-        Gaussian kernels of 1/4, 1/2, 1, 2 and 4 times the median rule.
+    kernels : list of str or Kernel, or dict of name -> such a list, optional
+        Kernels of points to try, a name that kernel at the median rule; a dict groups them by
+        family. Default Gaussian kernels of 1/4, 1/2, 1, 2 and 4 times the median rule.
     outers : sequence of "linear", str or Kernel, default ("linear",)
         Kernels of kernel means to try; a name stands for that kernel at `outer_scales` times
         the median rule on the distances of the training bags.
@@ -57,10 +64,13 @@ class MERRCV(RegressorMixin, BaseEstimator):
     best_ : MERR
         Fitted with the kernels and penalty of the lowest held-out error.
     members_ : list of MERR
-        Those averaged; ``[best_]`` unless `average`. Each can be saved.
+        Those averaged; ``[best_]`` unless `average`.
     weights_ : array, shape (len(members_),), of sum 1
     table_ : pandas.DataFrame
         One row for each pair of kernels, best first: family, kernel, outer, alpha, rmse.
+    idata : InferenceData or DataTree
+        posterior: weight of the best regression and of each other that is averaged, a single
+        draw; each regression has an `idata` of its own.
 
     Notes
     -----
@@ -75,14 +85,14 @@ class MERRCV(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernels=None,
+        kernels: Kernels | Mapping[str, Kernels] | None = None,
         *,
-        outers=("linear",),
-        outer_scales=(0.5, 1.0, 2.0),
-        alphas=None,
-        cv=5,
-        average=False,
-        random_state=None,
+        outers: Kernels = ("linear",),
+        outer_scales: Sequence[float] = (0.5, 1.0, 2.0),
+        alphas: ArrayLike | None = None,
+        cv: int | BaseCrossValidator = 5,
+        average: bool = False,
+        random_state: int | None = None,
     ):
         self.kernels = kernels
         self.outers = outers
@@ -92,7 +102,14 @@ class MERRCV(RegressorMixin, BaseEstimator):
         self.average = average
         self.random_state = random_state
 
-    def fit(self, bags, y, *, validation=None, seed=None):
+    def fit(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[BagsLike, ArrayLike] | None = None,
+        seed: Seed = None,
+    ) -> Self:
         """Choose kernels and penalty, and fit with these.
 
         Parameters
@@ -115,22 +132,50 @@ class MERRCV(RegressorMixin, BaseEstimator):
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
-        self._check_parameters()
+        self.check_parameters()
         seed = self.random_state if seed is None else seed
         families = self._families(bags, seed)
+        together, labels = bags, y
         if validation is None:
-            together, labels = bags, y
             splits = list(check_cv(self.cv, y).split(np.arange(len(y)), y))
         else:
             held, held_y = checked_validation(validation, bags)
-            together, labels = stacked_bags(bags, held), np.concatenate([y, held_y])
+            together, labels = Bags.concatenate([bags, held]), np.concatenate([y, held_y])
             splits = [(np.arange(len(y)), np.arange(len(y), len(labels)))]
+        self._forget()
+
         named = [(name, kernel) for name, kernels in families.items() for kernel in kernels]
         products = set_kernels(together, [kernel for _, kernel in named])
-        self._choose(bags, y, named, products, labels, splits)
-        return self
+        n = len(y)
+        candidates = [
+            _Candidate(family, kernel, kind, outer, of_kernel)
+            for (family, kernel), of_kernel in zip(named, products, strict=True)
+            for kind, outer in self._outer_grid(of_kernel[:n, :n])
+        ]
+        scores = _scores(candidates, labels, splits, self.alphas)
+        kinds = {}  # the best score of each kind, best first
+        for score in scores if self.average else scores[:1]:
+            kinds.setdefault((score.of.family, score.of.kind), score)
+        weights = stacking_weights(
+            np.column_stack([score.predictions for score in kinds.values()]),
+            labels[np.concatenate([test for _, test in splits])],
+        )
+        # The best of all is kept even where the average has no use for it.
+        used = np.array([m == 0 or weight > 0 for m, weight in enumerate(weights)])
+        members = tuple(
+            score.fitted(bags, y) for score, use in zip(kinds.values(), used, strict=True) if use
+        )
+        groups = named_groups(
+            {"weight": weights[used][None, None]},
+            {},
+            {"inference_method": "ridge"},
+            {"bag_size": (bags.sizes, ["bag"])},
+            bags.index,
+            y,
+        )
+        return self._keep(Result(groups, {"table": _table(scores)}, members), bags)
 
-    def predict(self, bags):
+    def predict(self, bags: BagsLike) -> Array:
         """Predicted label of each bag.
 
         Parameters
@@ -141,51 +186,26 @@ class MERRCV(RegressorMixin, BaseEstimator):
         -------
         array, shape (n,), units of y
         """
-        check_is_fitted(self, "members_")
-        bags = self.best_._like_training(bags)
+        bags = self._like_training(bags)
+        shares = bags.point_shares
         kernels = [member.kernel_ for member in self.members_]
-        crosses = set_kernels(bags, kernels, self.best_._training)
+        crosses = set_kernels(bags, kernels, self.best_.means_.bags)
         total = np.zeros(len(bags))
         for weight, member, products in zip(self.weights_, self.members_, crosses, strict=True):
             squares = None
             if member.outer_ is not None:
-                squares = bag_squared_norms(bags, point_weights(bags), member.kernel_)
-            total += weight * member._mean(member._between(products, squares)[0])
+                squares = bag_squared_norms(bags, shares, member.kernel_)
+            total += weight * member.predict_products(products, squares)
         return total
 
-    def _choose(self, bags, y, named, products, labels, splits):
-        """Score all candidates, and fit the best, or the best of each kind."""
-        import pandas as pd
+    # ------------------------------------------------------------ parts of a fit
 
-        n = len(y)
-        candidates = [
-            _Candidate(family, kernel, kind, outer, of_k)
-            for (family, kernel), of_k in zip(named, products, strict=True)
-            for kind, outer in self._outer_grid(of_k[:n, :n])
-        ]
-        with threadpool_limits(1, user_api="blas"):
-            threads = Parallel(-1, require="sharedmem")
-            score = delayed(_Candidate.held_out)
-            scores = threads(score(each, labels, splits, self.alphas) for each in candidates)
-        scores = [scores[c] for c in np.argsort([score.rmse for score in scores], kind="stable")]
-        rows = [
-            (s.of.family, repr(s.of.kernel), repr(s.of.outer or "linear"), s.alpha, s.rmse)
-            for s in scores
-        ]
-        self.table_ = pd.DataFrame(rows, columns=["family", "kernel", "outer", "alpha", "rmse"])
-
-        kinds = {}  # the best score of each, best first
-        for score in scores if self.average else scores[:1]:
-            kinds.setdefault((score.of.family, score.of.kind), score)
-        held = np.concatenate([test for _, test in splits])
-        weights = stacking_weights(
-            np.column_stack([score.predictions for score in kinds.values()]), labels[held]
-        )
-        used = {m: score for m, score in enumerate(kinds.values()) if weights[m] > 0}
-        fits = {m: score.fitted(bags, y) for m, score in {0: scores[0], **used}.items()}
-        self.best_, self.members_ = fits[0], [fits[m] for m in used]
-        self.weights_ = weights[list(used)]
-        self.n_features_in_ = bags.n_features
+    def _set_fitted(self, result):
+        weights = result.draws("weight")[0]
+        self.best_ = result.members[0]
+        self.members_ = [m for m, w in zip(result.members, weights, strict=True) if w > 0]
+        self.weights_ = weights[weights > 0]
+        self.table_ = result.settings["table"]
 
     def _families(self, bags, seed):
         """Kernels by the name of their family, ready for these bags."""
@@ -208,9 +228,9 @@ class MERRCV(RegressorMixin, BaseEstimator):
                 yield kind, kernel
             else:
                 for scale in self.outer_scales:
-                    yield kind, replace(kernel, bandwidth=scale * kernel.bandwidth)
+                    yield kind, kernel.scaled(scale)
 
-    def _check_parameters(self):
+    def check_parameters(self) -> None:
         kernels = self.kernels
         if kernels is not None:
             lists = kernels.values() if isinstance(kernels, dict) else [kernels]
@@ -220,21 +240,17 @@ class MERRCV(RegressorMixin, BaseEstimator):
                     "them empty"
                 )
             for kernel in (kernel for own in lists for kernel in own):
-                if not isinstance(kernel, Kernel):
-                    raise TypeError(f"kernels must hold kernels such as RBF(2.0), found {kernel!r}")
+                check_kernel(kernel)
         if isinstance(self.outers, str) or not len(self.outers):
-            raise ValueError(f"outers must be a sequence such as ('linear',), found {self.outers!r}")
+            raise ValueError(
+                f"outers must be a sequence such as ('linear',), found {self.outers!r}"
+            )
         for outer in self.outers:
             check_outer(outer)
         for scale in self.outer_scales:
             check_bandwidth(scale, "outer_scales")
         if self.alphas is not None:
             check_alphas(self.alphas, "alphas", "None")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
 
 
 class _Candidate(NamedTuple):
@@ -243,8 +259,8 @@ class _Candidate(NamedTuple):
     family: str
     kernel: Kernel
     kind: int  # which entry of `outers`
-    outer: Kernel | None
-    products: np.ndarray  # inner products of the kernel means of all bags
+    outer: Stationary | None
+    products: Array  # inner products of the kernel means of all bags
 
     def held_out(self, y, splits, alphas):
         squares = self.products.diagonal()
@@ -261,77 +277,28 @@ class _Score(NamedTuple):
     of: _Candidate
     alpha: float
     rmse: float
-    predictions: np.ndarray  # of the labels held out
+    predictions: Array  # of the labels held out
 
     def fitted(self, bags, y):
         """The regression on all training bags, the first of the candidate's."""
         model = MERR(self.of.kernel, outer=self.of.outer or "linear", alpha=self.alpha)
-        model.kernel_, model.landmarks_, model._training = self.of.kernel, None, bags
-        return model._fit_products(self.of.products[: len(y), : len(y)].copy(), y)
+        return model.fit(bags, y, products=self.of.products[: len(y), : len(y)].copy())
 
 
-def held_out(gram, y, splits, alphas=None):
-    """Errors and predictions of kernel ridge regression on bags held out.
-
-    Parameters
-    ----------
-    gram : array, shape (n, n)
-        Kernel between all bags.
-    y : array, shape (n,)
-    splits : list of (training indices, held-out indices)
-    alphas : sequence of l floats, optional
-        Default those of `MERR` for the kernel between the first split's training bags.
-
-    Returns
-    -------
-    alphas : array, shape (l,)
-    errors : array, shape (l,), mean squared error over the bags held out in all splits
-    predictions : array, shape (bags held out, l), split after split
-    """
-    predictions = []
-    for train, test in splits:
-        path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
-        alphas = path.alphas(alphas)
-        predictions.append(path.level + gram[np.ix_(test, train)] @ path.dual(alphas))
-    predictions = np.concatenate(predictions)
-    truth = y[np.concatenate([test for _, test in splits])]
-    return alphas, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions
+def _scores(candidates, y, splits, alphas):
+    """Scores of all candidates, best first."""
+    with threadpool_limits(1, user_api="blas"):
+        threads = Parallel(-1, require="sharedmem")
+        score = delayed(_Candidate.held_out)
+        scores = threads(score(each, y, splits, alphas) for each in candidates)
+    return [scores[c] for c in np.argsort([score.rmse for score in scores], kind="stable")]
 
 
-def stacking_weights(predictions, y):
-    """Weights >= 0 of sum 1 with the least squared error of the weighted average.
+def _table(scores):
+    import pandas as pd
 
-    Parameters
-    ----------
-    predictions : array, shape (n, k), of k models for labels held out
-    y : array, shape (n,)
-
-    Returns
-    -------
-    array, shape (k,)
-
-    Notes
-    -----
-    Of w = t v with t > 0 and v on the simplex, |E w|^2 + c^2 (t - 1)^2 with E = predictions - y is
-    least, over t, at a value that grows with |E v|^2: non-negative least squares finds v.
-
-    Source: Breiman (1996), "Stacked regressions".
-    """
-    errors = predictions - y[:, None]
-    size = np.sqrt(np.mean(errors**2)) or 1.0
-    rows = np.vstack([errors / size, np.full(predictions.shape[1], np.sqrt(len(y)))])
-    weights, _ = nnls(rows, np.append(np.zeros(len(y)), np.sqrt(len(y))))
-    return weights / weights.sum()
-
-
-def stacked_bags(bags, others):
-    """All bags in one."""
-    weights = None
-    if bags.weights is not None or others.weights is not None:
-        weights = np.concatenate([point_weights(bags), point_weights(others)])
-    return Bags.from_points(
-        np.concatenate([bags.points, others.points]),
-        sizes=np.concatenate([bags.sizes, others.sizes]),
-        weights=weights,
-        features=bags.features,
-    )
+    rows = [
+        (s.of.family, repr(s.of.kernel), repr(s.of.outer or "linear"), s.alpha, s.rmse)
+        for s in scores
+    ]
+    return pd.DataFrame(rows, columns=["family", "kernel", "outer", "alpha", "rmse"])

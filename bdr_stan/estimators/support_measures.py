@@ -1,109 +1,111 @@
 """Support measure machines: classes and outliers among distributions, known by bags of points.
 
 The support vector machines of scikit-learn on the inner products of the bags' kernel means, which
-may be shrunk, or on a Gaussian kernel of the distances between them.
+may be shrunk, or on a kernel of the distances between them, such as a Gaussian one.
 """
 
+from typing import Self
+
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin
+from sklearn.base import ClassifierMixin, OutlierMixin
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import as_bags
-from bdr_stan.kernel_means.kernel_mean import (
-    bag_inner_products,
-    bag_squared_norms,
-    bag_weights,
-    check_estimator,
-    resolve_kernel,
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.kernel_means.bag_means import BagMeans
+from bdr_stan.kernel_means.outer_kernels import (
+    between,
+    check_outer,
+    check_outer_bandwidth,
+    outer_at_median,
 )
-from bdr_stan.kernels import check_bandwidth
+from bdr_stan.kernel_means.set_kernels import bag_weights
+from bdr_stan.kernel_means.shrinkage import check_estimator
+from bdr_stan.kernel_means.support_vectors import class_decisions, pair_decisions
+from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, resolve_kernel
+from bdr_stan.results.groups import named_groups
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike, Seed
 
 
-class _MeasureMachine(BaseEstimator):
-    """What both machines share: kernel means of bags, and the kernel between these."""
+class _MeasureMachine(BagEstimator):
+    """What both machines share: kernel means of bags, and the kernel between these.
 
-    def _fit_machine(self, bags, machine, y, seed):
-        """Fit a support vector machine on the kernel matrix of the bags."""
-        self._check_parameters()
+    A fit keeps the bags at the margin alone, their weights and dual coefficients: that is all a
+    prediction needs, and decisions are computed from them, before and after a file alike.
+    """
+
+    def _fit_machine(self, bags, machine, y, seed, **settings):
+        """Fit a support vector machine of scikit-learn on the kernel matrix of the bags.
+
+        `y` are the labels as numbers, `settings` what the result keeps besides.
+        """
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
+        self._forget()
         weights, shrinkage = bag_weights(bags, kernel, self.estimator)
-        products = bag_inner_products(bags, weights, kernel)
+        means = BagMeans(bags, weights, kernel)
+        products = means.products()
         squares = products.diagonal()
-        if self.outer == "gaussian":
-            self.outer_bandwidth_ = self._distance_bandwidth(products)
-        machine.fit(self._outer_kernel(products, squares, squares), y)
-        self.kernel_, self.shrinkage_, self.machine_ = kernel, shrinkage, machine
-        self.n_features_in_, self._features = bags.n_features, bags.features
-        # Prediction needs the bags at the margin alone.
-        support = machine.support_
-        starts, stops = bags.offsets[support], bags.offsets[support + 1]
-        self._support_bags, self._support_squares = bags[support], squares[support]
-        self._support_weights = np.concatenate([weights[a:b] for a, b in zip(starts, stops)])
-        return self
+        outer = outer_at_median(self._outer_name(), self.outer_bandwidth, products)
+        machine.fit(between(outer, products, squares, squares), y)
+        support = means.take(machine.support_)
+        groups = named_groups(
+            {
+                "intercept": machine.intercept_[None, None],
+                "dual_coef": machine.dual_coef_[None, None],
+            },
+            {},
+            {"inference_method": "support vectors"},
+            {
+                "bag_size": (bags.sizes, ["bag"]),
+                "shrinkage": (shrinkage, ["bag"]),
+                "support": (machine.support_, ["support_bag"]),
+                "n_support": (machine.n_support_, ["class"]),
+                "support_size": (support.bags.sizes, ["support_bag"]),
+                "squared_norm": (squares[machine.support_], ["support_bag"]),
+                "points": (support.bags.points, ["point", "feature"]),
+                "weights": (support.weights, ["point"]),
+            },
+            bags.index,
+            y,
+        )
+        return self._keep(Result(groups, {"kernel": kernel, "outer": outer, **settings}), bags)
+
+    def _set_fitted(self, result):
+        constants = result.constants
+        self.kernel_, self.outer_ = result.settings["kernel"], result.settings["outer"]
+        if self.outer_ is not None:
+            self.outer_bandwidth_ = self.outer_.bandwidth
+        self.shrinkage_ = constants["shrinkage"]
+        self.support_, self.n_support_ = constants["support"], constants["n_support"]
+        self.dual_coef_ = result.draws("dual_coef")[0]
+        self.intercept_ = result.draws("intercept")[0]
+        bags = Bags.from_points(constants["points"], sizes=constants["support_size"])
+        self._support = BagMeans(bags, constants["weights"], self.kernel_)
 
     def _gram(self, bags):
-        """Kernel between bags and the training bags, 0 at those that do not matter."""
-        check_is_fitted(self)
-        bags = as_bags(bags)
-        if bags.n_features != self.n_features_in_:
-            raise ValueError(
-                f"the bags have {bags.n_features} features a point, but the model was fitted to "
-                f"{self.n_features_in_}: pass the same columns in the same order"
-            )
-        if None not in (bags.features, self._features) and bags.features != self._features:
-            raise ValueError(
-                f"the bags have the columns {bags.features}, but the model was fitted to "
-                f"{self._features}: pass the same columns in the same order"
-            )
-        kernel = self.kernel_
-        weights, _ = bag_weights(bags, kernel, self.estimator)
-        products = bag_inner_products(
-            bags, weights, kernel, self._support_bags, self._support_weights
-        )
-        squares = bag_squared_norms(bags, weights, kernel) if self.outer == "gaussian" else None
-        gram = np.zeros((len(bags), len(self.shrinkage_)))
-        gram[:, self.machine_.support_] = self._outer_kernel(
-            products, squares, self._support_squares
-        )
-        return gram
+        """Kernel between bags and the support bags."""
+        means = BagMeans.estimated(self._like_training(bags), self.kernel_, self.estimator)
+        squares = None if self.outer_ is None else means.squared_norms()
+        known = self.result_.constants["squared_norm"]
+        return between(self.outer_, means.products(self._support), squares, known)
 
-    def _outer_kernel(self, products, squares, other_squares):
-        if self.outer == "linear":
-            return products
-        distances = np.maximum(squares[:, None] + other_squares - 2 * products, 0)
-        return np.exp(-distances / (2 * self.outer_bandwidth_**2))
+    def _outer_name(self):
+        """The outer kernel as MERR calls it; "gaussian" is what papers on these machines say."""
+        named = isinstance(self.outer, str) and self.outer == "gaussian"
+        return "rbf" if named else self.outer
 
-    def _distance_bandwidth(self, products):
-        if not isinstance(self.outer_bandwidth, str):
-            return float(self.outer_bandwidth)
-        squares = products.diagonal()
-        distances = (squares[:, None] + squares - 2 * products)[np.triu_indices(len(products), 1)]
-        median = np.median(distances) if len(distances) else 0.0
-        if not median > 0:
-            raise ValueError(
-                "most bags have the same kernel mean, so the median distance between them is 0: "
-                "give outer_bandwidth as a number"
-            )
-        return float(np.sqrt(median / 2))
-
-    def _check_parameters(self):
+    def check_parameters(self) -> None:
+        check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_estimator(self.estimator)
-        if self.outer not in ("linear", "gaussian"):
-            raise ValueError(f"outer must be 'linear' or 'gaussian', found {self.outer!r}")
-        if not isinstance(self.outer_bandwidth, str):
-            check_bandwidth(self.outer_bandwidth, "outer_bandwidth")
-        elif self.outer_bandwidth != "median":
+        check_outer(self._outer_name())
+        check_outer_bandwidth(self.outer_bandwidth)
+        if isinstance(self.outer, Kernel) and not isinstance(self.outer_bandwidth, str):
             raise ValueError(
-                "outer_bandwidth must be 'median' or a positive number, found "
-                f"{self.outer_bandwidth!r}"
+                f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
+                f"the distance, but outer is {self.outer!r}"
             )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
 
 
 class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
@@ -116,12 +118,13 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
     bandwidth : float, array of shape (p,), or "median", default "median"
         Of a kernel given by name, in the units of the points.
     estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
-        How kernel means are estimated, see `bdr_stan.kernel_means.kernel_mean.KernelMean`.
-    outer : {"linear", "gaussian"}, default "linear"
-        Kernel of kernel means: their inner product, or exp(-distance^2 / (2 outer_bandwidth^2)).
+        How kernel means are estimated, see `bdr_stan.kernel_means.shrinkage`.
+    outer : "linear", "gaussian", str or Kernel, default "linear"
+        Kernel of kernel means: their inner product, exp(-distance^2 / (2 outer_bandwidth^2)), or
+        another kernel of the distance between them, by name or as an object of one bandwidth.
     outer_bandwidth : float or "median", default "median"
-        In the units of RKHS distances; "median" is sqrt(median squared distance / 2) of the
-        training bags.
+        Of an outer kernel given by name, in the units of RKHS distances; "median" is
+        sqrt(median squared distance / 2) of the training bags. "linear" has no use for it.
     C : float, > 0, default 1
         Weight of points on the wrong side of the margin.
     random_state : int, optional
@@ -133,8 +136,15 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
     shrinkage_ : array, shape (n,)
         lambda of each training bag.
     kernel_ : Kernel, with its bandwidth as a number
-    outer_bandwidth_ : float, where ``outer="gaussian"``
-    machine_ : sklearn.svm.SVC
+    outer_ : Kernel, with its bandwidth as a number, or None for "linear"
+    outer_bandwidth_ : float, where `outer` is not "linear"
+    support_ : int array, shape (n_sv,)
+        Numbers of the training bags at the margin, class after class.
+    n_support_, dual_coef_, intercept_ : arrays
+        As of `sklearn.svm.SVC`.
+    idata : InferenceData or DataTree
+        posterior: intercept and dual_coef, a single draw that is the estimate; observed_data the
+        classes as numbers.
 
     Notes
     -----
@@ -146,14 +156,14 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
 
     def __init__(
         self,
-        kernel="rbf",
-        bandwidth="median",
+        kernel: str | Kernel = "rbf",
+        bandwidth: ArrayLike | str = "median",
         *,
-        estimator="kme",
-        outer="linear",
-        outer_bandwidth="median",
-        C=1.0,
-        random_state=None,
+        estimator: str = "kme",
+        outer: str | Kernel = "linear",
+        outer_bandwidth: float | str = "median",
+        C: float = 1.0,
+        random_state: int | None = None,
     ):
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -163,7 +173,7 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         self.C = C
         self.random_state = random_state
 
-    def fit(self, bags, y, *, seed=None):
+    def fit(self, bags: BagsLike, y: ArrayLike, *, seed: Seed = None) -> Self:
         """Fit to bags and their classes.
 
         Parameters
@@ -187,23 +197,41 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         if y.shape != (len(bags),):
             raise ValueError(f"y has shape {y.shape}, expected ({len(bags)},): one label a bag")
         check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}, but a classifier needs two")
+        classes, numbers = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y has one class, {classes[0]!r}, but a classifier needs two")
+        self.check_parameters()
+        seed = self.random_state if seed is None else seed
+        machine = SVC(C=self.C, kernel="precomputed")
+        return self._fit_machine(bags, machine, numbers, seed, classes=classes)
+
+    def predict(self, bags: BagsLike) -> Array:
+        """Class of each bag; array, shape (n,)."""
+        decisions = self._pairs(bags)
+        if len(self.classes_) == 2:
+            return self.classes_[(decisions[:, 0] >= 0).astype(int)]
+        votes, _ = class_decisions(decisions, len(self.classes_))
+        return self.classes_[np.argmax(votes, axis=1)]
+
+    def decision_function(self, bags: BagsLike) -> Array:
+        """Signed distance from the margin, shape (n,), or one column a class for several."""
+        decisions = self._pairs(bags)
+        if len(self.classes_) == 2:
+            return decisions[:, 0]
+        return class_decisions(decisions, len(self.classes_))[1]
+
+    def _pairs(self, bags):
+        """Decision for each pair of classes; of two classes, positive for the second."""
+        return pair_decisions(self._gram(bags), self.dual_coef_, self.intercept_, self.n_support_)
+
+    def _set_fitted(self, result):
+        super()._set_fitted(result)
+        self.classes_ = np.asarray(result.settings["classes"])
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not self.C > 0:
             raise ValueError(f"C must be a positive number, found {self.C!r}")
-        seed = self.random_state if seed is None else seed
-        return self._fit_machine(bags, SVC(C=self.C, kernel="precomputed"), y, seed)
-
-    def predict(self, bags):
-        """Class of each bag; array, shape (n,)."""
-        gram = self._gram(bags)
-        return self.machine_.predict(gram)
-
-    def decision_function(self, bags):
-        """Signed distance from the margin, shape (n,), or one column a class for several."""
-        gram = self._gram(bags)
-        return self.machine_.decision_function(gram)
 
 
 class OneClassSMM(OutlierMixin, _MeasureMachine):
@@ -218,8 +246,12 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
 
     Attributes
     ----------
-    shrinkage_, kernel_, outer_bandwidth_ : as for `SupportMeasureMachine`
-    machine_ : sklearn.svm.OneClassSVM
+    shrinkage_, kernel_, outer_, outer_bandwidth_, support_ : as for `SupportMeasureMachine`
+    n_support_, dual_coef_, intercept_ : arrays
+        As of `sklearn.svm.OneClassSVM`.
+    idata : InferenceData or DataTree
+        posterior: intercept and dual_coef, a single draw that is the estimate; observed_data 1 for
+        each training bag.
 
     Notes
     -----
@@ -229,14 +261,14 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
 
     def __init__(
         self,
-        kernel="rbf",
-        bandwidth="median",
+        kernel: str | Kernel = "rbf",
+        bandwidth: ArrayLike | str = "median",
         *,
-        estimator="kme",
-        outer="linear",
-        outer_bandwidth="median",
-        nu=0.1,
-        random_state=None,
+        estimator: str = "kme",
+        outer: str | Kernel = "linear",
+        outer_bandwidth: float | str = "median",
+        nu: float = 0.1,
+        random_state: int | None = None,
     ):
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -246,7 +278,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
         self.nu = nu
         self.random_state = random_state
 
-    def fit(self, bags, y=None, *, seed=None):
+    def fit(self, bags: BagsLike, y: None = None, *, seed: Seed = None) -> Self:
         """Fit to bags, shapes (n_points, p); `y` is not used. Returns self.
 
         Raises
@@ -255,17 +287,20 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
             Unusable bags or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
+        self.check_parameters()
+        seed = self.random_state if seed is None else seed
+        machine = OneClassSVM(nu=self.nu, kernel="precomputed")
+        return self._fit_machine(bags, machine, np.ones(len(bags), int), seed)
+
+    def predict(self, bags: BagsLike) -> Array:
+        """1 for each bag like the training bags, -1 for outliers; array, shape (n,)."""
+        return np.where(self.decision_function(bags) > 0, 1, -1)
+
+    def decision_function(self, bags: BagsLike) -> Array:
+        """Signed distance from the margin, negative outside; array, shape (n,)."""
+        return self._gram(bags) @ self.dual_coef_[0] + self.intercept_[0]
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], found {self.nu!r}")
-        seed = self.random_state if seed is None else seed
-        return self._fit_machine(bags, OneClassSVM(nu=self.nu, kernel="precomputed"), None, seed)
-
-    def predict(self, bags):
-        """1 for each bag like the training bags, -1 for outliers; array, shape (n,)."""
-        gram = self._gram(bags)
-        return self.machine_.predict(gram)
-
-    def decision_function(self, bags):
-        """Signed distance from the margin, negative outside; array, shape (n,)."""
-        gram = self._gram(bags)
-        return self.machine_.decision_function(gram)

@@ -11,13 +11,17 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import as_bags
 from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, check_closed_form
-from bdr_stan.kernels import RBF
+from bdr_stan.kernel_means.kernel_mean import KernelMean
+from bdr_stan.kernels import RBF, Kernel
+from bdr_stan.types import Array, ArrayLike
 
 # Of the sd of the points: a component that shrinks beyond these has left the data behind.
 _SMALLEST_SD, _LARGEST_SD = 1e-2, 1e2
 
 
-def kmeans_mixture(points, n_components=10, *, n_init=50, seed=None):
+def kmeans_mixture(
+    points: ArrayLike, n_components: int = 10, *, n_init: int = 50, seed: int | None = None
+) -> GaussianMixture:
     """Mixture of isotropic Gaussians from k-means clusters, where `match_mixture` starts.
 
     Parameters
@@ -59,7 +63,9 @@ def kmeans_mixture(points, n_components=10, *, n_init=50, seed=None):
     return GaussianMixture(sizes / len(points), found.cluster_centers_, variances)
 
 
-def match_mixture(mean, start, *, max_iterations=1000):
+def match_mixture(
+    mean: KernelMean, start: GaussianMixture, *, max_iterations: int = 1000
+) -> GaussianMixture:
     """Mixture of isotropic Gaussians whose kernel mean is nearest to an estimated one.
 
     Minimises |mean - MixtureMean(mixture)|^2 over weights, means and variances from `start`, by
@@ -154,7 +160,7 @@ class IsotropicProducts:
     values : array, shape (n, m); the formulas stand at `gaussian_mixtures.MixtureMean`
     """
 
-    def __init__(self, kernel, x, s, y, t):
+    def __init__(self, kernel: Kernel, x: Array, s: Array, y: Array, t: Array):
         self.kernel, self.x, self.y, self.t = kernel, x, y, t
         p = x.shape[1]
         products = x @ y.T
@@ -180,13 +186,13 @@ class IsotropicProducts:
         self.by_a, self.by_q = by_a, by_q
         self.by_s = by_s + by_q * (other_norms + p * t)
 
-    def gradients(self, factors):
+    def gradients(self, factors: Array) -> tuple[Array, Array]:
         """Gradients of sum_ij factors_ij values_ij: by x, shape (n, p), and by s, shape (n,)."""
         x, y = self.x, self.y
         if isinstance(self.kernel, RBF):
-            pull = factors * self.values / self.spread
-            by_x = pull @ y - pull.sum(axis=1)[:, None] * x
-            by_s = np.sum(pull * (self.squared / self.spread - x.shape[1]), axis=1) / 2
+            rates = factors * self.values / self.spread
+            by_x = rates @ y - rates.sum(axis=1)[:, None] * x
+            by_s = np.sum(rates * (self.squared / self.spread - x.shape[1]), axis=1) / 2
             return by_x, by_s
         factors = self.kernel.variance * factors
         by_x = (factors * self.by_a) @ y + 2 * np.sum(factors * self.by_q * self.t, axis=1)[

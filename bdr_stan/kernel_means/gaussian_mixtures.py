@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bdr_stan.kernel_means.kernel_mean import HilbertMean
-from bdr_stan.kernels import RBF, Polynomial
+from bdr_stan.kernels import RBF, Kernel, Polynomial
+from bdr_stan.types import Array, ArrayLike, Seed
 
 
 @dataclass(frozen=True)
@@ -22,21 +23,29 @@ class GaussianMixture:
     covariances : array, shape (m, p, p), or (m,) for variances times the unit matrix
     """
 
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
+    weights: Array
+    means: Array
+    covariances: Array
 
-    def sample(self, n, *, seed=None):
+    @property
+    def covariance_matrices(self) -> Array:
+        """The covariances as matrices, shape (m, p, p)."""
+        if self.covariances.ndim == 3:
+            return self.covariances
+        return self.covariances[:, None, None] * np.eye(self.means.shape[1])
+
+    def sample(self, n: int, *, seed: Seed = None) -> Array:
         """n independent points, array of shape (n, p); `seed` is an int or numpy Generator."""
         rng = np.random.default_rng(seed)
         m, p = self.means.shape
         component = rng.choice(m, n, p=self.weights)
         noise = rng.standard_normal((n, p, 1))
-        return self.means[component] + (np.linalg.cholesky(self._full())[component] @ noise)[..., 0]
+        factors = np.linalg.cholesky(self.covariance_matrices)
+        return self.means[component] + (factors[component] @ noise)[..., 0]
 
-    def log_density(self, points):
+    def log_density(self, points: Array) -> Array:
         """Log density at points, shape (n, p); array, shape (n,)."""
-        factors = np.linalg.cholesky(self._full())
+        factors = np.linalg.cholesky(self.covariance_matrices)
         moved = points[None] - self.means[:, None]
         white = np.linalg.solve(factors, moved.transpose(0, 2, 1))
         logs = -0.5 * np.sum(white**2, axis=1)
@@ -44,12 +53,6 @@ class GaussianMixture:
         logs -= 0.5 * self.means.shape[1] * np.log(2 * np.pi)
         with np.errstate(divide="ignore"):  # a weight may be 0
             return logsumexp(logs + np.log(self.weights)[:, None], axis=0)
-
-    def _full(self):
-        """The covariances as matrices, shape (m, p, p)."""
-        if self.covariances.ndim == 3:
-            return self.covariances
-        return self.covariances[:, None, None] * np.eye(self.means.shape[1])
 
 
 class MixtureMean(HilbertMean):
@@ -78,12 +81,12 @@ class MixtureMean(HilbertMean):
     A point is a Gaussian whose covariance is 0.
     """
 
-    def __init__(self, mixture, kernel):
+    def __init__(self, mixture: GaussianMixture, kernel: Kernel):
         check_closed_form(kernel)
         self.mixture, self.kernel = mixture, kernel
-        self._covariances = mixture._full()
+        self._covariances = mixture.covariance_matrices
 
-    def __call__(self, x):
+    def __call__(self, x: ArrayLike) -> Array:
         """Value of the mean at points, shape (n, p); array, shape (n,)."""
         x = np.asarray(x, np.float64)
         zero = np.zeros((x.shape[1],) * 2)
@@ -91,21 +94,23 @@ class MixtureMean(HilbertMean):
         values = [_expected_kernel(self.kernel, x, zero, m, S) for m, S in parts]
         return self.mixture.weights @ values
 
-    def inner(self, other):
+    def inner(self, other: HilbertMean) -> float:
         """Inner product in the RKHS with the mean of a sample or of a distribution."""
         if not isinstance(other, MixtureMean):
             return other.inner(self)
-        self._check_same_kernel(other)
+        self.check_same_kernel(other)
         total = 0.0
-        for w, m, S in zip(self.mixture.weights, self.mixture.means, self._covariances, strict=True):
+        for w, m, S in zip(
+            self.mixture.weights, self.mixture.means, self._covariances, strict=True
+        ):
             of = zip(other.mixture.means, other._covariances, strict=True)
             values = [_expected_kernel(self.kernel, m[None], S, n, T)[0] for n, T in of]
             total += w * (other.mixture.weights @ values)
         return float(total)
 
 
-def check_closed_form(kernel):
-    """Raise where Gaussians have no closed form of their means in this kernel."""
+def check_closed_form(kernel: Kernel) -> None:
+    """Raise ValueError where Gaussians have no closed form of their means in this kernel."""
     known = isinstance(kernel, RBF) and not isinstance(kernel.bandwidth, str)
     known |= isinstance(kernel, Polynomial) and kernel.degree <= 3
     if not known or kernel.columns is not None:

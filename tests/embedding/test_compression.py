@@ -8,8 +8,8 @@ from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress
-from bdr_stan.estimators.blr import blr_data
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
+from bdr_stan.models.blr import blr_data
 
 CASES = {
     "ragged": lambda r, d: r.choice([1, 2, 3, 5, 20, 100], r.integers(2, 60)),

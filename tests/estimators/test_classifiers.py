@@ -80,7 +80,7 @@ def test_idata_groups_and_names(fitted, problem):
     bags, y = problem
     idata, posterior = fitted.idata, fitted.idata["posterior"]
     assert "sigma" not in posterior and "t" not in posterior
-    assert ("eta" in posterior) == isinstance(fitted, BDRClassifier)
+    assert ("eta" in posterior) != isinstance(fitted, BLRClassifier)
     assert posterior["beta"].dims == ("chain", "draw", "landmark")
     np.testing.assert_array_equal(idata["observed_data"]["y"], y == "up")
     log_likelihood = idata["log_likelihood"]["y"].values.reshape(-1, 80)

@@ -6,8 +6,8 @@ from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress
-from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 
 SIGMA, ETA = 0.5, 0.6
 

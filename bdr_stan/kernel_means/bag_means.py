@@ -1,0 +1,87 @@
+"""Kernel means of bags as values: exact, or projected on the span of the kernel at landmarks.
+
+Both know their inner products with others of their kind, which is all that ridge regression and
+support measure machines need of bags.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernel_means.set_kernels import bag_inner_products, bag_squared_norms, bag_weights
+from bdr_stan.kernels import Kernel, LandmarkFeatures
+from bdr_stan.types import Array, ArrayLike
+
+
+@dataclass(frozen=True)
+class BagMeans:
+    """Kernel means of bags, sum_j weights_ij k(x_ij, .) for bag i.
+
+    bags : Bags
+    weights : array, shape (N_points,)
+        Of each point in the mean of its bag, as from `bag_weights`.
+    kernel : Kernel
+        With numbers as parameters.
+    """
+
+    bags: Bags
+    weights: Array
+    kernel: Kernel
+
+    @classmethod
+    def estimated(cls, bags: Bags, kernel: Kernel, estimator: str = "kme") -> Self:
+        """Kernel means by an estimator of `bdr_stan.kernel_means.shrinkage`."""
+        return cls(bags, bag_weights(bags, kernel, estimator)[0], kernel)
+
+    def take(self, numbers: ArrayLike) -> Self:
+        """Means of the bags with these numbers."""
+        chosen = np.asarray(numbers)
+        cuts = zip(self.bags.offsets[chosen], self.bags.offsets[chosen + 1], strict=True)
+        weights = np.concatenate([self.weights[start:stop] for start, stop in cuts])
+        return type(self)(self.bags[chosen], weights, self.kernel)
+
+    def products(self, others: Self | None = None) -> Array:
+        """Inner products with other means, or with each other; shape (n, m) or (n, n)."""
+        if others is None:
+            return bag_inner_products(self.bags, self.weights, self.kernel)
+        return bag_inner_products(self.bags, self.weights, self.kernel, others.bags, others.weights)
+
+    def squared_norms(self) -> Array:
+        """Squared RKHS norms, shape (n,)."""
+        return bag_squared_norms(self.bags, self.weights, self.kernel)
+
+
+@dataclass(frozen=True)
+class ProjectedMeans:
+    """Kernel means projected on the span of the kernel at landmarks (Nystrom).
+
+    coordinates : array, shape (n, r)
+        In an orthonormal basis of the span, of r dimensions.
+    """
+
+    coordinates: Array
+
+    @classmethod
+    def at_landmarks(cls, bags: Bags, kernel: Kernel, landmarks: Array) -> Self:
+        """Projections of the bags' kernel means, in one pass over the points.
+
+        With mu_i the mean embedding of bag i at the landmarks and K = V diag(s) V' the kernel
+        between these, the coordinates are mu_i' V diag(s)^-1/2; directions whose eigenvalues are
+        rounding errors are left out.
+        """
+        eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
+        kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
+        root = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        return cls(embed(bags, LandmarkFeatures(kernel, landmarks)).mean @ root)
+
+    def products(self, others: Self | None = None) -> Array:
+        """Inner products with other projections, or with each other; shape (n, m) or (n, n)."""
+        others = self if others is None else others
+        return self.coordinates @ others.coordinates.T
+
+    def squared_norms(self) -> Array:
+        """Squared RKHS norms, shape (n,)."""
+        return np.sum(self.coordinates**2, axis=1)

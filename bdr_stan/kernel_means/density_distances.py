@@ -1,0 +1,80 @@
+"""Distances between kernel density estimates of bags, and smoothing of labels in such a distance.
+
+    p_i(z) = sum_j w_ij normal(z | x_ij, h^2 I),  weights of a bag with sum 1
+
+The integral of p_i p_k is a set kernel, so the L2 distance is exact; the L1 distance is an average
+over samples of the average density (importance sampling).
+"""
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernel_means.outer_kernels import squared_distances
+from bdr_stan.kernels import RBF, LandmarkFeatures
+from bdr_stan.types import Array
+
+
+def overlap_kernel(bandwidth: float) -> RBF:
+    """Integral of normal(z | x, h^2 I) normal(z | y, h^2 I) over z, up to a factor, as a kernel."""
+    return RBF(np.sqrt(2) * bandwidth)
+
+
+def l2_distances(products: Array, squared_norms: Array, other_squared_norms: Array) -> Array:
+    """Root of the integrated squared difference of densities, up to the factor of `overlap_kernel`.
+
+    Parameters
+    ----------
+    products : array, shape (n, m)
+        Set kernels of `overlap_kernel` between bags and other bags.
+    squared_norms, other_squared_norms : arrays, shapes (n,) and (m,)
+        Those of each bag with itself.
+
+    Returns
+    -------
+    array, shape (n, m)
+    """
+    return np.sqrt(squared_distances(products, squared_norms, other_squared_norms))
+
+
+def densities_at(bags: Bags, samples: Array, bandwidth: float) -> Array:
+    """Densities of bags at samples, shape (n, n_samples), up to the normal density's factor."""
+    return embed(bags, LandmarkFeatures(RBF(bandwidth), samples)).mean
+
+
+def l1_distances(densities: Array, others: Array) -> Array:
+    """Integrated absolute difference of densities, by importance sampling.
+
+    Parameters
+    ----------
+    densities, others : arrays, shapes (n, n_samples) and (m, n_samples)
+        At samples of a density q, as parts of q.
+
+    Returns
+    -------
+    array, shape (n, m)
+    """
+    return cdist(densities, others, "cityblock") / densities.shape[1]
+
+
+def smoothed_labels(distances: Array, y: Array, bandwidth: float) -> Array:
+    """Average of y weighted by exp(-distance^2 / (2 bandwidth^2)).
+
+    Parameters
+    ----------
+    distances : array, shape (m, n)
+        Of m bags from n bags with labels; infinite where one is to be left out.
+    y : array, shape (n,)
+    bandwidth : float, > 0
+
+    Returns
+    -------
+    array, shape (m,)
+        A bag that is far from all others gets the label of the nearest.
+
+    Source: Poczos, Singh, Rinaldo, Wasserman (2013), "Distribution-free distribution regression".
+    """
+    exponent = -((distances / bandwidth) ** 2) / 2
+    weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    return weights @ y / weights.sum(axis=1)

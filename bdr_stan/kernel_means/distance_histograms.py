@@ -1,0 +1,194 @@
+"""Set kernels of many kernels of the distance at once, from histograms of squared distances.
+
+Each pair of bags has a weighted histogram of the squared distances s between their points. Bins
+are 1/32 of an octave wide, and hold the sums of 1, x, .., x^4, x the place in the bin: enough for
+the sum of any quartic in s. In so narrow a bin every kernel of the distance is one to about 1e-11
+of k(a, a), by interpolation at Chebyshev nodes; over the pairs of two bags these errors average
+out, to about 1e-13.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags import Bags
+from bdr_stan.kernel_means.outer_kernels import of_squares
+from bdr_stan.kernels import Stationary
+from bdr_stan.types import Array
+
+_ROWS = 400  # points of a block on either side: its arrays of pairs, 1.3 MB each, stay in cache
+_BAGS = 16  # at most so many bags on either side, each pair of which has a histogram
+_TERMS = 5
+_MANTISSA = 52  # bits of a double's fraction; below the exponent, which counts octaves
+_SHIFT = _MANTISSA - 5  # 2^5 bins an octave
+_ONE = int(np.array([1.0]).view(np.int64)[0])  # the bits of 1.0
+# Squared distances below this part of the largest are rounding errors of zero.
+_NOTHING = 2.0**-48
+
+
+def stationary_set_kernels(
+    kernels: list[Stationary],
+    bags: Bags,
+    others: Bags | None,
+    out: list[Array],
+    *,
+    n_jobs: int | None = None,
+) -> None:
+    """Write set kernels of kernels of the distance, all from the same pairs of points.
+
+    Parameters
+    ----------
+    kernels : list of Stationary
+        Of one bandwidth each, a number; all on the same columns, as indices.
+    bags : Bags, n of them
+    others : Bags, m of them, or None for `bags` again
+    out : list of arrays, shapes (n, m)
+        One for each kernel.
+    n_jobs : int, optional
+        Number of threads, default all cores.
+    """
+    columns = slice(None) if kernels[0].columns is None else list(kernels[0].columns)
+    centre = np.mean(bags.points[:, columns], axis=0, dtype=np.float64)
+    left = right = _Side(bags, columns, centre)
+    if others is not None:
+        right = _Side(others, columns, centre)
+    bins = _Bins(kernels, (left.radius() + right.radius()) ** 2)
+    for part in out:
+        part[:] = 0
+
+    def fill(numbers):
+        for i in numbers:
+            rows, first, last = left.chunk(i)
+            for j in range(i if right is left else 0, len(right.chunks)):
+                others_rows, other_first, other_last = right.chunk(j)
+                sums = bins.sums(rows, others_rows)
+                if right is left and i == j:
+                    sums /= 2  # the transpose is added in the end
+                for part, values in zip(out, sums, strict=True):
+                    part[first:last, other_first:other_last] += values
+
+    with threadpool_limits(1, user_api="blas"):
+        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
+        threads(delayed(fill)(numbers) for numbers in left.tasks())
+    for side in (left, right):
+        side.bags.release()
+    if right is left:
+        for part in out:
+            part[:] = part + part.T
+
+
+class _Rows:
+    """Points of one chunk, moved to the centre, and what pairs of them need."""
+
+    def __init__(self, points, weights, bag):
+        self.points, self.weights, self.bag = points, weights, bag
+        self.norms = np.einsum("ij,ij->i", points, points)
+        self.n_bags = bag[-1] + 1
+
+
+class _Span(NamedTuple):
+    """Rows of the stack of points, and the bags that they belong to."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+class _Side:
+    """Bags cut to chunks of points: rows or columns of the pairs."""
+
+    def __init__(self, bags, columns, centre):
+        self.bags, self.weights = bags, bags.point_shares
+        self.columns, self.centre = columns, centre
+        self.chunks = []
+        for chunk in bags.chunks(_ROWS):
+            if chunk.last - chunk.first == 1:  # it may be a piece of a bag
+                self.chunks.append(_Span(chunk.start, chunk.stop, chunk.first, chunk.last))
+                continue
+            for a in range(chunk.first, chunk.last, _BAGS):
+                b = min(a + _BAGS, chunk.last)
+                self.chunks.append(_Span(bags.offsets[a], bags.offsets[b], a, b))
+
+    def radius(self):
+        """Largest distance of a point from the centre."""
+        return np.sqrt(max(self.chunk(i)[0].norms.max() for i in range(len(self.chunks))))
+
+    def tasks(self):
+        """Chunk numbers, the pieces of one bag together: no two threads write the same sums."""
+        numbers = range(len(self.chunks))
+        return [list(of) for _, of in itertools.groupby(numbers, lambda i: self.chunks[i].first)]
+
+    def chunk(self, i):
+        """Points of chunk i, its first bag and the one after its last."""
+        start, stop, first, last = self.chunks[i]
+        points = self.bags.read(start, stop)[:, self.columns].astype(np.float64) - self.centre
+        cuts = np.clip(self.bags.offsets[first : last + 1], start, stop)
+        bag = np.repeat(np.arange(last - first), np.diff(cuts))
+        return _Rows(points, self.weights[start:stop], bag), first, last
+
+
+class _Bins:
+    """Histograms of squared distances, up to `largest`, and the kernels as quartics in each bin.
+
+    The bin of a double is its exponent with the first bits of its fraction; what is left of the
+    fraction is the place in the bin.
+    """
+
+    def __init__(self, kernels, largest):
+        self.smallest = max(largest, np.finfo(float).tiny / _NOTHING) * _NOTHING
+        self.first, last = _bin(np.array([self.smallest, 2 * largest + self.smallest]))
+        bins = np.arange(self.first, last + 1)
+        low, high = ((b << _SHIFT).view(np.float64)[:, None] for b in (bins, bins + 1))
+        place = np.cos(np.pi * (np.arange(_TERMS) + 0.5) / _TERMS) / 2
+        squares = low + (high - low) * (place + 0.5)
+        squares[0] = 0  # what lies in the first bin are rounding errors of zero
+        to_coefficients = np.linalg.inv(np.vander(place, increasing=True)).T
+        self.quartics = np.empty((_TERMS, len(bins), len(kernels)))
+        for k, kernel in enumerate(kernels):
+            self.quartics[:, :, k] = (of_squares(kernel, squares) @ to_coefficients).T
+
+    def sums(self, rows, columns):
+        """Sums of every kernel over the pairs of points, by pairs of bags.
+
+        Parameters
+        ----------
+        rows, columns : _Rows
+
+        Returns
+        -------
+        array, shape (n_kernels, bags of the rows, bags of the columns)
+        """
+        squares = (-2 * rows.points) @ columns.points.T
+        squares += rows.norms[:, None]
+        squares += columns.norms
+        np.maximum(squares, self.smallest, out=squares)
+        bits = squares.view(np.int64)
+        place = bits >> _SHIFT
+        first = place.min()
+        width = place.max() - first + 1
+        n_pairs = rows.n_bags * columns.n_bags
+        place += (rows.bag * (columns.n_bags * width) - first)[:, None]
+        place += columns.bag * width
+        # What is left of the fraction becomes a fraction itself: a double in [1, 2).
+        bits <<= _MANTISSA - _SHIFT
+        bits &= (1 << _MANTISSA) - 1
+        bits |= _ONE
+        squares -= 1.5
+        x, place = squares.ravel(), place.ravel()
+        power = np.multiply.outer(rows.weights, columns.weights).ravel()
+        here = slice(first - self.first, first - self.first + width)
+        total = np.zeros((n_pairs, self.quartics.shape[2]))
+        for quartics in self.quartics[:, here]:
+            histogram = np.bincount(place, power, minlength=n_pairs * width)
+            total += histogram.reshape(n_pairs, width) @ quartics
+            power *= x
+        return total.T.reshape(-1, rows.n_bags, columns.n_bags)
+
+
+def _bin(squares):
+    """Number of the bin of each square, from the bits of the doubles."""
+    return squares.view(np.int64) >> _SHIFT

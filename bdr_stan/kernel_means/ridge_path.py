@@ -1,0 +1,214 @@
+"""Ridge regression for any penalty from one decomposition, of features or of a kernel.
+
+With U the left singular vectors of the centred features, or the eigenvectors of the kernel matrix,
+d the squared singular values or the eigenvalues, and level the average label, the fitted labels are
+
+    level + U diag(d / (d + penalty)) U' (y - level)
+
+and so are errors of leave-one-out cross-validation, from the diagonal of that matrix. `RidgePath`
+is the regression on features, `KernelRidgePath` that on a kernel, `held_out` their errors on bags
+that other bags predict.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bdr_stan.types import Array, ArrayLike
+
+# Penalties tried by default, as parts of the largest eigenvalue: four a decade.
+_PENALTIES = np.geomspace(1e-12, 1, 49)
+
+
+class _Path:
+    """What the two paths share.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+    vectors : array, shape (n, r)
+        U, without directions that are rounding errors.
+    eigenvalues : array, shape (r,)
+        d.
+    largest : float
+        Largest eigenvalue, kept or not.
+    penalty_unit : float
+        Penalty of alpha = 1.
+    level_leverage : float
+        Weight of its own label in the level of a bag: 0 where the level is held without it.
+    """
+
+    def __init__(self, y, vectors, eigenvalues, largest, *, penalty_unit, level_leverage):
+        self.level, self.largest = float(np.mean(y)), float(largest)
+        self._vectors, self._eigenvalues = vectors, eigenvalues
+        self._projections = vectors.T @ (y - self.level)
+        self._outside = y - self.level - vectors @ self._projections
+        self._penalty_unit, self._level_leverage = penalty_unit, level_leverage
+
+    def alphas(self, alpha: str | ArrayLike | None = None) -> Array:
+        """Penalties asked for: numbers as they are, of "loo" or None 49 that fit the data.
+
+        These run from 10^-12 to 1 times the largest eigenvalue, in units of the penalty.
+        """
+        if alpha is None or isinstance(alpha, str):
+            largest = self.largest if self.largest > 0 else 1.0  # 0 where all bags are the same
+            return _PENALTIES * largest / self._penalty_unit
+        return np.atleast_1d(np.asarray(alpha, float))
+
+    def leave_one_out(self, alphas: Array) -> Array:
+        """Mean squared error for each bag predicted from the others, shape (l,).
+
+        Parameters
+        ----------
+        alphas : array, shape (l,), > 0
+        """
+        left = self._penalties(alphas) / self._shifted(alphas)
+        residual = self._outside[:, None] + self._vectors @ (left * self._projections[:, None])
+        squares = self._vectors**2
+        # 1 - leverage, as a sum of what is left of each direction.
+        outside = np.maximum(1 - self._level_leverage - np.sum(squares, axis=1), 0)
+        free = outside[:, None] + squares @ left
+        return np.mean((residual / free) ** 2, axis=0)
+
+    def best(self, alphas: Array, errors: Array | None = None) -> int:
+        """Number of the penalty with the least error on held-out labels, else of leave-one-out.
+
+        Parameters
+        ----------
+        alphas : array, shape (l,), > 0
+        errors : array, shape (l,), optional
+            On labels held out.
+        """
+        if len(alphas) == 1:
+            return 0
+        return int(np.argmin(self.leave_one_out(alphas) if errors is None else errors))
+
+    def _penalties(self, alphas):
+        return self._penalty_unit * np.atleast_1d(alphas)
+
+    def _shifted(self, alphas):
+        """d + penalty, shape (r, l)."""
+        return self._eigenvalues[:, None] + self._penalties(alphas)
+
+
+class RidgePath(_Path):
+    """Least squares of y on x with intercept and penalty alpha |beta|^2, for any alpha.
+
+    f(x) = level + (x - origin)' beta minimises sum_i (y_i - f(x_i))^2 + alpha |beta|^2.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+    y : array, shape (n,)
+
+    Attributes
+    ----------
+    origin : array, shape (d,), average row of x
+    level : float, average of y: the prediction at the origin
+    largest : float, largest squared singular value of x - origin
+    """
+
+    def __init__(self, x: Array, y: Array):
+        self.origin = x.mean(axis=0)
+        left, singular, right = np.linalg.svd(x - self.origin, full_matrices=False)
+        kept = singular > singular[0] * max(x.shape) * np.finfo(float).eps
+        self._singular, self._right = singular[kept], right[kept]
+        super().__init__(
+            y,
+            left[:, kept],
+            self._singular**2,
+            singular[0] ** 2,
+            penalty_unit=1,
+            level_leverage=1 / len(y),
+        )
+
+    def weights(self, alphas: Array) -> Array:
+        """beta for each of the penalties, shape (l,) and > 0; array, shape (d, l)."""
+        scaled = self._singular[:, None] * self._projections[:, None]
+        return self._right.T @ (scaled / self._shifted(alphas))
+
+
+class KernelRidgePath(_Path):
+    """Kernel ridge regression of y for any penalty.
+
+    f = level + sum_i c_i K(B_i, .),  c = (K + n alpha I)^-1 (y - level),  level the average of y
+
+    minimises (1/n) sum_i (y_i - f(B_i))^2 + alpha |f - level|^2 in the RKHS of K. Leave-one-out
+    errors hold the level.
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        K between the training bags; directions whose eigenvalues are rounding errors are taken
+        for zero.
+    y : array, shape (n,)
+
+    Attributes
+    ----------
+    level : float
+    largest : float, largest eigenvalue of K
+
+    Source: Szabo et al. (2016), section 3.
+    """
+
+    def __init__(self, gram: Array, y: Array):
+        eigenvalues, vectors = np.linalg.eigh(gram)
+        kept = eigenvalues > eigenvalues[-1] * len(y) * np.finfo(float).eps
+        super().__init__(
+            y,
+            vectors[:, kept],
+            eigenvalues[kept],
+            eigenvalues[-1],
+            penalty_unit=len(y),
+            level_leverage=0,
+        )
+
+    def dual(self, alphas: Array) -> Array:
+        """c for each of the penalties, shape (l,) and > 0; array, shape (n, l).
+
+        Without the part of y outside the span of K, which no kernel row sees.
+        """
+        return self._vectors @ (self._projections[:, None] / self._shifted(alphas))
+
+    def scale(self, alpha: float) -> float:
+        """Standard deviation s for which y ~ normal(level, s^2 (K + n alpha I)) is likeliest."""
+        n = len(self._outside)
+        inside = np.sum(self._projections**2 / self._shifted(alpha)[:, 0])
+        return float(np.sqrt((inside + np.sum(self._outside**2) / (n * alpha)) / n))
+
+    def explained(self, cross: Array, alpha: float) -> Array:
+        """k' (K + n alpha I)^-1 k for each row k of `cross`, shape (m, n); array, shape (m,)."""
+        return (cross @ self._vectors) ** 2 @ (1 / self._shifted(alpha)[:, 0])
+
+
+def held_out(
+    gram: Array,
+    y: Array,
+    splits: Sequence[tuple[Array, Array]],
+    alphas: ArrayLike | None = None,
+) -> tuple[Array, Array, Array]:
+    """Errors and predictions of kernel ridge regression on bags held out.
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        Kernel between all bags.
+    y : array, shape (n,)
+    splits : list of (training indices, held-out indices)
+    alphas : sequence of l floats, optional
+        Default those of `KernelRidgePath` for the kernel between the first split's training bags.
+
+    Returns
+    -------
+    alphas : array, shape (l,)
+    errors : array, shape (l,), mean squared error over the bags held out in all splits
+    predictions : array, shape (bags held out, l), split after split
+    """
+    predictions = []
+    for train, test in splits:
+        path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
+        alphas = path.alphas(alphas)
+        predictions.append(path.level + gram[np.ix_(test, train)] @ path.dual(alphas))
+    predictions = np.concatenate(predictions)
+    truth = y[np.concatenate([test for _, test in splits])]
+    return alphas, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions

@@ -1,0 +1,338 @@
+"""Shrinkage estimators of kernel means, after Muandet et al. (2014).
+
+The kernel mean of a distribution is estimated from n points by sum_j beta_j k(x_j, .). Equal
+weights 1/n are unbiased; shrunk towards zero the estimate is biased and, on average, nearer. How
+far to shrink is the minimiser of the leave-one-out score
+
+    (1/n) sum_i | mu_lambda^(-i) - k(x_i, .) |^2
+
+where mu_lambda^(-i) is the estimate at the same lambda from the other n - 1 points. One point has
+no such score: its estimate stays unshrunk, lambda = 0.
+
+`s_kmse` and `f_kmse` are the estimators on kernel matrices, `kernel_mean_weights` those on points,
+by name.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bdr_stan.types import Array, ArrayLike
+
+ESTIMATORS = ("kme", "s-kmse", "f-kmse")
+
+# Of the eigenvalues of K, the ends of the search for n lambda: beyond them nothing changes.
+_BELOW_SMALLEST = 1e-2
+_ABOVE_LARGEST = 1e4
+_GRID_PER_DECADE = 3
+
+
+def check_estimator(estimator: str) -> None:
+    """Raise ValueError unless there is an estimator of this name."""
+    if estimator not in ESTIMATORS:
+        names = ", ".join(map(repr, ESTIMATORS))
+        raise ValueError(f"estimator must be one of {names}, found {estimator!r}")
+
+
+def kernel_mean_weights(
+    points: Array, kernel: Callable[[Array, Array], Array], estimator: str
+) -> tuple[Array, float]:
+    """Weights of points in the named estimator of their kernel mean, and how far it is shrunk.
+
+    Parameters
+    ----------
+    points : array, shape (n, p)
+    kernel : callable, such as a Kernel
+        ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
+    estimator : {"kme", "s-kmse", "f-kmse"}
+
+    Returns
+    -------
+    weights : array, shape (n,)
+        beta.
+    shrinkage : float, >= 0
+        lambda; 0 for "kme".
+
+    Raises
+    ------
+    ValueError : no such estimator.
+    """
+    check_estimator(estimator)
+    n = len(points)
+    if estimator == "f-kmse":
+        return f_kmse(kernel(points, points))
+    shrinkage = 0.0
+    if estimator == "s-kmse":
+        shrinkage = s_kmse_shrinkage(n, *gram_means(points, kernel))
+    return np.full(n, 1 / (n * (1 + shrinkage))), shrinkage
+
+
+def s_kmse(gram: ArrayLike) -> tuple[Array, float]:
+    """Simple shrinkage estimator: every weight is 1 / (n (1 + lambda)).
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        Kernel values k(x_i, x_j) of the points.
+
+    Returns
+    -------
+    weights : array, shape (n,)
+    shrinkage : float, >= 0
+        lambda, see `s_kmse_shrinkage`; infinite, with weights 0, where points are unlike on
+        average.
+
+    Raises
+    ------
+    ValueError
+        `gram` is not a square, symmetric matrix of finite numbers.
+
+    Source: Muandet et al. (2014), section 3.1, equation 4 and Theorem 3.
+    """
+    gram = _check_gram(gram)
+    n = len(gram)
+    shrinkage = s_kmse_shrinkage(n, gram.mean(), gram.diagonal().mean())
+    return np.full(n, 1 / (n * (1 + shrinkage))), shrinkage
+
+
+def s_kmse_shrinkage(n: int, mean_gram: float, mean_diagonal: float) -> float:
+    """Lambda of the simple shrinkage estimator mu / (1 + lambda), mu = (1/n) sum_i k(x_i, .).
+
+    Parameters
+    ----------
+    n : int, >= 1
+        Number of points.
+    mean_gram : float
+        (1/n^2) sum_ij k(x_i, x_j), the squared norm of mu.
+    mean_diagonal : float
+        (1/n) sum_i k(x_i, x_i).
+
+    Returns
+    -------
+    float, >= 0
+        0 for one point and where all points coincide; infinite where k(x_i, x_j) averages to
+        zero or less over i != j (a Gaussian kernel far narrower than the distances, or a kernel
+        with negative values): the score then falls all the way to the estimate 0.
+
+    Notes
+    -----
+    With a = 1 / (1 + lambda) and m_i the mean of the others, (n mu - k(x_i, .)) / (n - 1), the
+    score is a^2 A - 2 a B + mean_diagonal, where
+
+        A = (1/n) sum_i |m_i|^2 = (n (n - 2) mean_gram + mean_diagonal) / (n - 1)^2
+        B = (1/n) sum_i <m_i, k(x_i, .)> = (n mean_gram - mean_diagonal) / (n - 1)
+
+    so lambda = A / B - 1. B is the average of k(x_i, x_j) over i != j. Source: Muandet et al.
+    (2014), Theorem 3.
+    """
+    if n == 1 or mean_diagonal <= mean_gram:  # equal: no spread; rounding may make it less
+        return 0.0
+    unlike = (n - 1) * (n * mean_gram - mean_diagonal)
+    return float(n * (mean_diagonal - mean_gram) / unlike) if unlike > 0 else np.inf
+
+
+def gram_means(
+    points: Array,
+    kernel: Callable[[Array, Array], Array],
+    *,
+    chunk_bytes: int = 1 << 22,
+) -> tuple[float, float]:
+    """What `s_kmse_shrinkage` needs of a kernel matrix, without holding it.
+
+    Parameters
+    ----------
+    points : array, shape (n, p)
+    kernel : callable
+        ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
+    chunk_bytes : int, default 4 MB
+        Size of the kernel values held at a time. The work grows with n^2.
+
+    Returns
+    -------
+    mean_gram, mean_diagonal : float
+        (1/n^2) sum_ij k(x_i, x_j) and (1/n) sum_i k(x_i, x_i).
+    """
+    n = len(points)
+    rows = max(1, int(np.sqrt(chunk_bytes / 8)))
+    total = diagonal = 0.0
+    for start in range(0, n, rows):
+        block = points[start : start + rows]
+        values = kernel(block, block)
+        total += values.sum()
+        diagonal += values.diagonal().sum()
+        for other in range(start + rows, n, rows):  # the part below the diagonal is the same
+            total += 2 * kernel(block, points[other : other + rows]).sum()
+    return float(total / n**2), float(diagonal / n)
+
+
+def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
+    """Flexible shrinkage estimator: weights (K + n lambda I)^-1 K 1 / n, 1 a vector of ones.
+
+    Shrinks each principal direction of the points by its own factor, d / (d + n lambda) for
+    the eigenvalue d of K: strong directions little, weak ones much. Costs an
+    eigendecomposition, that is time n^3 and memory n^2.
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        Kernel values k(x_i, x_j) of the points; positive semi-definite.
+    span : {"others", "all"}, default "others"
+        The leave-one-out score that lambda minimises, see `f_kmse_score`.
+
+    Returns
+    -------
+    weights : array, shape (n,)
+    shrinkage : float, >= 0
+        lambda; 0 where no lambda beats the equal weights 1 / n. n lambda stays below 10^4 times
+        the largest eigenvalue, where the weights are nearly 0.
+
+    Raises
+    ------
+    ValueError
+        `gram` is not a square, symmetric matrix of finite numbers, or has a negative eigenvalue;
+        there is no such score.
+
+    Source: Muandet et al. (2014), section 3.2, where n lambda is called lambda.
+    """
+    from scipy.optimize import minimize_scalar
+
+    gram = _check_gram(gram)
+    scores = _scores(span)
+    n = len(gram)
+    equal = np.full(n, 1 / n)
+    values, vectors = _eigen(gram)
+    positive = values[values > 0]
+    if n == 1 or len(positive) == 0:
+        return equal, 0.0
+
+    def score(log_shrinkage):
+        return float(scores(values, vectors, np.exp(log_shrinkage)))
+
+    ends = np.array([_BELOW_SMALLEST * positive[0], _ABOVE_LARGEST * positive[-1]]) / n
+    count = int(_GRID_PER_DECADE * np.log10(ends[1] / ends[0])) + 2
+    grid = np.linspace(*np.log(ends), count)
+    # The score may have several minima: bracket the lowest on a grid first.
+    best = int(np.argmin(scores(values, vectors, np.exp(grid))))
+    bracket = grid[max(best - 1, 0)], grid[min(best + 1, count - 1)]
+    found = minimize_scalar(score, bounds=bracket, method="bounded", options={"xatol": 1e-5})
+    if found.fun >= f_kmse_score(gram, 0.0):
+        return equal, 0.0
+    shrinkage = float(np.exp(found.x))
+    factors = values / (values + n * shrinkage)
+    return vectors @ (factors * vectors.sum(axis=0)) / n, shrinkage
+
+
+def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others") -> Array:
+    """Leave-one-out score of the flexible estimator.
+
+    Parameters
+    ----------
+    gram : array, shape (n, n), n >= 2
+    shrinkage : float or array, shape (l,), >= 0
+        lambda; each costs n^2 after one eigendecomposition for all.
+    span : {"others", "all"}, default "others"
+        The functions that the estimate without point i is made of: k(x_j, .) of the other points,
+        as if point i had never been seen, or of all points, as in Theorem 4 of the paper.
+
+    Returns
+    -------
+    float array of the shape of `shrinkage`
+
+    Notes
+    -----
+    Leaving out a point is an update of rank one. With c = (n - 1) lambda, P = K (K + c I)^-1,
+    b = P 1 and g_i = (1 - b_i) / (1 - P_ii), the residual of the estimate without point i is
+
+        mu_lambda^(-i) - k(x_i, .) = sum_j r_j k(x_j, .)
+        r = (b - n e_i + g_i (I - P) e_i) / (n - 1)
+
+    with e_i the unit vector, and its squared norm r' K r.
+
+    With span "all", c = n lambda in P, the residual is r = (I - P / n)^-1 (P 1 / n - e_i): Theorem
+    4 of Muandet et al. (2014). There point i is left out of the average alone: k(x_i, .) stays in
+    the operator that shrinks, which leans the estimate towards it, the more the stronger the
+    shrinkage. The lambda of this score is too large from some 10 points on: with the Gaussian
+    kernel on the mixtures of the paper the estimate is then farther off than with equal weights,
+    where that of "others" is nearer (``experiments/kmse_loss.py``).
+    """
+    gram = _check_gram(gram)
+    n = len(gram)
+    shrinkage = np.asarray(shrinkage, np.float64)
+    if n < 2:
+        raise ValueError("one point has no leave-one-out score: give at least two")
+    if not np.all((shrinkage >= 0) & (shrinkage < np.inf)):
+        raise ValueError(f"shrinkage must be finite and >= 0, found {shrinkage}")
+    scores = np.empty(shrinkage.shape)
+    zero = shrinkage == 0
+    if zero.any():  # the mean of the others, whose squared distance needs K alone
+        others = (gram.sum(axis=0) - gram.diagonal()) / (n - 1)
+        norms = (gram.sum() - 2 * gram.sum(axis=0) + gram.diagonal()) / (n - 1) ** 2
+        scores[zero] = np.mean(norms - 2 * others + gram.diagonal())
+    if not zero.all():
+        scores[~zero] = _scores(span)(*_eigen(gram), shrinkage[~zero])
+    return scores
+
+
+def _scores(span):
+    if span not in ("others", "all"):
+        raise ValueError(f"span must be 'others' or 'all', found {span!r}")
+    return _leave_one_out if span == "others" else _leave_one_out_of_average
+
+
+def _leave_one_out_of_average(values, vectors, shrinkage):
+    """Scores of Theorem 4 at lambda > 0, as `_leave_one_out`."""
+    n = len(values)
+    d, ones = values[:, None], vectors.sum(axis=0)[:, None]
+    kept = d / (d + n * np.atleast_1d(shrinkage))
+    # Sum over i of r' K r with r = (I - P / n)^-1 (P 1 / n - e_i), in the eigenbasis.
+    spread = 1 - kept * (2 - kept) * ones**2 / n
+    scores = np.sum(d / (1 - kept / n) ** 2 * spread, axis=0) / n
+    return np.reshape(scores, np.shape(shrinkage))
+
+
+def _leave_one_out(values, vectors, shrinkage):
+    """Scores at lambda > 0, shape (l,) or scalar, from the eigendecomposition of K."""
+    n = len(values)
+    c = (n - 1) * np.atleast_1d(shrinkage)
+    d, ones = values[:, None], vectors.sum(axis=0)[:, None]
+    left = c / (d + c)  # eigenvalues of I - P
+    kept = 1 - left
+    squares = vectors**2
+    # 1 - b and 1 - P_ii as sums over I - P: no difference of nearly equal numbers.
+    g = (vectors @ (left * ones)) / (squares @ left)
+    # r' K r of the three parts b, -n e_i and g_i (I - P) e_i, and their products.
+    parts = (
+        np.sum(d * (kept * ones) ** 2, axis=0)
+        + n**2 * (squares @ d)
+        + g**2 * (squares @ (d * left**2))
+        - 2 * n * (vectors @ (d * kept * ones))
+        + 2 * g * (vectors @ (d * kept * left * ones))
+        - 2 * n * g * (squares @ (d * left))
+    )
+    return np.reshape(parts.mean(axis=0) / (n - 1) ** 2, np.shape(shrinkage))
+
+
+def _eigen(gram):
+    """Eigenvalues, rising, those that are rounding errors set to 0, and eigenvectors."""
+    values, vectors = np.linalg.eigh(gram)
+    noise = len(gram) * np.finfo(float).eps * np.abs(values).max()
+    if values[0] < -100 * noise:
+        raise ValueError(
+            f"the kernel matrix has the negative eigenvalue {values[0]:.3g} (largest "
+            f"{values[-1]:.3g}): use a positive definite kernel"
+        )
+    return np.where(values > noise, values, 0.0), vectors
+
+
+def _check_gram(gram):
+    gram = np.asarray(gram, np.float64)
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or len(gram) == 0:
+        raise ValueError(f"the kernel matrix has shape {gram.shape}, expected (n, n) with n >= 1")
+    if not np.isfinite(gram).all():
+        i, j = np.argwhere(~np.isfinite(gram))[0]
+        raise ValueError(f"entry ({i}, {j}) of the kernel matrix is {gram[i, j]}")
+    if not np.allclose(gram, gram.T, rtol=1e-8, atol=1e-10 * np.abs(gram).max()):
+        raise ValueError(
+            "the kernel matrix is not symmetric: pass k(x_i, x_j) of one set of points"
+        )
+    return gram

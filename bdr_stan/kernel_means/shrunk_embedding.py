@@ -1,0 +1,74 @@
+"""Mean embeddings of shrunk kernel means, each bag's by its own leave-one-out score."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.kernel_means.shrinkage import f_kmse, gram_means, s_kmse_shrinkage
+from bdr_stan.kernels import FeatureMap, Kernel
+from bdr_stan.types import Array
+
+
+@dataclass(frozen=True)
+class ShrunkEmbedding(Embedding):
+    """Embedding whose means are shrunk.
+
+    shrinkage : array, shape (n,)
+        lambda of each bag.
+    """
+
+    shrinkage: Array
+
+
+def shrink_embedding(
+    embedding: Embedding,
+    bags: Bags,
+    features: FeatureMap,
+    kernel: Kernel,
+    *,
+    estimator: str = "s-kmse",
+    n_jobs: int | None = None,
+) -> ShrunkEmbedding:
+    """Shrink the kernel mean of each bag, and embed the result.
+
+    Parameters
+    ----------
+    embedding : Embedding, of `bags` by `embed` with the same features
+    bags : Bags, without weights
+    features : feature map
+    kernel : Kernel
+        By whose leave-one-out score the means are shrunk.
+    estimator : {"s-kmse", "f-kmse"}
+        See `bdr_stan.kernel_means.shrinkage`. "s-kmse" takes time in proportion to N_i^2 and
+        little memory; "f-kmse" time N_i^3 and memory 50 N_i^2 bytes: about 0.3 s for 1000 points.
+    n_jobs : int, optional
+        Number of threads, default all cores; each works on a bag of its own.
+
+    Returns
+    -------
+    ShrunkEmbedding
+        A bag of one point keeps its mean.
+    """
+
+    def simple(i):
+        points = bags[i]
+        shrinkage = s_kmse_shrinkage(len(points), *gram_means(points, kernel))
+        return embedding.mean[i] / (1 + shrinkage), shrinkage
+
+    def flexible(i):
+        points = bags[i]
+        weights, shrinkage = f_kmse(kernel(points, points))
+        return weights @ features(points), shrinkage
+
+    shrink = delayed(simple if estimator == "s-kmse" else flexible)
+    with threadpool_limits(1, user_api="blas"):
+        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
+        means, shrinkage = zip(*threads(shrink(i) for i in range(len(bags))), strict=True)
+    bags.release()
+    return ShrunkEmbedding(
+        embedding.sizes, np.array(means), embedding.covariance, np.array(shrinkage)
+    )

@@ -1,0 +1,5 @@
+"""The tables and figures of the papers, a script each: ``python experiments/gamma.py --quick``.
+
+What several scripts share is in `report` (arguments, Markdown, figures, memory), `methods` (how the
+methods of Law et al. are chosen and scored) and `kernels` (those of Muandet et al.).
+"""

@@ -1,0 +1,84 @@
+"""The methods of Law et al. (2018): how each is chosen on validation bags, fitted and scored."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+
+from bdr_stan import BDR, BLR, RBFNetwork, Shrinkage, metrics, tune
+
+METHODS = {
+    "RBF network": RBFNetwork(),
+    "BLR": BLR(),
+    "Shrinkage": Shrinkage(),
+    "Shrinkage C": Shrinkage(embedding_prior="convolution", measure_scale="evidence"),
+    "BDR": BDR(),
+}
+OPTIMAL = "Optimal"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point prediction, for methods that have no predictive distribution."""
+
+    mean: np.ndarray
+
+
+def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=None, run=None):
+    """Tune each method on the validation bags and fit it to the training bags.
+
+    Parameters
+    ----------
+    methods : dict, name -> estimator; methods that sample are fitted by NUTS in the end
+    train, validation : (Bags, y)
+    seed : int, of landmarks and Stan
+    tune_by : "laplace" or "nuts", how candidates of methods that sample are fitted
+    grid : dict, arguments of `tune` for another grid than that of the paper
+    run : dict, arguments of `fit` for other chains than the default
+
+    Returns
+    -------
+    dict, name -> fitted estimator
+    """
+    candidates = {name: clone(model) for name, model in methods.items()}
+    for model in candidates.values():
+        if samples(model):
+            model.set_params(method=tune_by)
+    start = time.perf_counter()
+    tuned = tune(
+        *train, models=candidates, validation=validation, method=None, seed=seed, **(grid or {})
+    )
+    print(f"tuned {len(candidates)} methods in {time.perf_counter() - start:.0f} s", flush=True)
+    fitted = {}
+    for name, model in methods.items():
+        best = tuned.best_of[name]
+        start = time.perf_counter()
+        if samples(model):
+            best.set_params(method="nuts").fit(*train, seed=seed, **(run or {}))
+        else:
+            best.fit(*train, seed=seed)
+        seconds = time.perf_counter() - start
+        print(f"{name}: {setting(best)}, fitted in {seconds:.1f} s", flush=True)
+        fitted[name] = best
+    return fitted
+
+
+def samples(model):
+    return getattr(model, "method", None) == "nuts"
+
+
+def setting(model):
+    return f"{model.n_landmarks} landmarks, bandwidth x {model.bandwidth_scale:g}"
+
+
+def predict(model, bags):
+    """Predictive distribution where the method has one, else its point predictions."""
+    return model.predictive(bags) if hasattr(model, "predictive") else Point(model.predict(bags))
+
+
+def scores(predicted, y):
+    """MSE and NLL of predictions; NaN for the NLL where there is no density."""
+    has_density = hasattr(predicted, "log_prob")
+    nll = float(-predicted.log_prob(y).mean()) if has_density else np.nan
+    return metrics.mse(y, predicted.mean), nll
