@@ -35,11 +35,11 @@ def mode_at(arguments, scales, **options):
     return find_mode(likelihood_at(**rest), *prior, rho=scales["rho"], **options)
 
 
-def blr_closed_form(p, sigma, rho):
+def blr_closed_form(p, sigma, rho, intercept_prior=INTERCEPT):
     """Mean and covariance of [beta; intercept] given the scales."""
     d = p.mu.shape[1]
     X = np.c_[p.mu - p.m0, np.ones(len(p.y))]
-    prior = np.diag(np.r_[np.full(d, rho**-2.0), INTERCEPT[1] ** -2.0])
+    prior = np.diag(np.r_[np.full(d, rho**-2.0), intercept_prior[1] ** -2.0])
     covariance = np.linalg.inv(X.T @ X / sigma**2 + prior)
-    shift = prior @ np.r_[np.zeros(d), INTERCEPT[0]]
+    shift = prior @ np.r_[np.zeros(d), intercept_prior[0]]
     return covariance @ (X.T @ p.y / sigma**2 + shift), covariance
