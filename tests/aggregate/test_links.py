@@ -84,11 +84,13 @@ def test_prior_of_log_odds_is_finite(share, level):
     assert LINKS["logit"].function_prior(share) == pytest.approx((level, 1.5, 1.0))
 
 
-@EVERY
-@pytest.mark.parametrize("with_effects", [False, True])
-def test_means_of_bags_and_of_their_rows(bags, thetas, link, rng, with_effects):
-    if with_effects and not link.takes_effects:
-        pytest.skip("bags have no effects on totals of f itself")
+@pytest.mark.parametrize(
+    "name, with_effects",
+    [(name, False) for name in LINKS]
+    + [(n, True) for n, link in LINKS.items() if link.takes_effects],
+)
+def test_means_of_bags_and_of_their_rows(bags, thetas, name, rng, with_effects):
+    link = LINKS[name]
     effects = 0.5 * rng.normal(size=(5, 3)) if with_effects else None
     expected = by_hand(bags, link, thetas, np.zeros((5, 3)) if effects is None else effects)
     features = Given(3)
