@@ -1,7 +1,10 @@
 """Smoothing in the distance of densities, against densities integrated on a grid."""
 
+import pickle
+
 import numpy as np
 import pytest
+from builders.location_family import location_family
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -14,11 +17,7 @@ GRID = np.linspace(-12, 12, 4001)
 
 @pytest.fixture(scope="module")
 def problem():
-    """Bags of one feature, whose label is their location; sizes from 1 to 20."""
-    rng = np.random.default_rng(4)
-    sizes = rng.permutation(np.r_[1, rng.integers(2, 21, 24)])
-    centres = rng.normal(size=25)
-    return [c + rng.normal(size=(m, 1)) for c, m in zip(centres, sizes, strict=True)], 3 + centres
+    return location_family(4, 25, largest=20, singles=1, n_features=1)
 
 
 def densities(bags, h):
@@ -57,9 +56,13 @@ def test_smooths_labels_in_the_distance_of_densities(problem, kind, tolerance):
 def test_bandwidths_by_validation_and_leave_one_out(problem, kind):
     bags, y = problem
     grid = {"bandwidths": [0.2, 0.8], "smoothings": [0.1, 0.4, 1.0]}
-    model = DFDR(distance=kind, **grid).fit(bags[:18], y[:18], validation=(bags[18:], y[18:]), seed=1)
+    model = DFDR(distance=kind, **grid).fit(
+        bags[:18], y[:18], validation=(bags[18:], y[18:]), seed=1
+    )
     tried = {
-        (h, b): clone(model).set_params(bandwidths=[h], smoothings=[b]).fit(bags[:18], y[:18], seed=1)
+        (h, b): clone(model)
+        .set_params(bandwidths=[h], smoothings=[b])
+        .fit(bags[:18], y[:18], seed=1)
         for h in grid["bandwidths"]
         for b in grid["smoothings"]
     }
@@ -109,11 +112,11 @@ def test_file_keeps_the_fit(problem, kind, tmp_path):
     weighted = Bags.from_list(bags, weights=[np.arange(1.0, len(b) + 1) for b in bags])
     model = DFDR(distance=kind).fit(weighted, y, seed=1)
     model.save(tmp_path / "fit.nc")
-    again = bdr_stan.load(tmp_path / "fit.nc")
-    assert type(again) is DFDR and repr(again.get_params()) == repr(model.get_params())
-    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
-    assert again.table_.equals(model.table_)
-    assert (again.bandwidth_, again.smoothing_) == (model.bandwidth_, model.smoothing_)
+    for again in (bdr_stan.load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(model))):
+        assert type(again) is DFDR and repr(again.get_params()) == repr(model.get_params())
+        np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+        assert again.table_.equals(model.table_)
+        assert (again.bandwidth_, again.smoothing_) == (model.bandwidth_, model.smoothing_)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +139,11 @@ def test_wrong_bags(problem):
     bags, y = problem
     with pytest.raises(ValueError, match="24 labels, but there are 25 bags"):
         DFDR().fit(bags, y[1:])
-    with pytest.raises(ValueError, match="validation bags have 2 features a point.*bags 1"):
+    with pytest.raises(ValueError, match="validation bags have 2 features a point.*bags have 1"):
         DFDR().fit(bags, y, validation=([np.hstack([b, b]) for b in bags], y))
     with pytest.raises(ValueError, match="most bags have the same density at bandwidth 1: leave"):
         DFDR(bandwidths=[1.0]).fit([np.ones((2, 1))] * 3, [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="bags have 2 features a point, but the model was fitted to 1"):
+    with pytest.raises(
+        ValueError, match="bags have 2 features a point, but the model was fitted to 1"
+    ):
         DFDR().fit(bags, y).predict([np.hstack([b, b]) for b in bags])

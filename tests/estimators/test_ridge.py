@@ -2,60 +2,22 @@
 
 import numpy as np
 import pytest
+from builders.location_family import location_family
 from sklearn.base import clone
 from sklearn.linear_model import Ridge, RidgeCV
-from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 import bdr_stan
 from bdr_stan import BLR, Bags, FreqShrinkage, RBFNetwork
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.kernel_mean import f_kmse, s_kmse
-from bdr_stan.kernels import rbf
-from bdr_stan.estimators.ridge import RidgePath, ShrunkEmbedding, shrink_embedding
+from bdr_stan.kernel_means.shrunk_embedding import ShrunkEmbedding, shrink_embedding
+from bdr_stan.kernels import RBF, LandmarkFeatures, Linear, Matern32
 
 ALPHAS = np.geomspace(1e-6, 1e2, 9)
 
 
 @pytest.fixture(scope="module")
 def problem():
-    """Bags of a location family; the label is the bag's location, sizes from 1 to 30."""
-    rng = np.random.default_rng(11)
-    sizes = rng.permutation(np.r_[1, 1, rng.integers(2, 31, 38)])
-    centres = rng.normal(size=40)
-    bags = [c + rng.normal(size=(m, 2)) for c, m in zip(centres, sizes, strict=True)]
-    return bags, 3 + centres
-
-
-# ------------------------------------------------------------ the path of penalties
-
-
-@pytest.mark.parametrize(("n", "d"), [(30, 4), (30, 1), (6, 9), (2, 3)])
-def test_path_is_ridge_regression_with_intercept(rng, n, d):
-    x, y = rng.normal(size=(n, d)) + 2, rng.normal(size=n)
-    path = RidgePath(x, y)
-    weights = path.weights(ALPHAS)
-    for k, alpha in enumerate(ALPHAS):
-        plain = Ridge(alpha=alpha, solver="svd").fit(x, y)
-        np.testing.assert_allclose(weights[:, k], plain.coef_, rtol=1e-7, atol=1e-12)
-        level = plain.predict(path.origin[None])[0]
-        assert path.level == pytest.approx(level)
-
-
-@pytest.mark.parametrize(("n", "d"), [(30, 4), (12, 1), (6, 9)])
-def test_leave_one_out_is_that_of_fits_without_the_row(rng, n, d):
-    x, y = rng.normal(size=(n, d)) + 2, rng.normal(size=n)
-    errors = [
-        np.mean((y - cross_val_predict(Ridge(alpha=a, solver="svd"), x, y, cv=LeaveOneOut())) ** 2)
-        for a in ALPHAS
-    ]
-    np.testing.assert_allclose(RidgePath(x, y).leave_one_out(ALPHAS), errors, rtol=1e-6)
-
-
-def test_rows_all_equal_predict_the_average(rng):
-    path = RidgePath(np.ones((4, 2)), np.arange(4.0))
-    np.testing.assert_array_equal(path.weights(ALPHAS), 0)
-    # each label from the average of the three others
-    assert path.leave_one_out(ALPHAS)[0] == pytest.approx(np.mean((np.arange(4) - 1.5) ** 2) * 16 / 9)
+    return location_family(11, 40, largest=30)
 
 
 # ------------------------------------------------------------ RBF network
@@ -65,7 +27,7 @@ def test_equals_ridge_on_the_embeddings(problem):
     bags, y = problem
     landmarks = np.concatenate(bags)[::40]
     model = RBFNetwork(landmarks=landmarks, bandwidth=1.3, alpha=0.2).fit(bags, y)
-    x = embed(bags, landmarks, 1.3).mean
+    x = embed(bags, LandmarkFeatures(RBF(1.3), landmarks)).mean
     plain = Ridge(alpha=0.2, solver="svd").fit(x, y)
     np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-10)
     posterior = model.idata["posterior"]
@@ -80,7 +42,7 @@ def test_equals_ridge_on_the_embeddings(problem):
 def test_alpha_by_leave_one_out_is_scikit_learns(problem):
     bags, y = problem
     model = RBFNetwork(6, alpha=ALPHAS).fit(bags, y, seed=1)
-    x = embed(bags, model.landmarks_, model.bandwidth_).mean
+    x = model.embed(bags).mean
     plain = RidgeCV(ALPHAS).fit(x, y)
     assert model.alpha_ == pytest.approx(plain.alpha_)
     assert ALPHAS[0] < model.alpha_ < ALPHAS[-1]
@@ -93,8 +55,16 @@ def test_alpha_by_validation(problem):
     model = RBFNetwork(6, alpha=list(ALPHAS))
     model.fit(bags[train], y[train], validation=(bags[held], y[held]), seed=1)
     errors = [
-        np.mean((clone(model).set_params(alpha=a).fit(bags[train], y[train], seed=1)
-                 .predict(bags[held]) - y[held]) ** 2)
+        np.mean(
+            (
+                clone(model)
+                .set_params(alpha=a)
+                .fit(bags[train], y[train], seed=1)
+                .predict(bags[held])
+                - y[held]
+            )
+            ** 2
+        )
         for a in ALPHAS
     ]
     assert model.alpha_ == pytest.approx(ALPHAS[np.argmin(errors)])
@@ -108,7 +78,7 @@ def test_alpha_by_validation(problem):
 def test_default_penalties_follow_the_scale(problem):
     bags, y = problem
     model = RBFNetwork(6).fit(bags, y, seed=1)
-    x = embed(bags, model.landmarks_, model.bandwidth_).mean
+    x = model.embed(bags).mean
     largest = np.linalg.svd(x - x.mean(axis=0), compute_uv=False)[0] ** 2
     assert 1e-12 * largest <= model.alpha_ <= largest
     np.testing.assert_allclose(
@@ -122,7 +92,7 @@ def test_validation_on_shared_features(problem):
     bags, y = problem
     model = RBFNetwork(6)
     features = model.training_features(bags[:25], seed=1)
-    held = embed(bags[25:], features.landmarks, features.bandwidth)
+    held = model.embed(bags[25:], features.feature_map)
     model.fit_features(features, y[:25], validation=(held, y[25:]))
     whole = RBFNetwork(6).fit(bags[:25], y[:25], validation=(bags[25:], y[25:]), seed=1)
     assert model.alpha_ == whole.alpha_
@@ -133,7 +103,7 @@ def test_fourier_features_approximate_the_kernel_between_bags(problem):
     """Kernel ridge regression with the mean of k over pairs of points: no landmarks at all."""
     bags, y = problem
     bandwidth, alpha = 1.5, 0.05
-    gram = np.array([[rbf(a, b, bandwidth).mean() for b in bags] for a in bags])
+    gram = np.array([[RBF(bandwidth)(a, b).mean() for b in bags] for a in bags])
     centre = np.eye(40) - 1 / 40
     centred = centre @ gram @ centre
     dual = np.linalg.solve(centred + alpha * np.eye(40), y - y.mean())
@@ -146,6 +116,36 @@ def test_fourier_features_approximate_the_kernel_between_bags(problem):
         error[n] = np.abs(model.predict(bags) - exact).max()
     assert error[4000] < 0.03 * np.ptp(y)
     assert error[4000] < 0.5 * error[20]
+
+
+KERNELS = ["matern32", Matern32(1.5), RBF(columns=("a",)) + Linear()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kind", [RBFNetwork, FreqShrinkage])
+def test_kernels_by_name_and_as_objects(problem, kind, kernel, tmp_path):
+    arrays, y = problem
+    bags = Bags.from_list(arrays, features=["a", "b"])
+    model = kind(6, kernel=kernel, bandwidth_scale=1.5).fit(bags, y, seed=1)
+    if kernel is not KERNELS[0]:
+        assert kind(6, kernel=kernel).fit(bags, y, seed=1).kernel_.on(["a", "b"], 2)
+    if kind is RBFNetwork:
+        x = np.array([model.kernel_(bag, model.landmarks_).mean(axis=0) for bag in arrays])
+        plain = Ridge(alpha=model.alpha_, solver="svd").fit(x, y)
+        np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-7)
+    model.save(tmp_path / "fit.nc")
+    again = bdr_stan.load(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+    assert repr(again.get_params()) == repr(model.get_params())
+    assert hasattr(again, "bandwidth_") == (kernel is not KERNELS[2])
+
+
+def test_fourier_features_of_a_kernel_object(problem):
+    bags, y = problem
+    named = RBFNetwork(20, 1.5, features="fourier", bandwidth_scale=2.0).fit(bags, y, seed=2)
+    given = RBFNetwork(20, kernel=RBF(3.0), features="fourier").fit(bags, y, seed=2)
+    np.testing.assert_allclose(given.predict(bags), named.predict(bags), rtol=1e-10)
+    assert named.bandwidth_ == 3.0
 
 
 def test_a_bandwidth_for_each_feature(problem, tmp_path):
@@ -174,40 +174,15 @@ def test_weighted_points_count_by_weight(problem):
 # ------------------------------------------------------------ shrunk kernel means
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "fourier"])
-@pytest.mark.parametrize(("estimator", "weights_of"), [("s-kmse", s_kmse), ("f-kmse", f_kmse)])
-def test_shrunk_embedding_has_the_weights_of_the_kernel_mean(problem, kernel, estimator, weights_of):
-    bags = Bags.from_list(problem[0])
-    landmarks = np.concatenate(problem[0])[::50]
-    plain = embed(bags, landmarks, 1.4, kernel=kernel)
-    shrunk = shrink_embedding(plain, bags, landmarks, 1.4, kernel=kernel, estimator=estimator)
-    for i, bag in enumerate(problem[0]):
-        weights, shrinkage = weights_of(rbf(bag, bag, 1.4))
-        # the features of a point are the embedding of a bag that has it alone
-        features = embed([point[None] for point in bag], landmarks, 1.4, kernel=kernel).mean
-        name = f"bag {i}"
-        np.testing.assert_allclose(shrunk.mean[i], weights @ features, rtol=1e-7, err_msg=name)
-        np.testing.assert_allclose(
-            shrunk.shrinkage[i], shrinkage, rtol=1e-7, atol=1e-14, err_msg=name
-        )
-    alone = np.flatnonzero(bags.sizes == 1)
-    np.testing.assert_array_equal(shrunk.shrinkage[alone], 0)
-    np.testing.assert_allclose(shrunk.mean[alone], plain.mean[alone], rtol=1e-12)
-    assert np.all(shrunk.shrinkage[bags.sizes > 1] > 0)
-    threads = shrink_embedding(
-        plain, bags, landmarks, 1.4, kernel=kernel, estimator=estimator, n_jobs=1
-    )
-    np.testing.assert_array_equal(threads.mean, shrunk.mean)
-
-
 @pytest.mark.parametrize("estimator", ["s-kmse", "f-kmse"])
 def test_new_bags_are_shrunk_as_the_training_bags(problem, estimator, tmp_path):
     bags, y = problem
     landmarks = np.concatenate(bags)[::50]
     model = FreqShrinkage(landmarks=landmarks, bandwidth=1.4, estimator=estimator, alpha=0.1)
     model.fit(bags[:30], y[:30])
-    plain = embed(bags, landmarks, 1.4)
-    x = shrink_embedding(plain, Bags.from_list(bags), landmarks, 1.4, estimator=estimator).mean
+    features = LandmarkFeatures(RBF(1.4), landmarks)
+    plain = embed(bags, features)
+    x = shrink_embedding(plain, Bags.from_list(bags), features, RBF(1.4), estimator=estimator).mean
     reference = Ridge(alpha=0.1, solver="svd").fit(x[:30], y[:30])
     np.testing.assert_allclose(model.predict(bags), reference.predict(x), rtol=1e-9)
     assert model.shrinkage_.shape == (30,)
@@ -240,7 +215,7 @@ def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
     bags, y = problem
     model = FreqShrinkage(6).fit(bags, y, seed=1)
     far = np.array([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]])
-    nothing = model._embedding([far])
+    nothing = model.embed([far])
     assert nothing.shrinkage[0] == np.inf
     np.testing.assert_array_equal(nothing.mean, 0)
     assert np.isfinite(model.predict([far])).all()
@@ -259,8 +234,18 @@ def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
         (RBFNetwork(alpha=0.0), "alpha must be 'loo', a positive number or several, found 0.0"),
         (RBFNetwork(alpha=[]), r"alpha must be 'loo', .* found \[\]"),
         (RBFNetwork(alpha=[0.1, np.nan]), "alpha must be 'loo', a positive number or several"),
-        (FreqShrinkage(estimator="b-kmse"), "estimator must be 's-kmse' or 'f-kmse', found 'b-kmse'"),
+        (
+            FreqShrinkage(estimator="b-kmse"),
+            "estimator must be 's-kmse' or 'f-kmse', found 'b-kmse'",
+        ),
         (RBFNetwork(5000), "5000 landmarks asked for"),
+        (RBFNetwork(kernel="gauss"), "kernel must be a Kernel or one of 'rbf', .* found 'gauss'"),
+        (
+            RBFNetwork(bandwidth=2.0, kernel=RBF(1.0)),
+            "bandwidth=2.0 goes with the name of a kernel",
+        ),
+        (RBFNetwork(kernel="matern32", features="fourier"), "'fourier' are those of the Gaussian"),
+        (RBFNetwork(kernel=RBF(columns=[0]), features="fourier"), "'fourier' are those of the Gau"),
     ],
     ids=str,
 )
@@ -275,7 +260,7 @@ def test_wrong_validation(problem):
         RBFNetwork(4, alpha=0.5).fit(bags, y, validation=(bags, y))
     with pytest.raises(ValueError, match="39 labels, but there are 40 bags"):
         RBFNetwork(4).fit(bags, y, validation=(bags, y[1:]))
-    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags 2"):
+    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags have 2"):
         RBFNetwork(4).fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
 
 
@@ -287,7 +272,7 @@ def test_what_shrinkage_cannot_use(problem):
     model = FreqShrinkage(4).fit(bags, y, seed=1)
     with pytest.raises(ValueError, match="counts points equally, but the bags have weights"):
         model.predict(weighted)
-    plain = embed(bags, model.landmarks_, model.bandwidth_)
+    plain = embed(bags, LandmarkFeatures(model.kernel_, model.landmarks_))
     with pytest.raises(TypeError, match="not shrunk: use FreqShrinkage.training_features"):
         model.predict_features(plain)
     with pytest.raises(TypeError, match="not shrunk"):

@@ -11,10 +11,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC, OneClassSVM
 
-from bdr_stan.bags import Bags
-from bdr_stan.kernel_means.kernel_mean import ESTIMATORS, KernelMean
-from bdr_stan.kernels import RBF, Linear
-from bdr_stan.estimators.support_measures import OneClassSMM, SupportMeasureMachine
+import bdr_stan
+from bdr_stan import Bags, OneClassSMM, SupportMeasureMachine
+from bdr_stan.kernel_means.kernel_mean import KernelMean
+from bdr_stan.kernel_means.shrinkage import ESTIMATORS
+from bdr_stan.kernels import RBF, Cauchy, Linear
 
 
 @pytest.fixture
@@ -114,9 +115,13 @@ def test_several_classes(problem):
     bags, _ = problem
     y = np.repeat([0, 1, 2], 20)
     bags = [bag + 5 * c for bag, c in zip(bags, y, strict=True)]
-    machine = SupportMeasureMachine(C=10.0).fit(bags, y)
+    machine = SupportMeasureMachine(RBF(2.0), C=10.0).fit(bags, y)
     assert machine.score(bags, y) > 0.95
-    assert machine.decision_function(bags).shape == (60, 3)
+    gram = gram_of(bags, bags, RBF(2.0), "kme", "linear")
+    plain = SVC(C=10.0, kernel="precomputed").fit(gram, y)
+    found = machine.decision_function(bags)
+    np.testing.assert_allclose(found, plain.decision_function(gram), atol=1e-3)
+    np.testing.assert_array_equal(machine.predict(bags), plain.predict(gram))
 
 
 def test_outer_bandwidth_is_the_median_rule(problem):
@@ -128,15 +133,81 @@ def test_outer_bandwidth_is_the_median_rule(problem):
     assert machine.outer_bandwidth_ == pytest.approx(np.sqrt(np.median(squares) / 2))
 
 
+def test_outer_kernels_by_name_and_as_objects(problem):
+    bags, y = problem
+    bandwidth = SupportMeasureMachine(outer="gaussian").fit(bags, y).outer_bandwidth_
+    decisions = {
+        outer: SupportMeasureMachine(outer=outer).fit(bags, y).decision_function(bags)
+        for outer in ("gaussian", "rbf", RBF(bandwidth), RBF("median"), "cauchy", Cauchy(bandwidth))
+    }
+    gauss, named, given, waiting, cauchy, same = decisions.values()
+    for other in (named, given, waiting):
+        np.testing.assert_array_equal(other, gauss)
+    np.testing.assert_array_equal(same, cauchy)
+    assert np.abs(cauchy - gauss).max() > 1e-3
+
+
+@pytest.mark.parametrize("outer", ["linear", "gaussian", Cauchy(0.5)], ids=str)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+def test_file_and_pickle_keep_the_fit(problem, n_classes, estimator, outer, tmp_path):
+    bags, y = problem
+    bags = Bags.from_list(bags, features=["a", "b"], ids=[f"bag {i}" for i in range(60)])
+    options = {"estimator": estimator, "outer": outer}
+    if n_classes == 1:
+        model = OneClassSMM(**options).fit(bags)
+    else:
+        model = SupportMeasureMachine(**options, C=5.0)
+        model.fit(bags, y if n_classes == 2 else np.repeat([10, 30, 20], 20))
+    model.save(tmp_path / "fit.nc", notes={"for": "tests"})
+    loaded = type(model).load(tmp_path / "fit.nc")
+    assert loaded.notes_ == {"for": "tests"}
+    for again in (loaded, bdr_stan.load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(model))):
+        assert repr(again.get_params()) == repr(model.get_params())
+        predicted = again.predict(bags)
+        np.testing.assert_array_equal(predicted, model.predict(bags))
+        assert predicted.dtype == model.predict(bags).dtype
+        np.testing.assert_array_equal(again.decision_function(bags), model.decision_function(bags))
+        np.testing.assert_array_equal(again.shrinkage_, model.shrinkage_)
+        np.testing.assert_array_equal(again.support_, model.support_)
+        if n_classes > 1:
+            np.testing.assert_array_equal(again.classes_, model.classes_)
+        assert list(again.feature_names_in_) == ["a", "b"]
+    assert "dual_coef" in loaded.idata["posterior"]
+
+
+def test_weighted_points_count_by_weight(problem, tmp_path):
+    bags, y = problem
+    doubled = [np.vstack([bag, bag[:1]]) for bag in bags]
+    weighted = Bags.from_list(bags, weights=[np.r_[2.0, np.ones(len(b) - 1)] for b in bags])
+    one, other = (SupportMeasureMachine(RBF(1.5)).fit(b, y) for b in (doubled, weighted))
+    expected = one.decision_function(doubled)
+    np.testing.assert_allclose(other.decision_function(weighted), expected, rtol=1e-6)
+    other.save(tmp_path / "fit.nc")
+    again = bdr_stan.load(tmp_path / "fit.nc").decision_function(weighted)
+    np.testing.assert_array_equal(again, other.decision_function(weighted))
+
+
+def test_a_fit_keeps_the_bags_at_the_margin_alone(problem):
+    machine = SupportMeasureMachine(C=100.0).fit(*problem)
+    assert 0 < len(machine.support_) < 60
+    kept = machine.result_.constants["points"]
+    assert len(kept) == sum(len(problem[0][i]) for i in machine.support_)
+
+
 @pytest.mark.parametrize(
     ("machine", "message"),
     [
         (SupportMeasureMachine(estimator="mean"), "estimator must be one of"),
-        (SupportMeasureMachine(outer="rbf"), "outer must be 'linear' or 'gaussian', found 'rbf'"),
+        (
+            SupportMeasureMachine(outer="cubic"),
+            "outer must be .*'linear', 'gaussian', .* found 'cubic'",
+        ),
+        (SupportMeasureMachine(outer=RBF(1.0), outer_bandwidth=2), "outer_bandwidth=2 goes with"),
         (SupportMeasureMachine(outer_bandwidth=-1), "outer_bandwidth must be a positive number"),
         (SupportMeasureMachine(outer_bandwidth="mean"), "outer_bandwidth must be 'median' or"),
         (SupportMeasureMachine(C=0), "C must be a positive number, found 0"),
-        (SupportMeasureMachine("gauss"), "kernel must be one of"),
+        (SupportMeasureMachine("gauss"), "kernel must be a Kernel or one of"),
         (OneClassSMM(nu=0), r"nu must be in \(0, 1\], found 0"),
     ],
 )
@@ -157,7 +228,7 @@ def test_other_errors(problem):
     with pytest.raises(ValueError, match="the bags have 1 features a point, but the model was"):
         machine.predict([bag[:, :1] for bag in bags])
     named = SupportMeasureMachine().fit(Bags.from_list(bags, features=["a", "b"]), y)
-    with pytest.raises(ValueError, match=r"the bags have the columns \['b', 'a'\], but the model"):
+    with pytest.raises(ValueError, match="column 0 of the bags is 'b', but the model was fitted"):
         named.predict(Bags.from_list(bags, features=["b", "a"]))
     with pytest.raises(ValueError, match="most bags have the same kernel mean"):
         OneClassSMM("rbf", 1.0, outer="gaussian").fit([np.ones((2, 1))] * 5)

@@ -12,11 +12,7 @@ from bdr_stan.kernels import RBF, Linear, Matern32, Polynomial
 KERNELS = [RBF(1.5, variance=2.0), Linear(), Polynomial(2), Polynomial(3, 0.5, variance=0.1)]
 
 
-def name_of(kernel):
-    return repr(kernel)
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=name_of)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_products_and_gradients(rng, kernel):
     x, y = rng.normal(size=(3, 2)), rng.normal(size=(4, 2))
     s, t = rng.uniform(0.1, 2, 3), rng.uniform(0, 2, 4)
@@ -43,7 +39,7 @@ def test_products_and_gradients(rng, kernel):
 
 
 @pytest.mark.parametrize("estimator", ["kme", "s-kmse", "f-kmse"])
-@pytest.mark.parametrize("kernel", KERNELS, ids=name_of)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_no_small_step_comes_nearer(rng, kernel, estimator):
     x = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(20, 2)) * 0.5 + 3])
     mean = KernelMean(x, kernel, estimator=estimator)

@@ -1,138 +1,74 @@
-"""Set kernels against means over all pairs of points, one kernel at a time and in grids."""
+"""Inner products of kernel means of bags against means over all pairs of points."""
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
+from builders.pairs_of_points import bags_of, double_loop
 
-from bdr_stan.kernel_means import set_kernels as module
 from bdr_stan.bags import Bags
-from bdr_stan.kernels import (
-    RBF,
-    Cauchy,
-    Exponential,
-    InverseMultiquadric,
-    Linear,
-    Matern32,
-    Matern52,
-    Polynomial,
-    RationalQuadratic,
-    StudentT,
+from bdr_stan.kernel_means.kernel_mean import KernelMean
+from bdr_stan.kernel_means.set_kernels import (
+    bag_inner_products,
+    bag_squared_norms,
+    bag_weights,
+    set_kernels,
 )
-from bdr_stan.kernel_means.set_kernels import set_kernels
-
-THETAS = 2.0 ** np.arange(-15, 11)
-# Values at the distance d.
-GRIDS = {
-    "rbf": [(RBF(t), lambda d, t=t: np.exp(-(d**2) / (2 * t**2))) for t in THETAS],
-    "exponential": [
-        (Exponential(2 * t**2), lambda d, t=t: np.exp(-d / (2 * t**2))) for t in THETAS
-    ],
-    "cauchy": [(Cauchy(t), lambda d, t=t: 1 / (1 + (d / t) ** 2)) for t in THETAS],
-    "student t": [
-        (StudentT(1.0, degree=t), lambda d, t=t: 1 / (1 + d**t)) for t in THETAS if t <= 2
-    ],
-    "rational quadratic": [
-        (RationalQuadratic(t, alpha=2.5), lambda d, t=t: (1 + (d / t) ** 2 / 5) ** -2.5)
-        for t in THETAS
-    ],
-    "inverse multiquadric": [
-        (InverseMultiquadric(t, variance=3.0), lambda d, t=t: 3 / np.sqrt(1 + (d / t) ** 2))
-        for t in THETAS
-    ],
-    "matern32": [
-        (Matern32(t), lambda d, t=t: (1 + np.sqrt(3) * d / t) * np.exp(-np.sqrt(3) * d / t))
-        for t in THETAS
-    ],
-    "matern52": [
-        (
-            Matern52(t),
-            lambda d, t=t: (
-                (1 + np.sqrt(5) * d / t + 5 * (d / t) ** 2 / 3) * np.exp(-np.sqrt(5) * d / t)
-            ),
-        )
-        for t in THETAS
-    ],
-}
+from bdr_stan.kernel_means.shrinkage import ESTIMATORS
+from bdr_stan.kernels import RBF, Cauchy, Exponential, Linear, Matern52, Polynomial
 
 
-def bags_of(rng, sizes, p=3, weighted=True):
-    arrays = [rng.normal(2 * rng.normal(size=p) + 50, 1, (size, p)) for size in sizes]
-    weights = [rng.uniform(0, 2, size) for size in sizes] if weighted else None
-    return Bags.from_list(arrays, weights=weights)
-
-
-def weights_of(bags, i):
-    if bags.weights is None:
-        return np.full(bags.sizes[i], 1 / bags.sizes[i])
-    own = bags.weights[bags.offsets[i] : bags.offsets[i + 1]]
-    return own / own.sum()
-
-
-def double_loop(bags, others, value):
-    """value(x, y) of all pairs of points, averaged by weight."""
-    return np.array(
-        [
-            [weights_of(bags, i) @ value(a, b) @ weights_of(others, j) for j, b in enumerate(others)]
-            for i, a in enumerate(bags)
-        ]
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("chunk_bytes", [8 * 49, 1 << 22])
+def test_inner_products_of_bags(rng, estimator, chunk_bytes):
+    """Bags larger and smaller than a chunk, one point included, against one pair at a time."""
+    kernel = RBF(2.0)
+    arrays = [rng.normal(size=(size, 3)) for size in (1, 5, 30, 2, 8)]
+    means = [KernelMean(a, kernel, estimator=estimator) for a in arrays]
+    plain = np.array([[a.inner(b) for b in means] for a in means])
+    bags = Bags.from_list(arrays)
+    weights, shrinkage = bag_weights(bags, kernel, estimator)
+    np.testing.assert_allclose(shrinkage, [m.shrinkage for m in means])
+    found = bag_inner_products(bags, weights, kernel, chunk_bytes=chunk_bytes)
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(bag_squared_norms(bags, weights, kernel), plain.diagonal())
+    some = bag_inner_products(
+        bags, weights, kernel, bags[1:3], weights[1:36], chunk_bytes=chunk_bytes, n_jobs=1
     )
+    np.testing.assert_allclose(some, plain[:, 1:3], rtol=1e-12)
 
 
-@pytest.fixture
-def two_sides(rng):
-    """Bags from 1 to 30 points, some with points in common."""
-    bags, others = bags_of(rng, [7, 1, 30, 12]), bags_of(rng, [5, 20, 1], weighted=False)
-    shared = np.concatenate([bags[0], others[1]])
-    weights = [weights_of(bags, i) for i in range(4)]
-    return (
-        Bags.from_list([*bags, shared], weights=[*weights, np.ones(27)]),
-        Bags.from_list([*others, bags[2]]),
+def test_weighted_bags_keep_their_weights(rng):
+    bags = Bags.from_list(
+        [rng.normal(size=(2, 1)), rng.normal(size=(3, 1))], weights=[[1, 3], [0, 2, 2]]
     )
+    weights, _ = bag_weights(bags, RBF(1.0), "kme")
+    np.testing.assert_allclose(weights, [0.25, 0.75, 0, 0.5, 0.5])
+    with pytest.raises(ValueError, match="'s-kmse' counts points equally, but the bags have"):
+        bag_weights(bags, RBF(1.0), "s-kmse")
 
 
-@pytest.mark.parametrize("name", GRIDS)
-def test_grid_of_distances_is_the_mean_over_pairs(two_sides, name):
-    bags, others = two_sides
-    found = set_kernels(bags, [kernel for kernel, _ in GRIDS[name]], others)
-    itself = set_kernels(bags, [kernel for kernel, _ in GRIDS[name]])
-    for k, (kernel, value) in enumerate(GRIDS[name]):
-
-        def values(x, y, value=value):
-            return value(cdist(x, y))
-
-        size = {"rtol": 0, "atol": 1e-11 * kernel.variance, "err_msg": repr(kernel)}
-        np.testing.assert_allclose(found[k], double_loop(bags, others, values), **size)
-        np.testing.assert_allclose(itself[k], double_loop(bags, bags, values), **size)
-        np.testing.assert_array_equal(itself[k], itself[k].T)
-
-
-def test_wide_kernels_keep_what_tells_bags_apart(rng):
-    """Of k = 1 - s/2b^2 + .. with large b the ones say nothing: the rest has to be right too."""
-    bags = bags_of(rng, [40, 60, 50], weighted=False)
-    wide, wider = set_kernels(bags, [RBF(2.0**10), RBF(2.0**11)])
-    rest = double_loop(bags, bags, lambda x, y: -np.expm1(-cdist(x, y, "sqeuclidean") / 2**21))
-    np.testing.assert_allclose(1 - wide, rest, rtol=1e-8)
-    assert (1 - wide).max() < 1e-4 and wider.min() > wide.min()
-
-
-def test_blocks_do_not_matter(rng, monkeypatch):
-    """Bags in pieces, blocks of many bags, and any number of threads."""
-    bags = bags_of(rng, [25, 3, 1, 1, 1, 40, 2])
-    others = bags_of(rng, [1, 1, 33, 4])
-    kernels = [RBF(0.5), Matern32(3.0), Polynomial(2, 1.0), Linear()]
-    whole, cross = set_kernels(bags, kernels), set_kernels(bags, kernels, others)
-    monkeypatch.setattr(module, "_ROWS", 8)
-    monkeypatch.setattr(module, "_BAGS", 2)
-    for n_jobs in (1, 3):
-        pieces = set_kernels(bags, kernels, n_jobs=n_jobs)
-        np.testing.assert_allclose(pieces, whole, rtol=1e-10)
-        np.testing.assert_allclose(set_kernels(bags, kernels, others, n_jobs=n_jobs), cross, rtol=1e-10)
-    np.testing.assert_array_equal(pieces, set_kernels(bags, kernels, n_jobs=2))
+def test_inner_products_of_memory_maps(rng, tmp_path):
+    points = rng.normal(size=(30, 2))
+    sizes, kernel = [4, 26], RBF(1.0)
+    in_memory = Bags.from_points(points, sizes=sizes)
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
+    weights = bag_weights(in_memory, kernel, "s-kmse")[0]
+    np.testing.assert_array_equal(bag_weights(mapped, kernel, "s-kmse")[0], weights)
+    plain = bag_inner_products(in_memory, weights, kernel)
+    np.testing.assert_array_equal(bag_inner_products(mapped, weights, kernel), plain)
+    points[7, 1] = np.nan
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
+    with pytest.raises(ValueError, match="bag 1, point 3, column 1: value is nan"):
+        bag_weights(mapped, kernel, "kme")
 
 
 def test_grid_of_polynomials_is_the_mean_over_pairs(rng):
     bags, others = bags_of(rng, [4, 1, 9]), bags_of(rng, [2, 6], weighted=False)
-    kernels = [Polynomial(p, c, variance=v) for p, c, v in [(2, 0.5, 1.0), (3, 0.0, 2.0), (3, 8.0, 1.0)]]
+    kernels = [
+        Polynomial(p, c, variance=v) for p, c, v in [(2, 0.5, 1.0), (3, 0.0, 2.0), (3, 8.0, 1.0)]
+    ]
     kernels += [Polynomial(2, 2.0), Linear()]
     for k, found in zip(kernels, set_kernels(bags, kernels, others), strict=True):
 
@@ -162,19 +98,6 @@ def test_kernels_of_all_kinds_in_one_list(rng):
         np.testing.assert_allclose(found[k], expected, rtol=1e-9, err_msg=repr(kernel))
 
 
-def test_repeated_points_and_single_precision(rng):
-    """Bags of one value, far from the origin, and float32."""
-    bags = Bags.from_list([np.full((3, 2), 7.0), np.full((2, 2), 7.0), np.full((4, 2), 8.0)])
-    narrow = set_kernels(bags, [RBF(1e-3), Exponential(1e-3)])
-    np.testing.assert_allclose(narrow, np.stack([[[1, 1, 0], [1, 1, 0], [0, 0, 1]]] * 2), atol=1e-12)
-    alike = Bags.from_list([np.ones((2, 1)), np.ones((1, 1))])
-    np.testing.assert_allclose(set_kernels(alike, [RBF(1.0), Cauchy(2.0)]), 1.0, rtol=1e-14)
-    points = rng.normal(size=(9, 2)).astype(np.float32)
-    single, double = Bags(points, [0, 4, 9]), Bags(points.astype(float), [0, 4, 9])
-    kernels = [RBF(1.0), Cauchy(2.0)]
-    np.testing.assert_array_equal(set_kernels(single, kernels), set_kernels(double, kernels))
-
-
 def test_memory_map(rng, tmp_path):
     points = rng.normal(size=(20, 2))
     np.save(tmp_path / "points.npy", points)
@@ -191,7 +114,7 @@ def test_memory_map(rng, tmp_path):
 
 def test_errors(rng):
     bags = bags_of(rng, [3, 4])
-    with pytest.raises(ValueError, match="others have 2 features a point, but the bags 3"):
+    with pytest.raises(ValueError, match="others have 2 features a point, but the bags have 3"):
         set_kernels(bags, [RBF(1.0)], [np.ones((2, 2))])
     with pytest.raises(ValueError, match="bandwidth='median' waits for data"):
         set_kernels(bags, [RBF(1.0), RBF("median")])

@@ -3,21 +3,55 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from sklearn.datasets import load_iris
 
-from bdr_stan.kernel_means.kernel_mean import (
+from bdr_stan.kernel_means.shrinkage import (
+    ESTIMATORS,
     f_kmse,
     f_kmse_score,
     gram_means,
+    kernel_mean_weights,
     s_kmse,
     s_kmse_shrinkage,
 )
-from bdr_stan.kernels import rbf
+from bdr_stan.kernels import (
+    RBF,
+    Cauchy,
+    Exponential,
+    InverseMultiquadric,
+    Linear,
+    Matern32,
+    Matern52,
+    Polynomial,
+    RationalQuadratic,
+    StudentT,
+)
 
 KERNELS = {
-    "rbf": lambda x, y: rbf(x, y, 1.5),
+    "rbf": RBF(1.5),
     "linear": lambda x, y: x @ y.T,
     "quadratic": lambda x, y: (x @ y.T + 1) ** 2,
 }
+
+
+OBJECTS = [
+    RBF(2.0),
+    RBF([2.0, 0.7, 5.0]),
+    Exponential(2.0),
+    Matern32(2.0),
+    Matern52(2.0, columns=(0, 2)),
+    Cauchy(2.0),
+    RationalQuadratic(2.0, alpha=0.5),
+    InverseMultiquadric(2.0),
+    StudentT(2.0, degree=1.5),
+    Linear(),
+    Polynomial(2),
+    Polynomial(3, 0.5),
+    RBF(2.0) + Linear(variance=0.1),
+    RBF(2.0) * Matern32(4.0),
+]
+
+
 SIZES = [2, 3, 10, 40]
 
 
@@ -115,17 +149,62 @@ def test_flexible_score_is_that_of_estimates_made_anew(rng, kernel, n, shrinkage
     np.testing.assert_allclose(f_kmse_score(gram, shrinkage), plain, rtol=1e-8)
 
 
+@pytest.mark.parametrize("kernel", OBJECTS, ids=repr)
+def test_scores_are_those_of_refits_for_every_kernel(rng, kernel):
+    x = rng.normal(size=(12, 3)) + 1.5
+    gram = kernel(x, x)
+    weights, _ = kernel_mean_weights(x, kernel, "s-kmse")
+    a = np.array([0.25, 0.5, 1.0])  # the score is a parabola in a = 1 / (1 + lambda)
+    parabola = np.polyfit(a, [leave_one_out(gram, simple(1 / v - 1)) for v in a], 2)
+    np.testing.assert_allclose(weights, -parabola[1] / (2 * parabola[0]) / 12, rtol=1e-10)
+    for shrinkage in (1e-3, 0.1, 10.0):
+        plain = leave_one_out(gram, flexible(shrinkage))
+        np.testing.assert_allclose(f_kmse_score(gram, shrinkage), plain, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0), Linear(), Polynomial(2)], ids=repr)
+def test_score_of_theorem_4(rng, kernel):
+    """Point i leaves the average, but stays among the functions; against plain loops."""
+    x = rng.normal(size=(9, 3)) + 1
+    gram, n = kernel(x, x), 9
+
+    def plain(shrinkage):
+        total = 0.0
+        for i in range(n):
+            others = np.delete(gram, i, axis=1).sum(axis=1) / n
+            r = np.linalg.lstsq(
+                (n - 1) / n * gram @ gram + n * shrinkage * gram, gram @ others, rcond=1e-12
+            )[0]
+            r[i] -= 1
+            total += r @ gram @ r
+        return total / n
+
+    at = np.array([0.01, 0.3, 20.0])
+    np.testing.assert_allclose(
+        f_kmse_score(gram, at, span="all"), [plain(v) for v in at], rtol=1e-8
+    )
+    # At lambda 0 there is nothing to filter, and both scores are that of the plain mean.
+    np.testing.assert_allclose(
+        f_kmse_score(gram, 0.0, span="all"), f_kmse_score(gram, 0.0), rtol=1e-12
+    )
+    chosen = f_kmse(gram, span="all")[1]
+    found = minimize_scalar(
+        lambda v: plain(np.exp(v)), bounds=np.log([chosen / 9, chosen * 9]), method="bounded"
+    )
+    np.testing.assert_allclose(f_kmse_score(gram, chosen, span="all"), found.fun, rtol=1e-7)
+
+
 def test_flexible_score_with_repeated_points(rng):
     x = points(rng, 12)
     x[6:] = x[:6]
-    gram = rbf(x, x, 1.5)
+    gram = RBF(1.5)(x, x)
     for shrinkage in (1e-4, 0.1):
         plain = leave_one_out(gram, flexible(shrinkage))
         np.testing.assert_allclose(f_kmse_score(gram, shrinkage), plain, rtol=1e-8)
 
 
 def test_many_scores_at_once(rng):
-    gram = rbf(*[points(rng, 15)] * 2, 1.5)
+    gram = RBF(1.5)(*[points(rng, 15)] * 2)
     shrinkage = np.array([[0.0, 0.01], [1.0, 0.0]])
     one_by_one = [[float(f_kmse_score(gram, v)) for v in row] for row in shrinkage]
     np.testing.assert_allclose(f_kmse_score(gram, shrinkage), one_by_one, rtol=1e-12)
@@ -156,7 +235,7 @@ def test_flexible_estimator_is_at_the_minimum(rng, kernel, n):
 
 def test_lambda_does_not_depend_on_the_unit_of_the_kernel(rng):
     x = points(rng, 20)
-    gram = rbf(x, x, 1.5)
+    gram = RBF(1.5)(x, x)
     for estimator, power in ((s_kmse, 0), (f_kmse, 1)):
         (weights, shrinkage), (scaled, other) = estimator(gram), estimator(1e6 * gram)
         np.testing.assert_allclose(scaled, weights, rtol=1e-4)
@@ -198,3 +277,19 @@ def test_other_errors():
         f_kmse_score([[1.0]], 0.1)
     with pytest.raises(ValueError, match="shrinkage must be finite and >= 0, found -0.1"):
         f_kmse_score(np.eye(3), -0.1)
+
+
+def test_weights_on_real_points():
+    x = load_iris().data
+    kernel = RBF(1.0)
+    plain, simple, flexible = (kernel_mean_weights(x, kernel, name)[0] for name in ESTIMATORS)
+    assert plain.sum() == pytest.approx(1)
+    assert 0.9 < simple.sum() < 1
+    assert flexible.std() > 1e-5  # not one factor for all
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="span must be 'others' or 'all', found 'none'"):
+        f_kmse(np.eye(3), span="none")
+    with pytest.raises(ValueError, match="estimator must be one of 'kme', .* found 'mean'"):
+        kernel_mean_weights(np.eye(3), RBF(1.0), "mean")

@@ -1,0 +1,163 @@
+"""Kernels and penalty of MERR chosen by labels held out, against explicit refits."""
+
+import pickle
+
+import numpy as np
+import pytest
+from builders.location_family import location_family
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+
+import bdr_stan
+from bdr_stan import MERR, MERRCV, Bags
+from bdr_stan.kernels import RBF, Cauchy, Linear, Polynomial
+
+ALPHAS = np.geomspace(1e-5, 1, 6)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return location_family(3, 30, largest=20)
+
+
+KERNELS = {"gauss": [RBF(0.5), RBF(1.5)], "poly": [Polynomial(2, 1.0)]}
+
+
+SPLITS = {"folds": 3, "validation": None}
+
+
+@pytest.mark.parametrize("way", SPLITS)
+def test_choice_is_that_of_explicit_refits(problem, way):
+    bags, y = problem
+    outers, alphas = ("linear", RBF(0.7)), ALPHAS[::2]
+    model = MERRCV(KERNELS, outers=outers, alphas=alphas, cv=3)
+    if way == "folds":
+        model.fit(bags, y)
+        splits = list(KFold(3).split(bags))
+        used = np.arange(30)
+    else:
+        model.fit(bags[:20], y[:20], validation=(bags[20:], y[20:]))
+        splits = [(np.arange(20), np.arange(20, 30))]
+        used = np.arange(20)
+    found = {}
+    for kernel in [kernel for own in KERNELS.values() for kernel in own]:
+        for outer in outers:
+            for alpha in alphas:
+                one = MERR(kernel, outer=outer, alpha=float(alpha))
+                errors = [
+                    one.fit([bags[i] for i in train], y[train]).predict([bags[i] for i in test])
+                    - y[test]
+                    for train, test in splits
+                ]
+                found[kernel, outer, alpha] = np.sqrt(np.mean(np.concatenate(errors) ** 2))
+    (kernel, outer, alpha), least = min(found.items(), key=lambda item: item[1])
+    assert model.table_["rmse"][0] == pytest.approx(least, rel=1e-6)
+    assert len(model.table_) == 6 and model.table_["rmse"].is_monotonic_increasing
+    assert (model.best_.kernel, model.best_.outer, model.best_.alpha) == (kernel, outer, alpha)
+    refit = MERR(kernel, outer=outer, alpha=float(alpha)).fit([bags[i] for i in used], y[used])
+    np.testing.assert_allclose(model.predict(bags), refit.predict(bags), rtol=1e-7)
+    assert model.members_ == [model.best_] and model.weights_ == pytest.approx([1.0])
+
+
+def test_average_of_the_best_of_each_kind(problem):
+    bags, y = problem
+    train, held = slice(0, 18), slice(18, 30)
+    model = MERRCV(
+        {"gauss": [RBF(0.5), RBF(1.5)], "cauchy": [Cauchy("median")], "linear": [Linear()]},
+        outers=("linear", "rbf"),
+        outer_scales=(0.5, 1.0),
+        average=True,
+    ).fit(bags[train], y[train], validation=(bags[held], y[held]), seed=1)
+    assert len(model.table_) == 4 + 4 + 4
+    assert 1 <= len(model.members_) <= 6
+    assert np.all(model.weights_ > 0) and model.weights_.sum() == pytest.approx(1)
+    each = np.column_stack([member.predict(bags) for member in model.members_])
+    np.testing.assert_allclose(model.predict(bags), each @ model.weights_, rtol=1e-7)
+    rmse = np.sqrt(np.mean((model.predict(bags[held]) - y[held]) ** 2))
+    assert rmse <= model.table_["rmse"][0] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MERRCV(),
+        MERRCV(
+            {"rbf": ["rbf", RBF(0.5)], "linear": [Linear()]}, outers=("linear", "rbf", RBF(0.7))
+        ),
+        MERRCV(
+            {"gauss": [RBF(0.5), RBF([1.5, 2.0], columns=("a", "b"))], "cauchy": ["cauchy"]},
+            outers=["linear", Cauchy("median")],
+            alphas=ALPHAS,
+            average=True,
+        ),
+    ],
+    ids=["default", "best", "average"],
+)
+def test_file_and_pickle_keep_the_fit(problem, tmp_path, model):
+    bags, y = problem
+    weights = [np.arange(1.0, len(bag) + 1) for bag in bags]
+    bags = Bags.from_list(bags, weights=weights, features=["a", "b"])
+    model = clone(model).fit(bags[:20], y[:20], validation=(bags[20:], y[20:]), seed=1)
+    model.save(tmp_path / "fit.nc", notes={"for": "tests"})
+    loaded = MERRCV.load(tmp_path / "fit.nc")
+    assert loaded.notes_ == {"for": "tests"}
+    for again in (loaded, bdr_stan.load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(model))):
+        assert repr(again.get_params()) == repr(model.get_params())
+        np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+        np.testing.assert_array_equal(again.best_.predict(bags), model.best_.predict(bags))
+        np.testing.assert_array_equal(again.weights_, model.weights_)
+        assert again.table_.equals(model.table_)
+        assert len(again.members_) == len(model.members_)
+        assert (again.best_ in again.members_) == (model.best_ in model.members_)
+        assert list(again.feature_names_in_) == ["a", "b"]
+    assert "weight" in loaded.idata["posterior"] and "dual" in loaded.best_.idata["posterior"]
+    loaded.best_.save(tmp_path / "best.nc")
+    np.testing.assert_array_equal(
+        bdr_stan.load(tmp_path / "best.nc").predict(bags), model.best_.predict(bags)
+    )
+
+
+def test_names_are_kernels_at_the_median_rule(problem):
+    bags, y = problem
+    named = MERRCV(["matern32", "rbf"], alphas=ALPHAS).fit(bags, y)
+    model = MERR("rbf").fit(bags, y)
+    assert f"RBF(bandwidth={model.kernel_.bandwidth}" in "".join(named.table_["kernel"])
+
+
+def test_scikit_learn_searches(problem):
+    bags, y = problem
+    search = GridSearchCV(MERRCV(cv=2), {"outers": [("linear",), ("rbf",)]}, cv=2)
+    assert search.fit(Bags.from_list(bags), y).best_score_ > 0.3
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (MERRCV(["gauss"]), "kernel must be a Kernel or one of 'rbf'.*found 'gauss'"),
+        (MERRCV([2.0]), "kernel must be a Kernel or one of 'rbf'.*found 2.0"),
+        (MERRCV([]), "kernels must be a list of kernels, or a dict of such lists"),
+        (MERRCV({"a": []}), "kernels must be a list of kernels, or a dict of such lists"),
+        (
+            MERRCV(outers="linear"),
+            r"outers must be a sequence such as \('linear',\), found 'linear'",
+        ),
+        (MERRCV(outers=("cubic",)), "outer must be a kernel or one of"),
+        (MERRCV(outers=("rbf",), outer_scales=(0.0,)), "outer_scales must be a positive number"),
+        (MERRCV(alphas=[]), r"alphas must be None, a positive number or several, found \[\]"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(model, message, problem):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*problem)
+
+
+def test_wrong_bags(problem):
+    bags, y = problem
+    with pytest.raises(ValueError, match="29 labels, but there are 30 bags"):
+        MERRCV().fit(bags, y[1:])
+    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags have 2"):
+        MERRCV().fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
+    model = MERRCV(cv=2).fit(bags, y)
+    with pytest.raises(ValueError, match="bags have 1 features a point, but the model was fitted"):
+        model.predict([bag[:, :1] for bag in bags])

@@ -1,0 +1,80 @@
+"""Kernels of kernel means, from inner products alone."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist, pdist
+
+from bdr_stan.kernel_means.outer_kernels import (
+    between,
+    check_outer,
+    check_outer_bandwidth,
+    of_squares,
+    outer_at_median,
+    squared_distances,
+)
+from bdr_stan.kernels import KERNELS, RBF, Cauchy, Linear
+
+
+@pytest.fixture
+def means(rng):
+    """Means of a linear kernel, which are vectors: their distances are known."""
+    return rng.normal(size=(9, 3)), rng.normal(size=(5, 3))
+
+
+@pytest.mark.parametrize("kind", [kind for name, kind in KERNELS.items() if name != "matern12"])
+def test_kernel_of_distances(means, kind):
+    a, b = means
+    outer = kind(0.7, variance=2.0)
+    products, squares, other_squares = a @ b.T, np.sum(a**2, axis=1), np.sum(b**2, axis=1)
+    found = squared_distances(products, squares, other_squares)
+    np.testing.assert_allclose(found, cdist(a, b, "sqeuclidean"))
+    np.testing.assert_allclose(of_squares(outer, found), outer(a, b), rtol=1e-10)
+    np.testing.assert_allclose(
+        between(outer, products, squares, other_squares), outer(a, b), rtol=1e-10
+    )
+    assert between(None, products, None, None) is products
+
+
+def test_outer_kernel_of_equal_means_is_its_variance():
+    products = np.ones((2, 2))
+    values = between(Cauchy(0.5, variance=2.0), products, np.ones(2), np.ones(2))
+    np.testing.assert_array_equal(values, 2.0)
+
+
+def test_median_rule(means):
+    products = means[0] @ means[0].T
+    found = outer_at_median("cauchy", "median", products)
+    expected = np.sqrt(np.median(pdist(means[0], "sqeuclidean")) / 2)
+    assert isinstance(found, Cauchy) and found.bandwidth == pytest.approx(expected)
+    waiting = outer_at_median(RBF(variance=3.0), "median", products)
+    assert waiting.bandwidth == found.bandwidth and waiting.variance == 3.0
+    given = RBF(0.4)
+    assert outer_at_median(given, "median", products) is given
+    assert outer_at_median("rbf", 0.4, products).bandwidth == 0.4
+    assert outer_at_median("linear", "median", products) is None
+    for same in (np.ones((3, 3)), np.ones((1, 1))):
+        with pytest.raises(ValueError, match="most bags have the same kernel mean"):
+            outer_at_median("rbf", "median", same)
+
+
+@pytest.mark.parametrize(
+    ("outer", "message"),
+    [
+        ("quadratic", "outer must be a kernel or one of 'linear', 'rbf'.*'quadratic'"),
+        (Linear(), "kernel of kernel means must be one of the distance"),
+        (RBF([1.0, 2.0]), "with one bandwidth and no columns"),
+        (RBF("ard"), "with one bandwidth and no columns"),
+        (RBF(1.0, columns=["a"]), "with one bandwidth and no columns"),
+    ],
+    ids=str,
+)
+def test_unusable_kernels(outer, message):
+    with pytest.raises(ValueError, match=message):
+        check_outer(outer)
+
+
+def test_unusable_bandwidths():
+    with pytest.raises(ValueError, match="outer_bandwidth must be a positive number"):
+        check_outer_bandwidth(0.0)
+    with pytest.raises(ValueError, match="outer_bandwidth must be 'median' or a positive number"):
+        check_outer_bandwidth("ard")
