@@ -68,8 +68,7 @@ def check_embedding_prior(
     if embedding_prior == "convolution":
         if not (kernel == "rbf" or isinstance(kernel, RBF)):
             raise ValueError(
-                "embedding_prior='convolution' is known for kernel='rbf' only, found "
-                f"{kernel!r}"
+                f"embedding_prior='convolution' is known for kernel='rbf' only, found {kernel!r}"
             )
         is_name = isinstance(measure_scale, str)
         if np.ndim(measure_scale) or (is_name and measure_scale != "evidence"):
