@@ -1,6 +1,6 @@
 """A million pixels compressed to factors in one pass: time, memory, and what is lost.
 
-The generated country of 1,044,683 pixels in 957 districts (``data_gen/malaria.py``), 20 columns in a
+The generated country of 1,044,683 pixels in 957 districts (``data_gen/malaria.py``), 20 columns, a
 memory map, 100 landmarks. Totals of random functions from the factors are held against those from
 the pixels' own rows.
 """
@@ -45,7 +45,8 @@ def main():
     print(f"{len(bags.points):,} pixels, {len(bags)} districts, {args.landmarks} landmarks")
     print(f"one pass: {wall:.1f} s by the clock, {processor:.1f} s of processor time")
     print(
-        f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; {factors.packed().nbytes / 1e6:.0f} MB packed"
+        f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; "
+        f"{factors.packed().nbytes / 1e6:.0f} MB packed"
     )
     print(f"peak memory {after:.0f} MB, {before:.0f} MB of it before (making the country)")
     print(f"largest relative difference of a district's total: {lost:.1e}")

@@ -136,7 +136,8 @@ def main():
     table = pd.DataFrame([run(name, d, mode, scales["rho"], args) for name, d in kinds.items()])
     table = table.set_index("data and coordinates")
     print(
-        f"{len(points.rows)} points, {len(factors.rows)} rows of factors, {args.landmarks} landmarks"
+        f"{len(points.rows)} points, {len(factors.rows)} rows of factors, "
+        f"{args.landmarks} landmarks"
     )
     print(table.round(3).to_string())
     best, worst = table["ESS / s"].iloc[0], table["ESS / s"].iloc[-1]

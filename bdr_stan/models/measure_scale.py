@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -39,7 +40,8 @@ def with_measure_scale(
     if embedding_prior != "convolution":
         return model_at(None)
     if isinstance(measure_scale, str):
-        seen = training.kernel.select(training.landmarks)
+        kernel: Any = training.kernel
+        seen = kernel.select(training.landmarks)
         measure_scale = profiled_measure_scale(model_at, seen)
     model = model_at(measure_scale)
     return replace(model, constants={**model.constants, "measure_scale": (measure_scale, [])})

@@ -238,7 +238,7 @@ def run(
     import cmdstanpy  # takes a second to import
 
     model = compile_program(program, progress=progress)
-    common = {"data": data, "seed": seed, "sig_figs": 12}
+    common: dict[str, Any] = {"data": data, "seed": seed, "sig_figs": 12}
     bars = bool(progress) and sys.stderr.isatty()
     threads = options.get("threads_per_chain") or 1
     with tempfile.TemporaryDirectory() as folder, cmdstanpy.disable_logging():

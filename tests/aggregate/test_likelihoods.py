@@ -58,7 +58,7 @@ def test_distribution_is_scipys(likelihood):
 @EVERY
 def test_distribution_leaves_what_is_not_its_own(likelihood):
     """Callers pass the same arguments to all, None where there is nothing."""
-    p, mean, given, _ = problem(likelihood)
+    _, mean, given, _ = problem(likelihood)
     given = {name: given.get(name) for name in ("dispersion", "trials")}
     assert np.all(likelihood.distribution(mean, **given).var() > 0)
 
@@ -69,7 +69,7 @@ def test_deviance(likelihood):
     if likelihood.deviance is None:
         assert set(likelihood.scales) - {"sigma"} or likelihood.has_trials
         return
-    p, mean, given, _ = problem(likelihood)
+    _, mean, given, _ = problem(likelihood)
     y, variance = p.y, np.full(6, 0.49) * given["noise_factor"] ** 2
     half, slope = likelihood.deviance(y, mean, variance)
     scale = np.sqrt(variance)

@@ -120,11 +120,12 @@ def test_slopes_of_the_means(bags, thetas, link, rng):
             mean, by_theta, second = means_at(theta)
             np.testing.assert_allclose(mean, link.means(rows, theta[None])[0], rtol=1e-10)
             by_step = [
-                reference.gradient(lambda x, a=a: means_at(x)[0][a], theta) for a in range(3)
+                reference.gradient(lambda x, a=a, f=means_at: f(x)[0][a], theta) for a in range(3)
             ]
             np.testing.assert_allclose(by_theta, by_step, rtol=1e-7, atol=1e-8)
             by_step = [
-                reference.gradient(lambda x, k=k: c @ means_at(x)[1][:, k], theta) for k in range(4)
+                reference.gradient(lambda x, k=k, f=means_at, c=c: c @ f(x)[1][:, k], theta)
+                for k in range(4)
             ]
             np.testing.assert_allclose(second(c), by_step, rtol=1e-7, atol=1e-7)
 

@@ -132,7 +132,11 @@ def test_which_class_comes_second_does_not_matter(model, problem):
 @pytest.mark.parametrize(
     "wrong, kind, message",
     [
-        (lambda y: np.full(80, "up"), ValueError, r"y has 1 class \('up'\), but a classifier needs two"),
+        (
+            lambda y: np.full(80, "up"),
+            ValueError,
+            r"y has 1 class \('up'\), but a classifier needs two",
+        ),
         (lambda y: np.append(y[:-1], "flat"), ValueError,
          r"y has 3 classes \('down', 'flat', 'up'\).*sklearn.multiclass.OneVsRestClassifier"),
         (lambda y: y[1:], ValueError, "y has 79 labels, but there are 80 bags"),

@@ -112,7 +112,7 @@ def bags_without_noise(n_bags, size):
     """Bags around their labels: the labels have no noise, the embeddings all of it."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=n_bags)
-    return [rng.normal(0, 0.3, (size, 2)) + [label, 0] for label in y], y
+    return [rng.normal(0, 0.3, (size, 2)) + np.array([label, 0]) for label in y], y
 
 
 def measured(prior=None, n_bags=12, size=30, **run):

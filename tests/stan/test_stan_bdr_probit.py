@@ -1,4 +1,4 @@
-"""stan/bdr_probit.stan against SciPy's densities in landmark coordinates and simulated embeddings."""
+"""stan/bdr_probit.stan against SciPy's densities at landmarks and simulated embeddings."""
 
 from functools import partial
 
