@@ -283,7 +283,9 @@ def test_normal_means_are_totals_of_weights_one_over_n():
     y = labels(whole, "normal", "identity")
     model = AggregateRegressor(
         "normal", n_landmarks=6, kernel=RBF(1.0), learn_kernel=False, method="vb", random_state=1,
-        prior={"intercept_location": 1.5, "intercept_scale": 1.0, "rho_median": 1.0, "sigma_scale": 1.0},
+        prior={
+            "intercept_location": 1.5, "intercept_scale": 1.0, "rho_median": 1.0, "sigma_scale": 1.0
+        },
     )  # fmt: skip
     of_totals, of_means = clone(model).fit(whole, y), clone(model).fit(share, y / bags.sizes)
     at = bags.points[::20]
