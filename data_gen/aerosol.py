@@ -19,8 +19,11 @@ WAVELENGTHS = np.array([0.446, 0.558, 0.672, 0.866])  # of the bands, micrometre
 CAMERAS = np.cos(np.radians([26.1, 0.1, 26.1]))  # forward, straight down, backward
 ALBEDO = 0.9  # w, share of the light that aerosol scatters
 FEATURES = [
-    *(f"{band}_{camera}" for camera in ("forward", "nadir", "backward") for band in
-      ("blue", "green", "red", "infrared")),
+    *(
+        f"{band}_{camera}"
+        for camera in ("forward", "nadir", "backward")
+        for band in ("blue", "green", "red", "infrared")
+    ),
     "sun_zenith",
     *(f"scattering_{camera}" for camera in ("forward", "nadir", "backward")),
 ]

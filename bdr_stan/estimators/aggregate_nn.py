@@ -8,7 +8,7 @@ from bdr_stan.aggregate import network
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.rate_model import RateModel
 from bdr_stan.estimators.validation import check_counts, checked_validation
 from bdr_stan.kernels import check_bandwidth

@@ -1,7 +1,6 @@
 """What every estimator shares: the one object that its fit keeps, and that object in files."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
 from typing import Any, ClassVar, Self

@@ -18,7 +18,7 @@ def problem(likelihood, n=6):
     p, true = totals.random_rates(
         np.random.default_rng(3), likelihood.name, likelihood.links[-1], n
     )
-    scales = {name: 0.7 for name in likelihood.scales}
+    scales = dict.fromkeys(likelihood.scales, 0.7)
     mean = totals.rate_means(p, true["w"], true["intercept"], np.zeros(n))
     law = totals.law_of_labels(p, true["w"], true["intercept"], **scales)
     noise = totals.point_rows(p).noise_factor

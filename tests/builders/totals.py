@@ -218,7 +218,7 @@ def whitening(p, rows, whitened=True):
         return reference.plain_coordinates(d)
     intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
     likelihood = LIKELIHOODS[p.likelihood]
-    scales = {name: 0.5 for name in likelihood.scales}
+    scales = dict.fromkeys(likelihood.scales, 0.5)
     density = aggregate_likelihood(rows, p.y, likelihood, LINKS[p.link], trials=p.trials, **scales)
     mode = find_mode(density, np.eye(d), intercept, rho=RHO)
     return whitened_coordinates(mode, np.eye(d), RHO)

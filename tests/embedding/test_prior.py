@@ -149,6 +149,10 @@ def test_choices_that_go_together(prior, scale, kernel):
             ("convolution", "wide", 0, "rbf"),
             "measure_scale must be 'evidence' or a positive number, found 'wide'",
         ),
+        (
+            ("convolution", [1.0, 2.0], 0, "rbf"),
+            r"measure_scale must be 'evidence' or a positive number, found \[1.0, 2.0\]",
+        ),
         (("convolution", -1.0, 0, "rbf"), "measure_scale must be a positive number, found -1.0"),
         (("kernel", "evidence", -1e-4, "rbf"), "jitter must be a number >= 0, found -0.0001"),
         (("kernel", "evidence", np.nan, "rbf"), "jitter must be a number >= 0, found nan"),

@@ -166,10 +166,18 @@ def test_embedded_bags_give_the_same_fit(fitted, problem):
     [
         (Stacked([BLR()]), ValueError, "Stacked needs a list of at least two models"),
         (Stacked(BLR()), ValueError, "Stacked needs a list of at least two models"),
-        (Stacked([BLR(), RBFNetwork()]), TypeError, "Stacked cannot stack RBFNetwork: .*regressors"),
+        (
+            Stacked([BLR(), RBFNetwork()]),
+            TypeError,
+            "Stacked cannot stack RBFNetwork: .*regressors",
+        ),
         (Stacked([BLR(), BLRClassifier()]), TypeError, "cannot stack BLRClassifier"),
         (StackedClassifier([BLR(), BLR()]), TypeError, "cannot stack BLR: .*classifiers"),
-        (Stacked([BLR(), Shrinkage()]), ValueError, r"Shrinkage\(method='optimize'\) has no posterior"),
+        (
+            Stacked([BLR(), Shrinkage()]),
+            ValueError,
+            r"Shrinkage\(method='optimize'\) has no posterior",
+        ),
         (Stacked([BLR(), BDR(covariance="x")]), ValueError, "covariance must be"),
     ],
     ids=str,

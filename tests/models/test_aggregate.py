@@ -39,7 +39,7 @@ def test_program_and_scales(likelihood, link):
 @EVERY
 def test_likelihood_is_that_of_the_labels(likelihood, link):
     p, model, theta = model_of(likelihood, link)
-    scales = {name: 0.4 for name in LIKELIHOODS[likelihood].scales}
+    scales = dict.fromkeys(LIKELIHOODS[likelihood].scales, 0.4)
     rows = totals.point_rows(p)
     of = LIKELIHOODS[likelihood], LINKS[link]
     expected = aggregate_likelihood(rows, p.y, *of, trials=p.trials, **scales)(theta)
@@ -67,7 +67,7 @@ def test_bag_effects(likelihood, link):
 def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
     """A number is an array of one to the program, what the model lacks an array of none."""
     _, model, _ = model_of(likelihood, link, bag_effects=bag_effects)
-    start = {"t": np.zeros(4), **{name: 0.5 for name in model.scales}}
+    start = {"t": np.zeros(4), **dict.fromkeys(model.scales, 0.5)}
     given = model.inits(start)
     assert given["rho"] == 0.5 and len(given["t"]) == 4
     assert len(given["effect_raw"]) == (12 if bag_effects else 0)

@@ -265,24 +265,6 @@ def test_pathfinder_draws_are_weighted_to_the_posterior():
     assert run_wide_scale("pathfinder", 3, 0.8, in_units=False)[2]["pareto_k"] > 0.7
 
 
-def test_resampling_keeps_each_draw_its_expected_number_of_times(rng):
-    lp = rng.normal(size=(1, 2000))
-    log_q = rng.normal(size=(1, 2000))
-    number = np.arange(2000)[None]
-    draws, stats, attrs = sampling.resampled(
-        {"number": number, "w": np.stack([number, -number], axis=-1)},
-        {"lp": lp, "log_q": log_q},
-        {"inference_method": "pathfinder"},
-        500,
-    )
-    weights, k = sampling.pareto_smoothed((lp - log_q)[0])
-    times = np.bincount(draws["number"][0], minlength=2000)
-    assert times.sum() == 500 and np.abs(times - 500 * weights).max() < 1
-    np.testing.assert_array_equal(draws["w"][..., 1], -draws["number"])
-    np.testing.assert_array_equal(stats["lp"], lp[:, draws["number"][0]])
-    assert attrs == {"inference_method": "pathfinder", "pareto_k": k}
-
-
 @pytest.mark.parametrize("option", ["psis_resample", "calculate_lp", "num_paths"])
 def test_options_of_pathfinder_that_are_set_here_are_refused(option):
     with pytest.raises(ValueError, match=f"pathfinder takes no {option}: .*; leave it out"):

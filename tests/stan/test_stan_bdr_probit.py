@@ -287,7 +287,5 @@ def grid_moments(p):
         "eta": (etas, np.einsum("abe,ar->e", joint, by_rho)),
     }
     mean = [np.average(x, weights=of) for x, of in weights.values()]
-    variance = [
-        np.average((x - m) ** 2, weights=of) for m, (x, of) in zip(mean, weights.values())
-    ]
+    variance = [np.average((x - m) ** 2, weights=of) for m, (x, of) in zip(mean, weights.values())]
     return mean, variance
