@@ -1,5 +1,6 @@
 """Rates inside bags, as a user meets them: fits, predictions, files, and what is refused."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -284,10 +285,7 @@ def test_normal_means_are_totals_of_weights_one_over_n():
     model = AggregateRegressor(
         "normal", n_landmarks=6, kernel=RBF(1.0), learn_kernel=False, method="vb", random_state=1,
         prior={
-            "intercept_location": 1.5,
-            "intercept_scale": 1.0,
-            "rho_median": 1.0,
-            "sigma_scale": 1.0,
+            "intercept_location": 1.5, "intercept_scale": 1.0, "rho_median": 1.0, "sigma_scale": 1.0
         },
     )  # fmt: skip
     of_totals, of_means = clone(model).fit(whole, y), clone(model).fit(share, y / bags.sizes)
@@ -366,7 +364,7 @@ def test_training_bags_keep_their_effects():
 
 
 @pytest.mark.parametrize("likelihood, link", [("poisson", "exp"), ("binomial", "logit")])
-def test_thinning_and_its_error(likelihood, link):
+def test_thinning_and_its_error(likelihood, link, tmp_path):
     models = [
         fitted(likelihood, link, thin=thin, fit={"draws": 40})[0] for thin in (2, 5, 100)
     ]  # bags have up to 19 points
@@ -379,6 +377,10 @@ def test_thinning_and_its_error(likelihood, link):
     exact = fitted(likelihood, link, fit={"draws": 40})[0].predict(bags, **trials)
     np.testing.assert_allclose(models[2].predict(bags, **trials), exact, rtol=1e-8)
     np.testing.assert_allclose(models[1].predict(bags, **trials), exact, rtol=0.05)
+    models[0].save(tmp_path / "fit.nc")
+    kept = (bdr_stan.load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(models[0])))
+    for again in kept:
+        np.testing.assert_array_equal(again.thinning_error_, models[0].thinning_error_)
     again = models[0].set_params(thin=None)
     again.fit(
         country(), labels(country(), likelihood, link), **with_trials(likelihood, 30), draws=10
