@@ -2,9 +2,13 @@
 
 import math
 import sys
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def show_table(table, text="left"):
+def show_table(table: "pd.DataFrame", text: Literal["left", "right"] = "left") -> None:
     """Print a DataFrame with its index; numbers to four digits, nothing cut off.
 
     Parameters

@@ -16,9 +16,10 @@ import pandas as pd
 from scipy.linalg import cholesky
 
 from bdr_stan import BDR
-from bdr_stan.results.draws import sample_stats, stan_draws
-from bdr_stan.embedding.shrinkage import posterior_moments
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.embedding.shrinkage import posterior_moments
+from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.gamma import gamma_bags
 
 # Prior sd of log(eta) that holds it for all purposes.
@@ -27,7 +28,7 @@ _HELD = 1e-3
 
 def plain_data(model, features, y, eta):
     """Data of bdr_plain.stan for the same bags and priors."""
-    K, R, covariance = model._matrices(features)
+    K, R, covariance = landmark_matrices(features)
     embedding = features.embedding
     m0 = embedding.mean.mean(axis=0)
     M, C = posterior_moments(embedding.mean, embedding.sizes, m0, covariance, R, eta)

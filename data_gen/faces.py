@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from bdr_stan.predictive.mixtures import Predictive
+from bdr_stan.predictive import Predictive
 
 N_BAGS, N_IMAGES, LARGEST = 19_545, 397_949, 796
 SHARE_OF_ONE = 0.225

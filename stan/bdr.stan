@@ -24,6 +24,7 @@
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
+  #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
   #include functions/shrinkage.stanfunctions
   #include functions/compressed_normal.stanfunctions
@@ -59,8 +60,46 @@ transformed data {
   vector[T] ones = rows[, D + 1];
   vector[T] y = rows[, D + 2];
   array[T] int group;                    // the group of each row
+  int next = 1;                          // first row that no group has yet
+  int bad = first_row_not_finite(rows);
+  array[7] real positive = {intercept_unit, intercept_scale, sigma_scale,
+                            rho_median, rho_log_sd, eta_median, eta_log_sd};
   for (g in 1 : G) {
-    group[start[g] : start[g] + length[g] - 1] = rep_array(g, length[g]);
+    int last = start[g] + length[g] - 1;
+    if (start[g] != next) {
+      reject("start[", g, "] must be ", next, ", the first row that no group",
+             " before it has, found ", start[g]);
+    }
+    if (last > T) {
+      reject("group ", g, " ends with row ", last, ", but there are ", T);
+    }
+    if (length[g] > n_bags[g]) {
+      reject("length[", g, "] must be at most n_bags[", g, "] = ", n_bags[g],
+             ", found ", length[g]);
+    }
+    if (!(bag_size[g] > 0)) {
+      reject("bag_size[", g, "] must be > 0, found ", bag_size[g]);
+    }
+    group[start[g] : last] = rep_array(g, length[g]);
+    next = last + 1;
+  }
+  if (next <= T) {
+    reject("row ", next, " belongs to no group");
+  }
+  if (bad > 0) {
+    reject("row ", bad, " of rows must hold finite numbers, found ", rows[bad]);
+  }
+  for (k in 1 : D) {
+    real squares = dot_self(prior_factor[, k]);
+    if (!(squares > 0 && squares < positive_infinity())) {
+      reject("column ", k, " of prior_factor must hold finite numbers, not all",
+             " of them 0, found ", prior_factor[, k]);
+    }
+  }
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, sigma_scale, rho_median,",
+           " rho_log_sd, eta_median and eta_log_sd must be > 0, found ",
+           positive);
   }
 }
 parameters {

@@ -22,9 +22,10 @@
 // large: the unit of t follows it. Whatever the whitening's data, the posterior
 // is the same.
 // Units: intercept, w, rho in sds of the latent noise; eta and z have none.
-// Data: bdr_stan/models/classifiers.py, bdr_probit_data().
+// Data: bdr_stan/models/bdr_probit.py, bdr_probit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), appendix B.
 functions {
+  #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
   #include functions/shrinkage.stanfunctions
 }
@@ -58,8 +59,41 @@ transformed data {
   matrix[D, N] zt = z';                  // a group's bags lie together
   vector[N] sign = 2 * to_vector(y) - 1;
   array[N] int group;                    // the group of each bag
+  int next = 1;                          // first bag that no group has yet
+  int bad = first_row_not_finite(z);
+  array[6] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, eta_median, eta_log_sd};
   for (g in 1 : G) {
-    group[start[g] : start[g] + length[g] - 1] = rep_array(g, length[g]);
+    int last = start[g] + length[g] - 1;
+    if (start[g] != next) {
+      reject("start[", g, "] must be ", next, ", the first bag that no group",
+             " before it has, found ", start[g]);
+    }
+    if (last > N) {
+      reject("group ", g, " ends with bag ", last, ", but there are ", N);
+    }
+    if (!(bag_size[g] > 0)) {
+      reject("bag_size[", g, "] must be > 0, found ", bag_size[g]);
+    }
+    group[start[g] : last] = rep_array(g, length[g]);
+    next = last + 1;
+  }
+  if (next <= N) {
+    reject("bag ", next, " belongs to no group");
+  }
+  if (bad > 0) {
+    reject("row ", bad, " of z must hold finite numbers, found ", z[bad]);
+  }
+  for (k in 1 : D) {
+    real squares = dot_self(prior_factor[, k]);
+    if (!(squares > 0 && squares < positive_infinity())) {
+      reject("column ", k, " of prior_factor must hold finite numbers, not all",
+             " of them 0, found ", prior_factor[, k]);
+    }
+  }
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
+           " eta_median and eta_log_sd must be > 0, found ", positive);
   }
 }
 parameters {

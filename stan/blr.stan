@@ -19,6 +19,7 @@
 // Data: bdr_stan/models/blr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
+  #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
@@ -39,6 +40,21 @@ data {
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  int bad = first_row_not_finite(rows);
+  array[5] real positive = {intercept_unit, intercept_scale, sigma_scale,
+                            rho_median, rho_log_sd};
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, sigma_scale, rho_median and",
+           " rho_log_sd must be > 0, found ", positive);
+  }
+  if (T > N) {
+    reject("T must be at most N = ", N, ", the number of bags, found ", T);
+  }
+  if (bad > 0) {
+    reject("row ", bad, " of rows must hold finite numbers, found ", rows[bad]);
+  }
 }
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]

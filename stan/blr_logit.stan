@@ -13,10 +13,11 @@
 // The sampler moves in t: whitened_weights() turns it into w. Whatever the
 // whitening's data, the posterior is the same.
 // Units: intercept, w, rho on the scale of log odds; z has none.
-// Data: bdr_stan/models/classifiers.py, blr_logit_data().
+// Data: bdr_stan/models/blr_logit.py, blr_logit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1, with
 // logistic in place of normal labels.
 functions {
+  #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
 }
 data {
@@ -35,6 +36,18 @@ data {
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  int bad = first_row_not_finite(z);
+  array[4] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd};
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, rho_median and rho_log_sd must",
+           " be > 0, found ", positive);
+  }
+  if (bad > 0) {
+    reject("row ", bad, " of z must hold finite numbers, found ", z[bad]);
+  }
 }
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]

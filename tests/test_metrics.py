@@ -6,6 +6,7 @@ from builders.point_posteriors import point_case
 from scipy import stats
 
 from bdr_stan.aggregate.links import LINKS
+from bdr_stan.kernels import LandmarkFeatures, Linear
 from bdr_stan.metrics import (
     calibration,
     classes_by_size,
@@ -232,9 +233,10 @@ def test_point_calibration_counts_rates_inside_central_intervals(rng):
 
 def test_point_calibration_of_a_calibrated_posterior(rng):
     """Truth and draws from one distribution, point by point."""
+    as_they_are = LandmarkFeatures(Linear(), np.eye(1))
     theta = np.column_stack([rng.normal(size=2000), np.zeros(2000)])
     scale = rng.gamma(3, 1, (3000, 1))
-    p = PointPredictive(lambda a, b: scale[a:b], 3000, lambda x: x, theta, LINKS["exp"])
+    p = PointPredictive(lambda a, b: scale[a:b], 3000, as_they_are, theta, LINKS["exp"])
     truth = np.exp(scale[:, 0] * rng.normal(size=3000))
     table = point_calibration(truth, p)
     np.testing.assert_allclose(table["coverage"], table["level"], atol=0.04)

@@ -36,7 +36,7 @@ SAYS = {
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/point_predictions.py": "exceedance of 1",
-    "benchmarks/same_results.py": "largest of all: 0.0e+00, below",
+    "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",
     "benchmarks/set_kernels.py": "one kernel after the other",
 }
 MODULES = {"__init__.py", "kernels.py", "methods.py", "report.py"}  # that experiments share

@@ -185,7 +185,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             Trouble of the sampler, with the measured value and what to do.
         """
         bags = as_bags(bags)
-        self._check_parameters()
+        self.check_parameters()
         y = self._family.check_labels(bags, y, trials)
         check_counts(chains=chains, warmup=warmup, draws=draws)
         seed = self.random_state if seed is None else seed
@@ -396,7 +396,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     def _link(self) -> Link:
         return link_of(self._family, self.link)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         likelihood, link = self._family, self._link
         check_kernel(self.kernel)
         if self.method not in self.methods:

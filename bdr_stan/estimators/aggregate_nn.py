@@ -10,7 +10,7 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.estimators.rate_model import RateModel
-from bdr_stan.estimators.validation import checked_validation
+from bdr_stan.estimators.validation import check_counts, checked_validation
 from bdr_stan.kernels import check_bandwidth
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
@@ -129,7 +129,7 @@ class AggregateNN(RateModel):
             Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
-        self._check_parameters()
+        self.check_parameters()
         likelihood, link = LIKELIHOODS[self.likelihood], LINKS[self.link]
         y = likelihood.check_labels(bags, y)
         held = None
@@ -177,7 +177,7 @@ class AggregateNN(RateModel):
         theta = network.first_parameters(p, self.n_hidden, start, rng)
         return network.descend(loss, check, theta, self.max_iter)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         usable = [name for name, each in LIKELIHOODS.items() if each.deviance is not None]
         if self.likelihood not in usable:
             names = ", ".join(map(repr, usable))
@@ -190,10 +190,12 @@ class AggregateNN(RateModel):
                 f"link={self.link!r} lets rates be negative, which the {self.likelihood} likelihood "
                 "cannot have: use 'exp' or 'square'"
             )
-        for name in ("n_hidden", "n_frequencies", "n_restarts", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be an integer >= 1, found {value!r}")
+        check_counts(
+            n_hidden=self.n_hidden,
+            n_frequencies=self.n_frequencies,
+            n_restarts=self.n_restarts,
+            max_iter=self.max_iter,
+        )
         for name in ("manifold", "bag_manifold", "l2"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):

@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.rate_model import RateModel
 from bdr_stan.types import Array, ArrayLike
@@ -47,15 +47,17 @@ class ConstantRate(RateModel):
         Raises
         ------
         ValueError, TypeError
-            Unusable bags or labels.
+            Unusable bags or labels, or no such likelihood.
         """
         bags = as_bags(bags)
-        if self.likelihood not in LIKELIHOODS:
-            names = ", ".join(map(repr, LIKELIHOODS))
-            raise ValueError(f"likelihood must be one of {names}, found {self.likelihood!r}")
-        y = LIKELIHOODS[self.likelihood].check_labels(bags, y)
+        self.check_parameters()
+        y = likelihood_named(self.likelihood).check_labels(bags, y)
+        self._forget()
         rates = {"rate": y.sum() / bags.totals.sum(), "training_rates": y / bags.totals}
         return self._keep_constants(rates, bags)
+
+    def check_parameters(self) -> None:
+        likelihood_named(self.likelihood)
 
     def _rates(self, points: Array) -> Array:
         return np.full(len(points), float(self.rate_))

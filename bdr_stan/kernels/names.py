@@ -114,8 +114,10 @@ def kernel_config(kernel: Kernel) -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, Kernel):
             values[name] = kernel_config(value)
-        elif isinstance(value, (np.ndarray, np.generic, tuple)):
-            values[name] = np.asarray(value).tolist()
+        elif name == "columns" and value is not None:
+            values[name] = [c.item() if isinstance(c, np.generic) else c for c in value]
+        elif isinstance(value, (np.ndarray, np.generic)):
+            values[name] = value.tolist()
     return {"kernel": type(kernel).__name__, **values}
 
 

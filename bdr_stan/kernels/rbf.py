@@ -12,11 +12,6 @@ SMALLEST_EXPONENT = -700.0
 class RBF(Stationary):
     """Gaussian kernel exp(-r^2 / 2); parameters as for `Stationary`."""
 
-    def __call__(self, x: ArrayLike, y: ArrayLike) -> Array:
-        values = super().__call__(x, y)
-        # Rounding can make a squared distance negative.
-        return np.minimum(values, self.variance, out=values)
-
     def profile(self, out: Array) -> Array:
         return np.exp(np.maximum(out, SMALLEST_EXPONENT, out=out), out=out)
 
@@ -30,13 +25,15 @@ class RBF(Stationary):
     ) -> Array:
         """As `Kernel.evaluate`, in the fewest passes over the values.
 
-        Factors go into the exponent. Where a point meets a landmark, rounding may leave a value
-        just above the variance.
+        Factors go into the exponent. Where points have factors of their own and one meets a
+        landmark, rounding may leave its value just above the variance.
         """
         if self.variance != 1:
             log_scale = log_scale + np.log(self.variance)
         farthest = minus_half_squares(self.select(points), prepared, out, scratch, log_scale)
         smallest = -0.5 * prepared.precision * farthest**2 + np.min(log_scale, initial=0)
+        if np.ndim(log_scale) == 0:
+            np.minimum(out, log_scale, out=out)  # rounding can make a squared distance negative
         if smallest < SMALLEST_EXPONENT:
             np.maximum(out, SMALLEST_EXPONENT, out=out)
         return np.exp(out, out=out)

@@ -51,20 +51,20 @@ def prediction_by_size(
     table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
     classes = metrics.size_classes(sizes, edges)
     y, mean, sd = np.asarray(y), np.asarray(predictive.mean), np.asarray(predictive.sd)
-    axes = panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
-    figure = axes[0].figure
+    drawn = panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
+    figure = drawn[0].figure
     limits = _limits(y, mean)
     scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
-    for ax, (name, of) in zip(axes, classes.items()):
+    for ax, (name, of) in zip(drawn, classes.items()):
         diagonal(ax, limits)
         points = ax.scatter(
             y[of], mean[of], c=sd[of], **scale, s=14, edgecolors="0.3", linewidths=0.3
         )
         ax.set(title=size_title(name, of.sum()), xlabel="true label", xlim=limits, ylim=limits)
         _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
-    axes[0].set_ylabel("predicted label")
-    figure.colorbar(points, ax=list(axes), label="predictive sd")
-    return axes
+    drawn[0].set_ylabel("predicted label")
+    figure.colorbar(points, ax=list(drawn), label="predictive sd")
+    return drawn
 
 
 def compare_by_size(

@@ -95,8 +95,8 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
         raise ValueError(f"draw from 1 to {len(MODELS)} methods, found {len(tables)}")
     ax = one_axes() if ax is None else ax
     for (name, table), colour, marker in zip(tables.items(), MODELS, "osD^vP"):
-        style = {"color": colour, "marker": marker, "ms": 4.5, "lw": 1.5, "clip_on": False}
-        ax.plot(table["level"], table["coverage"], **style, zorder=3, label=name)
+        line = ax.plot(table["level"], table["coverage"], color=colour, lw=1.5, label=name)
+        line[0].set(marker=marker, ms=4.5, clip_on=False, zorder=3)
     ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
     return _coverage_frame(ax, "share of points whose true rate is inside")
 

@@ -101,7 +101,7 @@ def rate_maps(
     axes = dict(zip(maps, _map_axes(len(maps), at)))
     groups = [[title] for title in maps if title not in shared]
     for group in [*groups, list(shared)] if shared else groups:
-        options = common | each.get(group[0], {})
+        options = {**common, **each.get(group[0], {})}
         _draw_maps({t: maps[t] for t in group}, at, [axes[t] for t in group], **options)
     return next(iter(axes.values())).figure
 

@@ -217,8 +217,10 @@ class PointPredictive:
 
     def _rates(self, points):
         """Rates of points, one row each, under all draws."""
-        f = self._features(points) @ self.theta[:, :-1].T
-        f += self.theta[:, -1]
+        phi = np.empty((len(points), self.theta.shape[1]))  # [psi', 1]
+        self._features(points, out=phi[:, :-1])
+        phi[:, -1] = 1
+        f = phi @ self.theta.T
         return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):

@@ -119,14 +119,24 @@ class AggregatePredictive(Mixture):
         return self.likelihood.distribution(means[draws], dispersion=dispersion, trials=trials)
 
     def _quantiles(self, means, i, levels):
-        def given_draw(of):
-            return self._given_draw(means[:, of], i[of])
-
         weights = self._draw_weights
         if self.likelihood.is_count:
+
+            def given_draw(of):
+                return self._given_draw(means[:, of], i[of])
+
             mean, sd = self.mean[i], self.sd[i]
             return np.array([count_quantile(given_draw, mean, sd, q, weights) for q in levels])
-        return np.array([_continuous_quantile(given_draw, len(i), q, weights) for q in levels])
+
+        def cdf_and_density(x, of):
+            return self.likelihood.cdf_and_density(x, means[:, of])
+
+        values = np.empty((len(levels), len(i)))
+        for q, row in zip(levels, values, strict=True):
+            own = self._given_draw(means, i).ppf(q)
+            tolerance = 1e-10 * own.min(axis=0)
+            row[:] = mixture_quantile(own, q, weights, cdf_and_density, tolerance)
+        return values
 
     def _log_density(self, means, i, labels):
         given_draw = self._given_draw(means, i)
@@ -183,17 +193,6 @@ def count_quantile(
                 slope = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / density
                 guess[going] = x + (target - z) * slope
     return high
-
-
-def _continuous_quantile(given_draw, n_mixtures, level, weights):
-    """Quantiles of mixtures of positive numbers; `given_draw` as for `count_quantile`."""
-
-    def cdf_and_density(x, of):
-        components = given_draw(of)
-        return components.cdf(x), components.pdf(x)
-
-    own = given_draw(np.arange(n_mixtures)).ppf(level)
-    return mixture_quantile(own, level, weights, cdf_and_density, 1e-10 * own.min(axis=0))
 
 
 def _positive(name, values, n, likelihood, belongs):

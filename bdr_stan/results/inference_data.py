@@ -62,7 +62,8 @@ def dataset(
     import xarray as xr
 
     leading = ["chain", "draw"] if sample else []
-    arrays, sizes = {}, {}
+    arrays: dict[str, tuple[list[str], Array]] = {}
+    sizes: dict[str, int] = {}
     for name, values in variables.items():
         values = np.asarray(values)
         axes = [*leading, *dims.get(name, [])]

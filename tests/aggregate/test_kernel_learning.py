@@ -1,41 +1,40 @@
-"""Kernels learned from totals of bags: slopes of the evidence by differences, and where it is highest."""
+"""Kernels learned from totals: slopes of the evidence by differences, and its maximum."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
-from test_densities import MODELS, options, problem
-from test_stan_aggregate_exp import point_rows
+from builders import reference, totals
 
 from bdr_stan import Bags
 from bdr_stan.aggregate.densities import aggregate_likelihood
-from bdr_stan.aggregate.rows import nystrom
-from bdr_stan.aggregate.rows import point_rows as rows_of_points
-from bdr_stan.posterior.evidence import find_mode, maximise_evidence
 from bdr_stan.aggregate.kernel_learning import learn_kernel, slope_in_rows
-from bdr_stan.kernels import RBF, Matern32
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import point_rows
+from bdr_stan.kernels import RBF, Matern32, NystromFeatures
+from bdr_stan.posterior.evidence import maximise_evidence
+from bdr_stan.posterior.mode import find_mode
 
 RHO = 0.4
 
 
 def mode_of(rows, p, scales, rho=RHO):
-    density = aggregate_likelihood(rows, p.y, p.likelihood, p.link, trials=p.trials, **scales)
+    likelihood, link = LIKELIHOODS[p.likelihood], LINKS[p.link]
+    density = aggregate_likelihood(rows, p.y, likelihood, link, trials=p.trials, **scales)
     prior = p.priors["intercept_location"], p.priors["intercept_scale"]
     factor = np.eye(rows.rows.shape[1] - 1)
     return density, find_mode(density, factor, prior, rho=rho, tol=1e-15)
 
 
-@MODELS
+@pytest.mark.parametrize("likelihood, link", totals.MODELS)
 def test_slope_of_the_evidence_in_the_rows(likelihood, link):
     """The mode moves with the rows; its move is part of the slope."""
-    p, true = problem(likelihood, link)
-    scales = options(p, true)
-    scales.pop("trials", None)
-    rows = point_rows(p)
+    p, scales, _ = totals.problem(likelihood, link)
+    rows = totals.point_rows(p)
     density, mode = mode_of(rows, p, scales)
     slope = slope_in_rows(
-        rows, p.y, likelihood, link, density, mode, trials=p.trials, rho=RHO, **scales
+        rows, p.y, LIKELIHOODS[likelihood], LINKS[link], density, mode, trials=p.trials, **scales
     )
     assert slope.shape == rows.rows.shape
     rng = np.random.default_rng(4)
@@ -55,8 +54,9 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     """Higher, with the priors, than at any step away from them along an axis."""
     points = [rng.uniform(-2, 2, 2) + 0.3 * rng.normal(size=(6, 2)) for _ in range(40)]
     bags = Bags.from_list(points, weights=[rng.gamma(2, 1, 6) for _ in points])
+    family, of = LIKELIHOODS[likelihood], LINKS[link]
     f = 1.5 + np.sin(2 * bags.points[:, 0]) + 0.3 * bags.points[:, 1]
-    total = np.add.reduceat(bags.weights * (f**2 if link == "square" else f), bags.offsets[:-1])
+    total = bags.sums(bags.weights * of.rate(f))
     y = 1.0 * rng.poisson(total) if link == "square" else total + rng.normal(size=40)
     landmarks, start = np.array(bags.points[::20]), RBF([1.0, 1.0]) + Matern32(1.0, columns=(1,))
     level = 1.5, 0.5
@@ -66,10 +66,10 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
         return -0.5 * sum(np.log(scale / 0.5) ** 2 for scale in scales.values())
 
     def rows_at(kernel):
-        return rows_of_points(bags, nystrom(kernel, landmarks))
+        return point_rows(bags, NystromFeatures(kernel, landmarks))
 
     found = learn_kernel(
-        start, rows_at, y, likelihood, link,
+        start, rows_at, y, family, of,
         intercept_prior=level, scales=others, log_prior=log_prior,
     )  # fmt: skip
     assert type(found) is type(start) and found.log_parameters.shape == (4,)
@@ -79,7 +79,7 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
         rows = rows_at(start.with_log_parameters(log_parameters))
 
         def likelihood_at(**scales):
-            return aggregate_likelihood(rows, y, likelihood, link, **scales)
+            return aggregate_likelihood(rows, y, family, of, **scales)
 
         scales, mode, _ = maximise_evidence(
             likelihood_at, np.eye(len(landmarks)), level, others, log_prior=log_prior

@@ -1,12 +1,12 @@
-"""Labels of aggregate outputs."""
+"""Labels of totals of bags: what each likelihood takes, and what it says of the rest."""
 
 import numpy as np
 import pytest
 
 from bdr_stan import Bags
-from bdr_stan.aggregate.labels import LIKELIHOODS, check_aggregate_labels
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
 
-COUNTS = ["poisson", "negative binomial", "binomial"]
+COUNTS = [name for name, likelihood in LIKELIHOODS.items() if likelihood.is_count]
 
 
 @pytest.fixture
@@ -18,55 +18,57 @@ def bags():
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_good_labels_become_floats(bags, likelihood):
     for y in ([3, 1, 2], [2, 2, 2], np.array([2**31 - 1, 1, 5])):
-        labels = check_aggregate_labels(bags, y, likelihood)
+        labels = LIKELIHOODS[likelihood].check_labels(bags, y)
         assert labels.dtype == np.float64
         np.testing.assert_array_equal(labels, y)
-    assert len(check_aggregate_labels([np.ones((2, 1)), np.ones((3, 1))], [1, 2], likelihood)) == 2
+    assert (
+        len(LIKELIHOODS[likelihood].check_labels([np.ones((2, 1)), np.ones((3, 1))], [1, 2])) == 2
+    )
 
 
 def test_each_likelihood_has_its_labels(bags):
-    np.testing.assert_array_equal(check_aggregate_labels(bags, [0, 1, 0], "poisson"), [0, 1, 0])
+    np.testing.assert_array_equal(LIKELIHOODS["poisson"].check_labels(bags, [0, 1, 0]), [0, 1, 0])
     np.testing.assert_array_equal(
-        check_aggregate_labels(bags, [-1.5, 0, 0], "normal"), [-1.5, 0, 0]
+        LIKELIHOODS["normal"].check_labels(bags, [-1.5, 0, 0]), [-1.5, 0, 0]
     )
-    y = check_aggregate_labels(bags, [0, 4, 2], "binomial", trials=[1, 4, 3])
+    y = LIKELIHOODS["binomial"].check_labels(bags, [0, 4, 2], trials=[1, 4, 3])
     np.testing.assert_array_equal(y, [0, 4, 2])
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_labels_of_the_wrong_shape(bags, likelihood):
     with pytest.raises(ValueError, match="y has 2 labels, but there are 3 bags"):
-        check_aggregate_labels(bags, [1, 2], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [1, 2])
     with pytest.raises(ValueError, match=r"pass y.ravel\(\)"):
-        check_aggregate_labels(bags, [[1], [2], [3]], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [[1], [2], [3]])
     with pytest.raises(TypeError, match="the labels y are not numbers"):
-        check_aggregate_labels(bags, ["1", "2", "3"], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, ["1", "2", "3"])
     with pytest.raises(ValueError, match=r"label of bag 1 \(id 'west'\) is nan \(2 such in all\)"):
-        check_aggregate_labels(bags, [1, np.nan, np.inf], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [1, np.nan, np.inf])
 
 
 @pytest.mark.parametrize("likelihood", COUNTS)
 def test_labels_that_are_no_counts(bags, likelihood):
     needs = rf"\(1 such in all\): the {likelihood} likelihood needs counts 0, 1, 2"
     with pytest.raises(ValueError, match=r"label of bag 2 \(id 'east'\) is -2 " + needs):
-        check_aggregate_labels(bags, [0, 1, -2], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [0, 1, -2])
     with pytest.raises(ValueError, match=r"label of bag 1 \(id 'west'\) is 1.5 " + needs):
-        check_aggregate_labels(bags, [0, 1.5, 2], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [0, 1.5, 2])
     with pytest.raises(ValueError, match=r"\(id 'north'\) is 2147483648 .* up to 2147483647"):
-        check_aggregate_labels(bags, [2**31, 1, 2], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [2**31, 1, 2])
     with pytest.raises(ValueError, match="all 3 labels are 0: there is no rate"):
-        check_aggregate_labels(bags, [0, 0, 0], likelihood)
+        LIKELIHOODS[likelihood].check_labels(bags, [0, 0, 0])
 
 
 @pytest.mark.parametrize("total", [0, -0.25])
 def test_labels_that_are_no_waiting_times(bags, total):
     with pytest.raises(ValueError, match=rf"'east'\) is {total} .*exponential likelihood needs"):
-        check_aggregate_labels(bags, [1, 2, total], "exponential")
+        LIKELIHOODS["exponential"].check_labels(bags, [1, 2, total])
 
 
 def test_trials(bags):
     def check(trials, y=(0, 1, 2)):
-        check_aggregate_labels(bags, y, "binomial", trials=trials)
+        LIKELIHOODS["binomial"].check_labels(bags, y, trials=trials)
 
     with pytest.raises(
         ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 such in all\)"
@@ -85,11 +87,11 @@ def test_trials(bags):
 
 def test_unknown_likelihood_and_strange_trials(bags):
     with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'gamma'"):
-        check_aggregate_labels(bags, [1, 2, 3], "gamma")
+        likelihood_named("gamma")
     with pytest.raises(
         ValueError, match="trials belong to the binomial likelihood, not to 'poisson'"
     ):
-        check_aggregate_labels(bags, [1, 2, 3], "poisson", trials=[4, 4, 4])
+        LIKELIHOODS["poisson"].check_labels(bags, [1, 2, 3], trials=[4, 4, 4])
 
 
 def test_bags_without_points_or_weight_are_refused_where_bags_are_made():

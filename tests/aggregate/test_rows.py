@@ -2,23 +2,29 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from builders.totals import RATES
 
 from bdr_stan.aggregate import rows as aggregation
 from bdr_stan.aggregate.rows import (
-    JITTER,
     bag_means,
-    nystrom,
+    noise_factor,
     point_rows,
     square_factors,
-    totals,
     weighted_sums,
-    weights_of,
+    with_ones,
 )
 from bdr_stan.bags import Bags
-from bdr_stan.kernels import RBF, Cauchy, Exponential, Linear, Matern32, Polynomial
+from bdr_stan.kernels import (
+    RBF,
+    Cauchy,
+    Exponential,
+    Linear,
+    Matern32,
+    NystromFeatures,
+    Polynomial,
+)
+from bdr_stan.kernels.feature_maps import NYSTROM_JITTER
 
-RATES = {"square": lambda f: f**2, "exp": np.exp, "logit": expit, "identity": lambda f: f}
 KERNELS = {
     "rbf": RBF(1.2),
     "ard": RBF([0.7, 2.0, 1.1]),
@@ -43,7 +49,7 @@ def bags(rng):
 
 def features_of(bags, kernel=KERNELS["rbf"], d=9):
     points = np.asarray(bags.points, float)
-    return nystrom(kernel, points[:: len(points) // d][:d])
+    return NystromFeatures(kernel, points[:: len(points) // d][:d])
 
 
 @pytest.fixture
@@ -60,10 +66,10 @@ def by_hand(bags, features, thetas, link, shift=None):
     """sum_j p_j rate(f(x_j)) from the kernel, bag by bag and point by point, shape (S, n)."""
     u = features.landmarks
     K = features.kernel(u, u)
-    L = np.linalg.cholesky((K + K.T) / 2 + JITTER * np.trace(K) / len(u) * np.eye(len(u)))
+    L = np.linalg.cholesky((K + K.T) / 2 + NYSTROM_JITTER * np.trace(K) / len(u) * np.eye(len(u)))
     found = np.zeros((len(thetas), len(bags)))
     for a, points in enumerate(bags):
-        weights = weights_of(bags)[bags.offsets[a] : bags.offsets[a + 1]]
+        weights = bags.point_weights[bags.offsets[a] : bags.offsets[a + 1]]
         psi = np.linalg.solve(L, features.kernel(u, points))
         for s, theta in enumerate(thetas):
             f = theta[:-1] @ psi + theta[-1] + (0 if shift is None else shift[s, a])
@@ -85,26 +91,26 @@ def test_features_are_those_of_nystrom(bags, name):
     """psi(x)'psi(y) = k(x, u) K^-1 k(u, y), and a last column for the intercept."""
     kernel, points = KERNELS[name], bags.points[::11]
     features = features_of(bags, kernel)
-    rows, u = features(points), features.landmarks
+    rows, u = with_ones(features)(points), features.landmarks
     assert rows.shape == (len(points), 10)
     np.testing.assert_array_equal(rows[:, -1], 1)
-    K = kernel(u, u) + JITTER * kernel.diagonal(u).mean() * np.eye(9)
+    K = kernel(u, u) + NYSTROM_JITTER * kernel.diagonal(u).mean() * np.eye(9)
     expected = kernel(points, u) @ np.linalg.solve(K, kernel(u, points))
     scale = np.abs(expected).max()
     np.testing.assert_allclose(rows[:, :-1] @ rows[:, :-1].T, expected, atol=1e-7 * scale)
 
 
 def test_at_landmarks_features_give_the_kernel(features):
-    psi = features(features.landmarks)[:, :-1]
+    psi = features(features.landmarks)
     expected = features.kernel(features.landmarks, features.landmarks)
-    np.testing.assert_allclose(psi @ psi.T, expected, atol=10 * JITTER)
+    np.testing.assert_allclose(psi @ psi.T, expected, atol=10 * NYSTROM_JITTER)
 
 
 def test_landmarks_without_a_kernel_matrix():
     """Far apart for the bandwidth, squared distances drown in rounding."""
     near = 0.01 * np.random.default_rng(2).normal(size=(30, 2))
     with pytest.raises(ValueError, match="the 60 landmarks is not positive definite: use fewer"):
-        nystrom(RBF(1.0), np.vstack([near - 1e7, near + 1e7]))
+        NystromFeatures(RBF(1.0), np.vstack([near - 1e7, near + 1e7]))
 
 
 # ---------------------------------------------------------------- factors
@@ -117,14 +123,14 @@ def test_factors_give_the_rates_of_the_points(bags, thetas, name):
     assert rows.weights is None and rows.rows.shape[1] == 10
     assert rows.length[0] == 1 and rows.length.max() <= 10
     expected = by_hand(bags, features, thetas, "square")
-    np.testing.assert_allclose(rows.means(thetas, "square"), expected, rtol=1e-8)
+    np.testing.assert_allclose(rows.means(thetas, np.square), expected, rtol=1e-8)
     assert rows.start[0] == 0 and rows.start[-1] + rows.length[-1] == len(rows.rows)
 
 
 def test_factors_of_bags_without_weights_of_single_precision(rng, thetas):
     bags = Bags.from_list([rng.normal(size=(n, 3)).astype("f4") for n in SIZES])
     features = features_of(bags)
-    found = square_factors(bags, features).means(thetas, "square")
+    found = square_factors(bags, features).means(thetas, np.square)
     np.testing.assert_allclose(found, by_hand(bags, features, thetas, "square"), rtol=1e-8)
 
 
@@ -134,7 +140,7 @@ def test_the_unit_of_weights_does_not_matter(bags, features, thetas, scale):
     one, other = square_factors(bags, features), square_factors(scaled, features)
     np.testing.assert_array_equal(one.length, other.length)
     np.testing.assert_allclose(
-        other.means(thetas, "square"), scale * one.means(thetas, "square"), rtol=1e-10
+        other.means(thetas, np.square), scale * one.means(thetas, np.square), rtol=1e-10
     )
 
 
@@ -142,12 +148,12 @@ def test_a_bag_whose_features_hardly_vary_needs_few_rows(rng, thetas):
     points = [1 + 1e-9 * rng.normal(size=(200, 3)), 1 + 1e-4 * rng.normal(size=(200, 3))]
     points.append(rng.normal(size=(200, 3)))
     bags = Bags.from_list(points)
-    features = nystrom(RBF(1.5), points[2][:9])
+    features = NystromFeatures(RBF(1.5), points[2][:9])
     rows = square_factors(bags, features)
     # to rounding the first is one point; the second has first derivatives, and barely second
     assert rows.length[0] == 1 and 4 <= rows.length[1] < 10 and rows.length[2] == 10
     expected = by_hand(bags, features, thetas, "square")
-    np.testing.assert_allclose(rows.means(thetas, "square"), expected, rtol=1e-8)
+    np.testing.assert_allclose(rows.means(thetas, np.square), expected, rtol=1e-8)
 
 
 def test_gram_matrices_and_their_packed_triangles(bags, features, thetas):
@@ -160,13 +166,13 @@ def test_gram_matrices_and_their_packed_triangles(bags, features, thetas):
         np.testing.assert_allclose(packed @ (theta[i] * theta[j]), expected[s], rtol=1e-8)
     parts = zip(np.split(bags.weights, bags.offsets[1:-1]), bags, gram, strict=True)
     for weights, points, of_bag in parts:
-        phi = features(points)
+        phi = with_ones(features)(points)
         np.testing.assert_allclose(of_bag, (phi.T * weights) @ phi, atol=1e-9 * of_bag.max())
 
 
 def test_the_smaller_form_is_packed(rng):
     """55 numbers a bag beside ten for each row: from five and a half rows on."""
-    features = nystrom(RBF(1.5), rng.normal(size=(9, 3)))
+    features = NystromFeatures(RBF(1.5), rng.normal(size=(9, 3)))
     few, many = (Bags.from_list(list(rng.normal(size=(4, m, 3)))) for m in (5, 6))
     assert not square_factors(few, features).packs and square_factors(many, features).packs
     assert not point_rows(many, features).packs
@@ -195,21 +201,21 @@ def test_weighted_sums(bags, thetas, name):
     np.testing.assert_array_equal(rows.length, 1)
     expected = by_hand(bags, features, thetas, "identity")
     atol = 1e-10 * np.abs(expected).max()
-    np.testing.assert_allclose(rows.means(thetas, "identity"), expected, rtol=1e-8, atol=atol)
-    np.testing.assert_allclose(rows.rows[:, -1], totals(bags))
+    np.testing.assert_allclose(rows.means(thetas, np.positive), expected, rtol=1e-8, atol=atol)
+    np.testing.assert_allclose(rows.rows[:, -1], bags.totals)
 
 
 @pytest.mark.parametrize("link", RATES)
 def test_rows_and_means_of_points(bags, features, thetas, link):
     rows, expected = point_rows(bags, features), by_hand(bags, features, thetas, link)
-    np.testing.assert_allclose(rows.means(thetas, link), expected, rtol=1e-8)
-    np.testing.assert_allclose(bag_means(bags, features, thetas, link), expected, rtol=1e-8)
+    np.testing.assert_allclose(rows.means(thetas, RATES[link]), expected, rtol=1e-8)
+    np.testing.assert_allclose(bag_means(bags, features, thetas, RATES[link]), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("link", ["exp", "logit"])
 def test_means_with_an_effect_of_each_bag(bags, features, thetas, rng, link):
     shift = rng.normal(size=(6, 5))
-    found = point_rows(bags, features).means(thetas, link, shift)
+    found = point_rows(bags, features).means(thetas, RATES[link], shift)
     np.testing.assert_allclose(found, by_hand(bags, features, thetas, link, shift), rtol=1e-8)
 
 
@@ -218,22 +224,22 @@ def test_point_rows_leave_out_points_of_no_weight(bags, features):
     np.testing.assert_array_equal(rows.length, [1, 40, 200, 7, 120])
     np.testing.assert_array_equal(rows.start, [0, 1, 41, 241, 248])
     np.testing.assert_array_equal(rows.weights, bags.weights[counted])
-    np.testing.assert_allclose(rows.rows, features(bags.points)[counted], atol=1e-10)
+    np.testing.assert_allclose(rows.rows, with_ones(features)(bags.points)[counted], atol=1e-10)
 
 
 def test_many_thetas_are_taken_in_turns(bags, features, rng):
     thetas = rng.normal(size=(2 * aggregation._THETAS_AT_ONCE + 1, 10))
-    found = bag_means(bags, features, thetas, "exp")
-    each = [bag_means(bags, features, theta[None], "exp")[0] for theta in thetas[::100]]
+    found = bag_means(bags, features, thetas, np.exp)
+    each = [bag_means(bags, features, theta[None], np.exp)[0] for theta in thetas[::100]]
     np.testing.assert_allclose(found[::100], each, rtol=1e-12)
 
 
 def everything(bags, features, thetas, **options):
     return [
-        square_factors(bags, features, **options).means(thetas, "square"),
-        weighted_sums(bags, features, **options).means(thetas, "identity"),
-        point_rows(bags, features, **options).means(thetas, "logit"),
-        bag_means(bags, features, thetas, "exp", **options),
+        square_factors(bags, features, **options).means(thetas, np.square),
+        weighted_sums(bags, features, **options).means(thetas, np.positive),
+        point_rows(bags, features, **options).means(thetas, RATES["logit"]),
+        bag_means(bags, features, thetas, np.exp, **options),
     ]
 
 
@@ -303,5 +309,5 @@ def test_totals_and_noise(bags, features):
         rows = compress(bags, features)
         np.testing.assert_allclose(rows.total, [p.sum() for p in parts])
         np.testing.assert_allclose(rows.noise_factor, [np.sqrt(np.sum(p**2)) for p in parts])
-    np.testing.assert_allclose(totals(bags), [p.sum() for p in parts])
-    np.testing.assert_array_equal(totals(Bags(bags.points, bags.offsets)), SIZES)
+    np.testing.assert_array_equal(noise_factor(bags), rows.noise_factor)
+    np.testing.assert_array_equal(noise_factor(Bags(bags.points, bags.offsets)), np.sqrt(SIZES))

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from bdr_stan.aggregate import rows as aggregation
-from bdr_stan.aggregate.rows import nystrom, point_rows
-from bdr_stan.bags import Bags
-from bdr_stan.kernels import RBF
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.aggregate.thinning import thin, thinned_point_rows, thinning_error
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import RBF, NystromFeatures
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def bags(rng):
 
 @pytest.fixture
 def features(bags):
-    return nystrom(RBF(1.5), np.asarray(bags.points)[::40])
+    return NystromFeatures(RBF(1.5), np.asarray(bags.points)[::40])
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_error_falls_with_the_number_of_points_to_zero(bags, features, thetas, l
     for n_points in (1, 4, 16, 64, 300):
         thinned = thinned_point_rows(bags, features, n_points)
         assert thinned.length.max() <= n_points
-        errors.append(np.abs(thinning_error(bags, features, thinned, thetas, link)))
+        errors.append(np.abs(thinning_error(bags, features, thinned, thetas, LINKS[link].rate)))
     assert errors[0].shape == (30, 5)
     np.testing.assert_allclose(errors[-1], 0, atol=1e-12)
     assert np.all(np.diff([e.max() for e in errors]) < 0)
@@ -80,7 +81,8 @@ def test_error_falls_with_the_number_of_points_to_zero(bags, features, thetas, l
 
 def test_error_is_that_of_the_totals_of_all_points(bags, features, thetas):
     thinned = thinned_point_rows(bags, features, 5)
-    rows, error = point_rows(bags, features), thinning_error(bags, features, thinned, thetas, "exp")
+    rows = point_rows(bags, features)
+    error = thinning_error(bags, features, thinned, thetas, np.exp)
     for a in range(len(bags)):
         totals = []
         for of in (thinned, rows):
@@ -98,7 +100,7 @@ def test_bags_read_in_pieces_are_thinned_as_a_whole(bags, features, thetas, monk
         np.add.reduceat(pieces.weights, pieces.start), np.add.reduceat(whole.weights, whole.start)
     )
     one, other = (
-        np.abs(thinning_error(bags, features, thinned, thetas, "exp")).max()
+        np.abs(thinning_error(bags, features, thinned, thetas, np.exp)).max()
         for thinned in (whole, pieces)
     )
     assert other < 3 * one

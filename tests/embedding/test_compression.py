@@ -8,7 +8,6 @@ from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress
-from bdr_stan.estimators.blr import blr_data
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 
 CASES = {
@@ -132,8 +131,7 @@ def test_input_is_left_alone(rng):
         np.testing.assert_array_equal(array, copy)
 
 
-def test_blr_is_one_group(rng):
+def test_bags_of_one_size_are_one_group(rng):
     z, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     data = compress(z, y, np.ones(50))
     assert data.rows.shape == (5, 5) and data.n_bags.tolist() == [50]
-    assert blr_data(data, {}, {})["N"] == 50

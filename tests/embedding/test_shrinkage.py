@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 from builders import reference
+from builders.training import moment_estimate
 from scipy import stats
 
-from bdr_stan.embedding.shrinkage import joint_basis, posterior_moments, shrinkage_factors
+from bdr_stan.embedding.shrinkage import (
+    between_bag_covariance,
+    joint_basis,
+    posterior_moments,
+    shrinkage_factors,
+)
 from data_gen.gamma import gamma_bags
 
 DIMENSIONS = [1, 2, 7, 30]
@@ -13,6 +19,45 @@ DIMENSIONS = [1, 2, 7, 30]
 
 def matrices(rng, d):
     return 3 * reference.positive_definite(rng, d), reference.positive_definite(rng, d)
+
+
+def simulated_embeddings(rng, B, Sigma, sizes):
+    d = len(B)
+    true = rng.multivariate_normal(np.zeros(d), B, len(sizes))
+    noise = rng.multivariate_normal(np.zeros(d), Sigma, len(sizes))
+    return 2 + true + noise / np.sqrt(sizes)[:, None]
+
+
+@pytest.mark.parametrize("n", [2, 9, 200])
+@pytest.mark.parametrize("d", DIMENSIONS[:3])
+def test_between_bag_covariance_is_the_weighted_average(rng, n, d):
+    """Few bags with much noise among them: negative eigenvalues are cut."""
+    Sigma, B = matrices(rng, d)
+    sizes = rng.choice([1.0, 3.0, 50.0], n)
+    mean = simulated_embeddings(rng, B, Sigma, sizes)
+    found = between_bag_covariance(mean, sizes, mean.mean(axis=0), Sigma)
+    expected = moment_estimate(mean, sizes, Sigma)
+    away = mean - mean.mean(axis=0)
+    if np.trace(expected) < 0.01 * np.mean(np.sum(away**2, axis=1)):
+        expected = 0.01 * np.cov(mean.T, bias=True).reshape(d, d)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert np.linalg.eigvalsh(found)[0] > -1e-12
+
+
+def test_between_bag_covariance_of_many_bags_is_the_true_one(rng):
+    Sigma, B = matrices(rng, 3)
+    sizes = rng.choice([1.0, 5.0, 100.0], 40_000)
+    mean = simulated_embeddings(rng, B, Sigma, sizes)
+    found = between_bag_covariance(mean, sizes, mean.mean(axis=0), Sigma)
+    np.testing.assert_allclose(found, B, atol=0.03 * np.trace(B))
+
+
+def test_between_bag_covariance_is_never_lost_in_the_noise(rng):
+    """Bags that do not differ beyond noise: a hundredth of the embeddings' variance is left."""
+    mean = rng.normal(size=(50, 3))
+    away = mean - mean.mean(axis=0)
+    found = between_bag_covariance(mean, np.ones(50), mean.mean(axis=0), 100 * np.eye(3))
+    np.testing.assert_allclose(found, 0.01 * away.T @ away / 50)
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -72,7 +117,9 @@ def test_large_bags_keep_their_embedding_and_tiny_ones_take_the_average(rng):
     np.testing.assert_allclose(M, [mu[0], m0], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(C, [np.zeros((5, 5)), 0.7 * R], atol=1e-9)
     lam, _ = joint_basis(Sigma, R)
-    np.testing.assert_allclose(shrinkage_factors([1e12, 1e-12], lam, 0.7).T, [[1, 0]] * 5, atol=1e-9)
+    np.testing.assert_allclose(
+        shrinkage_factors([1e12, 1e-12], lam, 0.7).T, [[1, 0]] * 5, atol=1e-9
+    )
 
 
 def test_shrinkage_grows_with_size_and_with_eta(rng):
@@ -85,7 +132,9 @@ def test_shrinkage_grows_with_size_and_with_eta(rng):
 def test_prior_that_is_not_positive_definite(rng):
     Sigma, R = matrices(rng, 3)
     R = R - 1.5 * np.eye(3) / 50 * np.linalg.norm(R, 2)
-    with pytest.raises(ValueError, match=r"not positive definite \(smallest eigenvalue -0\.01") as e:
+    with pytest.raises(
+        ValueError, match=r"not positive definite \(smallest eigenvalue -0\.01"
+    ) as e:
         joint_basis(Sigma, R)
     assert "fewer landmarks, a smaller bandwidth or a larger jitter" in str(e.value)
 
@@ -97,9 +146,7 @@ def test_integrating_the_embedding_out_by_simulation(rng):
     lam, V = joint_basis(p.Sigma, p.R)
     s = shrinkage_factors(p.sizes, lam, eta)
     w, z = np.linalg.solve(V, alpha), (p.mu - p.m0) @ V
-    ours = stats.norm.logpdf(
-        p.y, intercept + (s * z) @ w, np.sqrt(eta * (1 - s) @ w**2 + sigma**2)
-    )
+    ours = stats.norm.logpdf(p.y, intercept + (s * z) @ w, np.sqrt(eta * (1 - s) @ w**2 + sigma**2))
     for i, (y, mu, size) in enumerate(zip(p.y, p.mu, p.sizes)):
         M, C = reference.embedding_posterior(mu, size, p.m0, p.Sigma, p.R, eta)
         true = rng.multivariate_normal(M, C, 200_000)

@@ -6,8 +6,8 @@ from builders import reference
 from scipy import stats
 
 from bdr_stan.embedding.compression import compress
-from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 
 SIGMA, ETA = 0.5, 0.6
 
@@ -42,8 +42,8 @@ def test_slope_is_that_of_the_value(name, rng):
 def test_curvature_is_that_of_the_slope(name, rng):
     function = likelihood(name, rng)
     for theta in rng.normal(size=(5, 4)):
-        bend = [reference.gradient(lambda x, k=k: function(x)[1][k], theta) for k in range(4)]
-        np.testing.assert_allclose(function(theta)[3], -np.array(bend), rtol=1e-5, atol=1e-5)
+        slope = [reference.gradient(lambda x, k=k: function(x)[1][k], theta) for k in range(4)]
+        np.testing.assert_allclose(function(theta)[3], -np.array(slope), rtol=1e-5, atol=1e-5)
 
 
 def test_probit_information_is_the_expected_curvature(rng):

@@ -6,6 +6,7 @@ from builders.point_posteriors import RATES, point_case
 from scipy import stats
 
 from bdr_stan.aggregate.links import LINKS
+from bdr_stan.kernels import LandmarkFeatures, Linear
 from bdr_stan.predictive import PointPredictive, points
 
 N, S = 53, 40
@@ -57,8 +58,9 @@ def test_weights_count_draws(case, link, rng):
 
 def test_square_of_normal_draws_has_the_moments_of_a_chi_square(rng):
     """f ~ N(m, s^2): f^2 has mean m^2 + s^2, variance 2 s^4 + 4 m^2 s^2, a known distribution."""
+    as_they_are = LandmarkFeatures(Linear(), np.eye(1))
     theta = np.column_stack([rng.normal(0.7, 0.4, 200_000), np.zeros(200_000)])
-    p = PointPredictive(lambda a, b: np.ones((b - a, 1)), 2, lambda x: x, theta, LINKS["square"])
+    p = PointPredictive(lambda a, b: np.ones((b - a, 1)), 2, as_they_are, theta, LINKS["square"])
     mean, variance = 0.7**2 + 0.4**2, 2 * 0.4**4 + 4 * 0.7**2 * 0.4**2
     assert p.mean == pytest.approx(mean, abs=4 * np.sqrt(variance / 200_000))
     assert p.sd == pytest.approx(np.sqrt(variance), rel=0.02)

@@ -176,17 +176,6 @@ def test_whitening_keeps_the_density(model, problem):
     np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
 
 
-def test_following_the_latent_scale_changes_nothing_at_the_mode(rng):
-    plain = reference.plain_coordinates(3) | {
-        "information": rng.uniform(1, 9, 3), "pull": rng.normal(size=3), "intercept_centre": 0.3,
-    }  # fmt: skip
-    t, nu = rng.normal(size=4), np.array([0.5, 4.0, 9.0])
-    followed = follow_latent_scale(plain, nu, rho=1.7)
-    for one, other in zip(*(reference.unwhiten(of, t, 1.7)[:2] for of in (plain, followed))):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
-    assert 1 + followed["latent_spread"] * 1.7**2 == pytest.approx(np.prod(1 + nu) ** (1 / 3))
-
-
 def test_order_of_the_bags_does_not_matter(model, problem):
     order = np.random.default_rng(5).permutation(25)
     other = reference.Problem(

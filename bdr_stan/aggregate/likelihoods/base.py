@@ -150,6 +150,14 @@ class Likelihood:
         """
         raise NotImplementedError
 
+    def cdf_and_density(self, x: Array, mean: Array) -> tuple[Array, Array]:
+        """Cumulative probability and density of positive numbers x given their means.
+
+        Of likelihoods that are no counts and whose quantiles are searched for; `distribution` says
+        the same, more slowly.
+        """
+        raise NotImplementedError
+
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
         """What a Stan program is told of the likelihood, and labels as it takes them."""
         return {

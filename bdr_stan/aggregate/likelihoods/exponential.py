@@ -60,5 +60,8 @@ class Exponential(Likelihood):
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
         return stats.expon(scale=mean)
 
+    def cdf_and_density(self, x: Array, mean: Array) -> tuple[Array, Array]:
+        return -np.expm1(-x / mean), np.exp(-x / mean) / mean
+
 
 EXPONENTIAL = Exponential()

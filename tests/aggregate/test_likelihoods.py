@@ -1,0 +1,160 @@
+"""Likelihoods: densities by SciPy, derivatives by differences, deviances, what Stan is told."""
+
+import numpy as np
+import pytest
+from builders import reference, totals
+from scipy.integrate import quad
+
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.cmdstan.programs import compile_program
+
+EVERY = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+CONTINUOUS = ("exponential", "normal")
+
+
+def problem(likelihood, n=6):
+    """Labels, their means, what their density needs beside these, and SciPy's distribution."""
+    p, true = totals.random_rates(
+        np.random.default_rng(3), likelihood.name, likelihood.links[-1], n
+    )
+    scales = {name: 0.7 for name in likelihood.scales}
+    mean = totals.rate_means(p, true["w"], true["intercept"], np.zeros(n))
+    law = totals.law_of_labels(p, true["w"], true["intercept"], **scales)
+    noise = totals.point_rows(p).noise_factor
+    return p, mean, {"trials": p.trials, "noise_factor": noise, **scales}, law
+
+
+@EVERY
+def test_density_of_labels_and_its_derivatives_in_the_mean(likelihood):
+    p, mean, given, law = problem(likelihood)
+    density = likelihood.label_density(p.y, **given)
+    found = density(mean)
+    continuous = likelihood.name in CONTINUOUS
+    assert found.value == pytest.approx(np.sum((law.logpdf if continuous else law.logpmf)(p.y)))
+    derivatives = {
+        "value": found.score,
+        "score": -found.curvature,
+        "information": found.information_slope,
+    }
+    for name, expected in derivatives.items():
+        by_step = reference.gradient(lambda x, n=name: np.sum(getattr(density(x), n)), mean, 1e-5)
+        np.testing.assert_allclose(by_step, expected, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+@EVERY
+def test_distribution_is_scipys(likelihood):
+    p, mean, given, law = problem(likelihood)
+    if "sigma" in given:
+        given["sigma"] *= given["noise_factor"]
+    found = likelihood.distribution(mean, **given)
+    np.testing.assert_allclose(found.cdf(p.y), law.cdf(p.y))
+    assert likelihood.is_count == hasattr(found.dist, "logpmf")
+    labels = found.rvs(size=(40_000, 6), random_state=1)
+    expected = mean if p.trials is None else mean * p.trials
+    np.testing.assert_allclose(labels.mean(axis=0), expected, rtol=0.05, atol=0.02)
+
+
+@EVERY
+def test_distribution_leaves_what_is_not_its_own(likelihood):
+    """Callers pass the same arguments to all, None where there is nothing."""
+    p, mean, given, _ = problem(likelihood)
+    given = {name: given.get(name) for name in ("dispersion", "trials")}
+    assert np.all(likelihood.distribution(mean, **given).var() > 0)
+
+
+@EVERY
+def test_deviance(likelihood):
+    """Half of it is the log density at the label less that at the mean."""
+    if likelihood.deviance is None:
+        assert set(likelihood.scales) - {"sigma"} or likelihood.has_trials
+        return
+    p, mean, given, _ = problem(likelihood)
+    y, variance = p.y, np.full(6, 0.49) * given["noise_factor"] ** 2
+    half, slope = likelihood.deviance(y, mean, variance)
+    scale = np.sqrt(variance)
+    law = likelihood.distribution(mean, sigma=scale)
+    best = likelihood.distribution(np.maximum(y, 1e-300), sigma=scale)
+    if likelihood.name == "normal":
+        best = likelihood.distribution(y, sigma=scale)
+    log_density = [(d.logpmf if likelihood.is_count else d.logpdf)(y) for d in (best, law)]
+    np.testing.assert_allclose(half, log_density[0] - log_density[1], atol=1e-10)
+    for a in range(6):
+
+        def of_mean(x, a=a):
+            return likelihood.deviance(y[a : a + 1], x, variance[a : a + 1])[0][0]
+
+        assert slope[a] == pytest.approx(reference.gradient(of_mean, mean[a : a + 1])[0], rel=1e-7)
+
+
+def test_cumulative_probability_and_density_of_positive_numbers():
+    mean, x = np.array([0.5, 2.0, 40.0]), np.array([0.7, 1.0, 100.0])
+    below, density = LIKELIHOODS["exponential"].cdf_and_density(x, mean)
+    law = LIKELIHOODS["exponential"].distribution(mean)
+    np.testing.assert_allclose(below, law.cdf(x), rtol=1e-14)
+    np.testing.assert_allclose(density, law.pdf(x), rtol=1e-14)
+
+
+def test_dispersion_near_none_is_poisson():
+    p, mean, _, _ = problem(LIKELIHOODS["negative binomial"])
+    counted = LIKELIHOODS["poisson"].label_density(p.y)(mean)
+    spread = LIKELIHOODS["negative binomial"].label_density(p.y, dispersion=1e-4)(mean)
+    for one, other in zip(counted, spread, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4)
+
+
+def test_gamma_effects_of_poisson_labels_make_negative_binomial_ones():
+    """Summed over an effect of mean 1 and sd 0.6, by quadrature."""
+    from scipy import stats
+
+    assert LIKELIHOODS["poisson"].gamma_effects == "negative binomial"
+    effect, mean = stats.gamma(0.6**-2, scale=0.6**2), 3.7
+    for y in (0, 2, 9):
+        summed = quad(lambda g, y=y: stats.poisson.pmf(y, mean * g) * effect.pdf(g), 0, 20)[0]
+        density = LIKELIHOODS["negative binomial"].label_density(np.array([y]), dispersion=0.6)
+        assert np.exp(density(np.array([mean])).value) == pytest.approx(summed, rel=1e-6)
+
+
+def test_dispersions_that_are_none():
+    with pytest.raises(ValueError, match="dispersion must be > 0, found 0.0"):
+        LIKELIHOODS["negative binomial"].label_density(np.ones(2))
+    with pytest.raises(ValueError, match="dispersion must be > 0, found -1"):
+        LIKELIHOODS["negative binomial"].constant(np.ones(2), dispersion=-1.0)
+
+
+@EVERY
+def test_links_scales_and_names(likelihood):
+    assert likelihood_named(likelihood.name) is likelihood
+    assert likelihood.links and set(likelihood.links) <= set(LINKS)
+    assert set(likelihood.expected_terms) <= set(likelihood.links)
+    assert repr(likelihood) == f"{type(likelihood).__name__}()"
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'gamma'"):
+        likelihood_named("gamma")
+
+
+@EVERY
+def test_programs_are_told_what_they_declare(likelihood):
+    p, _, given, _ = problem(likelihood)
+    told = likelihood.program_data(p.y, p.trials)
+    if likelihood.name == "normal":
+        return  # blr.stan knows no other
+    for link in likelihood.links:
+        program = compile_program(LINKS[link].program, progress=False)
+        assert set(told) <= set(program.src_info()["inputs"])
+    np.testing.assert_array_equal(told["y"], p.y)
+    if likelihood.has_trials:
+        assert told["y"].dtype.kind == told["trials"].dtype.kind == "i"
+    else:
+        assert told["is_count"] == likelihood.is_count
+        assert told["has_dispersion"] == ("dispersion" in likelihood.scales)
+
+
+@EVERY
+def test_scales_have_default_priors(likelihood):
+    p, _, _, _ = problem(likelihood)
+    priors = likelihood.default_priors(totals.point_rows(p), p.y)
+    assert set(priors) == {f"{name}_scale" for name in likelihood.scales}
+    assert all(value > 0 for value in priors.values())

@@ -1,0 +1,253 @@
+"""Totals of bags whose points have rates: problems, their densities by SciPy, and data for Stan.
+
+Written from the mathematics, bag by bag and point by point, apart from the package; the functions
+at the end make what the package takes of such problems.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from bdr_stan.aggregate.densities import aggregate_likelihood
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.bags import Bags
+from bdr_stan.models.aggregate import aggregate_data
+from bdr_stan.posterior.mode import find_mode
+from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.types import Array
+from builders import reference
+
+MODELS = [(name, link) for name, likelihood in LIKELIHOODS.items() for link in likelihood.links]
+RHO = 0.6
+
+RATE_PRIORS = {
+    "intercept_location": 0.4,
+    "intercept_scale": 0.7,
+    "rho_median": 0.6,
+    "rho_log_sd": 0.4,
+    "sigma_scale": 0.6,
+    "dispersion_scale": 0.8,
+    "tau_scale": 0.5,
+}
+# Of squares: an intercept that is surely positive tells f from -f.
+SQUARE_PRIORS = RATE_PRIORS | {"intercept_location": 1.5, "intercept_scale": 0.4, "rho_median": 0.3}
+RATES = {
+    "square": np.square,
+    "exp": np.exp,
+    "logit": stats.logistic.cdf,
+    "identity": np.positive,
+}
+
+
+@dataclass(frozen=True)
+class RateProblem:
+    """Bags of points whose labels have the points' total rates as means.
+
+    psi, weights : lists of arrays, shapes (n_a, d) and (n_a,), features and weights of the points
+    y : array, shape (n,), labels
+    trials : array, shape (n,), of binomial labels
+    """
+
+    psi: list
+    weights: list
+    likelihood: str
+    link: str
+    has_effects: bool
+    priors: dict
+    y: Array | None = None
+    trials: Array | None = None
+
+
+def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
+    """A problem whose parameters and labels come from the model, and the parameters."""
+    sizes = rng.integers(1, 8, n)
+    priors = dict(SQUARE_PRIORS if link == "square" else RATE_PRIORS)
+    if likelihood != "normal":
+        del priors["sigma_scale"]
+    if likelihood != "negative binomial":
+        del priors["dispersion_scale"]
+    if not has_effects:
+        del priors["tau_scale"]
+    p = RateProblem(
+        psi=[rng.normal(size=(size, d)) / np.sqrt(d) for size in sizes],  # |psi|^2 about 1
+        weights=[rng.gamma(2, 1, size) for size in sizes],
+        likelihood=likelihood,
+        link=link,
+        has_effects=has_effects,
+        priors=priors,
+        trials=rng.integers(1, 30, n) if likelihood == "binomial" else None,
+    )
+    true = draw_parameters(rng, p)
+    law = law_of_labels(p, **{name: true[name] for name in true if name != "rho"})
+    return replace(p, y=law.rvs(n, random_state=rng).astype(float)), true
+
+
+def draw_parameters(rng, p):
+    """Weights, intercept, scales and effects from their priors."""
+    drawn = reference.draw_scales(rng, p.priors, with_eta=False)
+    drawn["w"] = rng.normal(0, drawn["rho"], p.psi[0].shape[1])
+    if "dispersion_scale" in p.priors:
+        drawn["dispersion"] = abs(rng.normal(0, p.priors["dispersion_scale"]))
+    if p.has_effects:
+        drawn["tau"] = abs(rng.normal(0, p.priors["tau_scale"]))
+        drawn["effect_raw"] = rng.normal(size=len(p.psi))
+    return drawn
+
+
+def rate_means(p, w, intercept, effect):
+    """Mean of each bag's label; of binomial labels the probability."""
+    rate, means = RATES[p.link], []
+    for psi, weights, own in zip(p.psi, p.weights, effect):
+        f = intercept + psi @ w
+        if p.link == "logit":
+            means.append(weights @ rate(f + own) / weights.sum())
+        else:
+            means.append(np.exp(own) * (weights @ rate(f)))
+    return np.array(means)
+
+
+def law_of_labels(p, w, intercept, sigma=None, dispersion=None, tau=0.0, effect_raw=0.0):
+    """SciPy's distribution of the labels given the parameters."""
+    mean = rate_means(p, w, intercept, np.broadcast_to(tau * np.asarray(effect_raw), len(p.psi)))
+    if p.likelihood == "poisson":
+        return stats.poisson(mean)
+    if p.likelihood == "negative binomial":
+        return stats.nbinom(dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
+    if p.likelihood == "exponential":
+        return stats.expon(scale=mean)
+    if p.likelihood == "normal":  # outcomes N(f_j, sigma^2) at the points, added by their weights
+        return stats.norm(mean, [sigma * np.sqrt(np.sum(p_j**2)) for p_j in p.weights])
+    return stats.binom(p.trials, mean)
+
+
+def log_likelihood(p, **parameters):
+    law = law_of_labels(p, **parameters)
+    continuous = p.likelihood in ("exponential", "normal")
+    return (law.logpdf if continuous else law.logpmf)(p.y).sum()
+
+
+def log_density(p, rho, use_likelihood=True, **parameters):
+    """Log joint density of labels and parameters; w ~ N(0, rho^2 I)."""
+    sigma = parameters.get("sigma")
+    value = reference.log_prior_of_scales(p.priors, parameters["intercept"], sigma, rho)
+    value += stats.norm.logpdf(parameters["w"], 0, rho).sum()
+    for name in ("dispersion", "tau"):
+        if name in parameters:
+            value += stats.halfnorm.logpdf(parameters[name], scale=p.priors[f"{name}_scale"])
+    value += stats.norm.logpdf(parameters.get("effect_raw", [])).sum()
+    return value + (log_likelihood(p, **parameters) if use_likelihood else 0.0)
+
+
+def stan_parameters(p, data, point):
+    """A Stan program's parameters at weights, intercept, scales and effects."""
+    return {
+        "t": reference.whiten(data, point["w"], point["intercept"], point["rho"]),
+        "rho": point["rho"],
+        **{name: [point[name]] if name in point else [] for name in ("dispersion", "tau")},
+        "effect_raw": point.get("effect_raw", np.empty(0)),
+    }
+
+
+def gradient(p, data, point, use_likelihood=True):
+    """Slopes of the log density by a Stan program's unconstrained parameters, by differences."""
+    scales = [name for name in ("rho", "dispersion", "tau") if name in point]
+    n, k = len(data["pull"]) + 1, len(scales)
+
+    def density(x):
+        values = dict(zip(scales, np.exp(x[n : n + k])))
+        w, intercept, jacobian = reference.unwhiten(data, x[:n], values["rho"])
+        if p.has_effects:
+            values["effect_raw"] = x[n + k :]
+        value = log_density(p, w=w, intercept=intercept, use_likelihood=use_likelihood, **values)
+        return value + jacobian + x[n : n + k].sum()  # and those of the logarithms
+
+    t = reference.whiten(data, point["w"], point["intercept"], point["rho"])
+    logs = np.log([point[name] for name in scales])
+    return reference.gradient(density, np.r_[t, logs, point.get("effect_raw", [])])
+
+
+def problem(likelihood, link, n=6):
+    """A problem with three weights, the likelihood's own scales, and theta = [w; intercept]."""
+    p, true = random_rates(np.random.default_rng(3), likelihood, link, n)
+    scales = {name: 0.7 for name in ("dispersion", "sigma") if name in true}
+    return p, scales, np.append(true["w"], true["intercept"])
+
+
+# ---------------------------------------------------------------- what the package takes
+
+
+class Given:
+    """Feature map of points that are features already."""
+
+    def __init__(self, d):
+        self.n_inputs = self.n_columns = d
+
+    def __call__(self, points, out=None, scratch=None, log_scale=0.0):
+        if out is None:
+            return np.array(points, float)
+        out[:] = points
+        return out
+
+
+def compressed(p):
+    """The bags' rows as a fit takes them: factors, weighted sums or the points."""
+    bags = Bags.from_list(p.psi, weights=p.weights)
+    return LINKS[p.link].rows(bags, Given(p.psi[0].shape[1]))
+
+
+def point_rows(p):
+    """The points of all bags with their rows [psi, 1]."""
+    length = np.array([len(weights) for weights in p.weights])
+    psi = np.vstack(p.psi)
+    total = np.array([weights.sum() for weights in p.weights])
+    noise = np.array([np.linalg.norm(weights) for weights in p.weights])
+    start = np.cumsum(length) - length
+    rows = np.column_stack([psi, np.ones(len(psi))])
+    return AggregateRows(rows, start, length, np.concatenate(p.weights), total, noise)
+
+
+def whitening(p, rows, whitened=True):
+    """Coordinates at the mode for some scales, or those that do nothing."""
+    d = rows.rows.shape[1] - 1
+    if not whitened:
+        return reference.plain_coordinates(d)
+    intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
+    likelihood = LIKELIHOODS[p.likelihood]
+    scales = {name: 0.5 for name in likelihood.scales}
+    density = aggregate_likelihood(rows, p.y, likelihood, LINKS[p.link], trials=p.trials, **scales)
+    mode = find_mode(density, np.eye(d), intercept, rho=RHO)
+    return whitened_coordinates(mode, np.eye(d), RHO)
+
+
+def stan_data(p, *, whitened=True, use_likelihood=True):
+    """Data of the link's program as a fit gives them."""
+    rows = compressed(p)
+    return aggregate_data(
+        rows, p.y, LIKELIHOODS[p.likelihood], whitening(p, rows, whitened), p.priors,
+        trials=p.trials, has_effects=p.has_effects, use_likelihood=use_likelihood,
+    )  # fmt: skip
+
+
+def start_at(p):
+    """Initial values for the link's program; those it has no parameter for are left aside."""
+    return {
+        "t": np.zeros(p.psi[0].shape[1] + 1),
+        "rho": RHO,
+        "dispersion": [0.5] if p.likelihood == "negative binomial" else [],
+        "tau": [0.3] if p.has_effects else [],
+        "effect_raw": np.zeros(len(p.psi) if p.has_effects else 0),
+    }
+
+
+def prior_points(p, number):
+    """Parameters from the priors."""
+    rng = np.random.default_rng(7)
+    return [draw_parameters(rng, p) for _ in range(number)]
+
+
+def density_of_weights(model, p, data, point):
+    """A Stan program's log density at weights, intercept, scales and effects."""
+    return reference.density_of_weights(model, data, stan_parameters(p, data, point))

@@ -1,0 +1,80 @@
+"""Training bags for the models, and their problem from the definitions, point by point."""
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.training import training_features
+from builders import reference
+from builders.kernels import COLUMNS, DEFINITIONS, gram
+
+JITTER = 1e-3
+
+
+def labelled_bags(rng, n=24):
+    """Bags of 1 to 30 points around centres of their own, columns named, and labels."""
+    sizes = rng.permutation(np.r_[1, 1, rng.choice([2, 5, 12, 30], n - 2)])
+    centres = rng.normal(size=(n, 3))
+    points = np.repeat(centres, sizes, axis=0) + 0.7 * rng.normal(size=(sizes.sum(), 3))
+    y = 5 + 2 * np.tanh(centres[:, 0]) - centres[:, 1] * centres[:, 2] + 0.2 * rng.normal(size=n)
+    return Bags.from_points(points, sizes=sizes, features=COLUMNS), y
+
+
+def training_of(bags, name, landmarks, covariance="average"):
+    """Their embedding by a kernel of `builders.kernels.DEFINITIONS`, columns named."""
+    return training_features(
+        bags, kernel=DEFINITIONS[name][0], landmarks=landmarks, covariance=covariance
+    )
+
+
+def dense_problem(bags, y, definition, u, prior_covariance, jitter=JITTER):
+    """A problem in landmark coordinates, with
+
+    prior_covariance(mu, sizes, Sigma, K) the R of the embeddings' prior; Sigma is without jitter.
+    """
+    features = [gram(definition, bag, u).astype(float) for bag in bags]
+    mu = np.array([phi.mean(axis=0) for phi in features])
+    Sigma = np.mean([np.cov(phi.T) for phi in features if len(phi) > 1], axis=0)
+    ridge = jitter * np.eye(len(u))
+    K = gram(definition, u, u).astype(float) + ridge
+    sizes = bags.sizes.astype(float)
+    R = prior_covariance(mu, sizes, Sigma, K)
+    return reference.Problem(mu, sizes, np.asarray(y, float), Sigma + ridge, R, K)
+
+
+# ---------------------------------------------------------------- prior covariances R
+
+
+def of_kernel(mu, sizes, Sigma, K):
+    return K
+
+
+def moment_estimate(mu, sizes, Sigma):
+    """Covariance of the true embeddings; that of bag i is seen with noise of Sigma / N_i."""
+    away = mu - mu.mean(axis=0)
+    total = np.mean([a @ a for a in away])
+    between = max(total - np.mean([np.trace(Sigma) / N for N in sizes]), 0.01 * total)
+    weights = np.array([1 / (1 + np.trace(Sigma) / (between * N)) for N in sizes])
+    weights /= weights.sum()
+    B = sum(w * (np.outer(a, a) - Sigma / N) for w, a, N in zip(weights, away, sizes))
+    values, vectors = np.linalg.eigh(B)
+    return vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
+
+
+def empirical(mu, sizes, Sigma, K):
+    B = moment_estimate(mu, sizes, Sigma)
+    return B + 0.01 * np.trace(B) / np.trace(K) * K
+
+
+def convolution(u, bandwidth, scale, jitter=JITTER, variance=1.0):
+    """Integral of k(x, z) k(z, y) exp(-|z - c|^2 / (2 scale^2)), a sum over a fine grid of z."""
+
+    def prior_covariance(*_):
+        centred = u - u.mean(axis=0)
+        R = np.full((len(u), len(u)), variance**2)
+        for column, b in zip(centred.T, np.broadcast_to(bandwidth, u.shape[1])):
+            z = np.linspace(-40, 40, 20_001) * min(b, scale)
+            k = np.exp(-((column[:, None] - z) ** 2) / (2 * b**2))
+            R = R * ((k * np.exp(-(z**2) / (2 * scale**2))) @ k.T) * (z[1] - z[0])
+        return R + jitter * np.trace(R) / len(R) * np.eye(len(R))
+
+    return prior_covariance

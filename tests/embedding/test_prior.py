@@ -1,0 +1,159 @@
+"""Matrices of the embeddings' prior against their definitions, point by point."""
+
+import numpy as np
+import pytest
+from builders.kernels import COLUMNS, kernel_and_definition
+from builders.training import (
+    JITTER,
+    convolution,
+    dense_problem,
+    empirical,
+    labelled_bags,
+    of_kernel,
+    training_of,
+)
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.prior import check_embedding_prior, eta_prior, landmark_matrices
+from bdr_stan.embedding.training import training_features
+from bdr_stan.kernels import RBF, Cauchy, Matern32
+
+KERNELS = ["rbf", "rbf, a length a column", "matern32", "variance", "sum", "product", "linear"]
+
+
+@pytest.fixture
+def bags(rng):
+    return labelled_bags(rng)[0]
+
+
+@pytest.fixture
+def u(rng):
+    return rng.normal(size=(5, 3))
+
+
+def assert_matrices(found, p):
+    for name, values in zip(("K", "R", "Sigma"), found, strict=True):
+        expected = getattr(p, name)
+        atol = 1e-10 * np.abs(expected).max()
+        np.testing.assert_allclose(values, expected, rtol=1e-8, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("prior", ["empirical", "kernel"])
+def test_matrices_are_their_definitions(bags, u, name, prior):
+    training = training_of(bags, name, u)
+    _, definition = kernel_and_definition(name)
+    R = {"empirical": empirical, "kernel": of_kernel}[prior]
+    found = landmark_matrices(training, embedding_prior=prior, jitter=JITTER)
+    assert_matrices(found, dense_problem(bags, np.zeros(len(bags)), definition, u, R))
+    assert (found[0] is found[1]) == (prior == "kernel")
+
+
+@pytest.mark.parametrize(
+    ("name", "bandwidth"), [("rbf", 0.9), ("rbf, a length a column", [0.5, 1.0, 3.0])]
+)
+@pytest.mark.parametrize("scale", [0.6, 2.0])
+def test_convolution_prior_is_the_integral(bags, u, name, bandwidth, scale):
+    training = training_of(bags, name, u)
+    found = landmark_matrices(
+        training, embedding_prior="convolution", measure_scale=scale, jitter=JITTER
+    )
+    _, definition = kernel_and_definition(name)
+    R = convolution(u, bandwidth, scale)
+    assert_matrices(found, dense_problem(bags, np.zeros(len(bags)), definition, u, R))
+
+
+def test_convolution_prior_of_some_columns_and_a_variance(bags, u):
+    """The measure is one of the columns that the kernel looks at; k enters twice."""
+    kernel = RBF([0.5, 2.0], columns=["c", "a"], variance=3.0)
+    training = training_features(bags, kernel=kernel, landmarks=u, covariance="average")
+    _, R, _ = landmark_matrices(
+        training, embedding_prior="convolution", measure_scale=1.3, jitter=JITTER
+    )
+    expected = convolution(u[:, [2, 0]], [0.5, 2.0], 1.3, variance=3.0)()
+    np.testing.assert_allclose(R, expected, rtol=1e-8)
+
+
+def test_defaults_are_the_empirical_prior_and_a_small_jitter(bags, u):
+    training = training_of(bags, "rbf", u)
+    _, definition = kernel_and_definition("rbf")
+    p = dense_problem(bags, np.zeros(len(bags)), definition, u, empirical, jitter=1e-4)
+    assert_matrices(landmark_matrices(training), p)
+
+
+def test_without_jitter_the_matrices_are_plain(bags, u):
+    training = training_of(bags, "rbf", u, covariance="identity")
+    K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=0.0)
+    np.testing.assert_allclose(K, RBF(0.9)(u, u), rtol=1e-12)
+    np.testing.assert_array_equal(Sigma, np.eye(5))
+
+
+def test_few_bags_leave_the_empirical_prior_positive_definite(rng, u):
+    bags = Bags.from_list([rng.normal(size=(9, 3)), rng.normal(size=(4, 3))], features=COLUMNS)
+    _, R, _ = landmark_matrices(training_of(bags, "rbf", u))
+    values = np.linalg.eigvalsh(R)
+    assert values[0] > 0 and values[-2] < 0.1 * values[-1]  # two bags tell one direction
+
+
+# ---------------------------------------------------------------- eta
+
+
+def test_eta_prior_is_the_moment_estimate(rng):
+    """E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i, by hand and where the truth is known."""
+    mean, sizes = np.array([[1.0, -2.0], [3.0, 0.0]]), np.array([2.0, 4.0])
+    Sigma, R = np.diag([0.5, 1.5]), np.diag([1.0, 3.0])
+    found = eta_prior(mean, sizes, Sigma, R)
+    assert found == {
+        "eta_median": pytest.approx(((5 + 9) / 2 - 2 * (0.5 + 0.25) / 2) / 4),
+        "eta_log_sd": 2.0,
+    }
+    sizes = rng.choice([1, 5, 40], 20_000)
+    true = rng.multivariate_normal(np.zeros(2), 0.7 * R, 20_000)
+    seen = true + rng.multivariate_normal(np.zeros(2), Sigma, 20_000) / np.sqrt(sizes)[:, None]
+    assert eta_prior(seen, sizes, Sigma, R)["eta_median"] == pytest.approx(0.7, rel=0.03)
+
+
+def test_eta_prior_is_positive_where_bags_do_not_differ(rng):
+    mean = rng.normal(size=(50, 2))
+    found = eta_prior(mean, np.ones(50), 100 * np.eye(2), np.eye(2))
+    assert found["eta_median"] == pytest.approx(0.01 * np.mean(np.sum(mean**2, axis=1)) / 2)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("prior", "scale", "kernel"),
+    [
+        ("empirical", "evidence", "cauchy"),
+        ("kernel", "evidence", RBF(1.0) + Cauchy(1.0)),
+        ("convolution", "evidence", "rbf"),
+        ("convolution", 2.0, RBF(columns=["a"])),
+    ],
+)
+def test_choices_that_go_together(prior, scale, kernel):
+    check_embedding_prior(prior, scale, 1e-4, kernel)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (("prior", "evidence", 0, "rbf"), "'empirical', 'kernel' or 'convolution', found 'prior'"),
+        (
+            ("convolution", "evidence", 0, "cauchy"),
+            "embedding_prior='convolution' is known for kernel='rbf' only, found 'cauchy'",
+        ),
+        (("convolution", 1.0, 0, Matern32(1.0)), "known for kernel='rbf' only, found Matern32"),
+        (("convolution", 1.0, 0, RBF(1.0) + RBF(2.0)), "known for kernel='rbf' only, found Sum"),
+        (
+            ("convolution", "wide", 0, "rbf"),
+            "measure_scale must be 'evidence' or a positive number, found 'wide'",
+        ),
+        (("convolution", -1.0, 0, "rbf"), "measure_scale must be a positive number, found -1.0"),
+        (("kernel", "evidence", -1e-4, "rbf"), "jitter must be a number >= 0, found -0.0001"),
+        (("kernel", "evidence", np.nan, "rbf"), "jitter must be a number >= 0, found nan"),
+    ],
+)
+def test_choices_that_are_refused(choices, message):
+    with pytest.raises(ValueError, match=message):
+        check_embedding_prior(*choices)

@@ -1,0 +1,127 @@
+"""From bags to what a fit needs: choices as asked for, one pass over the points."""
+
+import numpy as np
+import pytest
+from builders.kernels import COLUMNS, DEFINITIONS
+from builders.training import labelled_bags
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.embedding.training import TrainingFeatures, training_features
+from bdr_stan.kernels import (
+    RBF,
+    Cauchy,
+    FourierFeatures,
+    LandmarkFeatures,
+    Matern32,
+    NystromFeatures,
+    median_bandwidth,
+    resolve_kernel,
+)
+
+
+@pytest.fixture
+def bags(rng):
+    return labelled_bags(rng)[0]
+
+
+def assert_same_embedding(found, expected):
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.sizes, expected.sizes)
+    np.testing.assert_array_equal(found.covariance, expected.covariance)
+
+
+def test_defaults(bags):
+    training = training_features(bags, n_landmarks=7, seed=3)
+    assert type(training.kernel) is RBF
+    assert training.bandwidth == training.kernel.bandwidth == median_bandwidth(bags, seed=3)
+    np.testing.assert_array_equal(training.landmarks, choose_landmarks(bags, 7, seed=3))
+    assert training.feature_map.kernel is training.kernel
+    assert training.names == COLUMNS
+    assert training.embedding.covariance is None
+    np.testing.assert_array_equal(training.index, range(len(bags)))
+    assert training_features(bags).landmarks.shape == (60, 3)
+
+
+@pytest.mark.parametrize("covariance", [None, "average", "pooled", "identity"])
+@pytest.mark.parametrize("landmarks", ["kmeans", "random"])
+@pytest.mark.parametrize(
+    ("kernel", "bandwidth"),
+    [("matern32", 0.8), ("rbf", [0.5, 1.0, 2.0]), (DEFINITIONS["sum of a product"][0], "median")],
+)
+def test_choices_are_those_of_each_step(bags, kernel, bandwidth, landmarks, covariance):
+    training = training_features(
+        bags, kernel=kernel, bandwidth=bandwidth, bandwidth_scale=1.5, n_landmarks=5,
+        landmarks=landmarks, covariance=covariance, tau=0.3, seed=2,
+    )  # fmt: skip
+    resolved = resolve_kernel(kernel, bandwidth, bags, seed=2, scale=1.5)
+    u = choose_landmarks(bags, 5, method=landmarks, seed=2)
+    np.testing.assert_array_equal(training.landmarks, u)
+    np.testing.assert_array_equal(training.kernel(u, u), resolved(u, u))
+    expected = embed(bags, LandmarkFeatures(resolved, u), covariance=covariance, tau=0.3)
+    assert_same_embedding(training.embedding, expected)
+
+
+def test_given_landmarks_need_no_number(bags):
+    u = np.arange(6.0).reshape(2, 3)
+    training = training_features(bags, landmarks=u.tolist(), n_landmarks=60, bandwidth=1.0)
+    np.testing.assert_array_equal(training.landmarks, u)
+
+
+def test_the_bandwidth_is_that_of_a_single_kernel(bags):
+    u = np.eye(3)
+    for kernel, bandwidth in [(Cauchy(2.0), 2.0), (RBF(1.0) + Matern32(2.0), None)]:
+        assert training_features(bags, kernel=kernel, landmarks=u).bandwidth == bandwidth
+
+
+def test_new_points_go_through_the_same_map(bags):
+    training = training_features(bags, n_landmarks=4, seed=1)
+    np.testing.assert_allclose(
+        training.feature_map(bags[3]).mean(axis=0), training.embedding.mean[3], rtol=1e-12
+    )
+
+
+def test_ids_of_the_bags_are_the_index(rng):
+    bags = Bags.from_list([rng.normal(size=(3, 1)) for _ in range(3)], ids=["x", "y", "z"])
+    training = training_features(bags, n_landmarks=2, seed=0)
+    assert list(training.index) == ["x", "y", "z"]
+    assert training.names is None
+    as_list = training_features(list(bags), n_landmarks=2, seed=0)
+    assert list(as_list.index) == [0, 1, 2]
+    assert_same_embedding(as_list.embedding, training.embedding)
+
+
+def test_take_some_of_the_bags(bags):
+    whole = training_features(bags, n_landmarks=4, covariance="average", seed=1)
+    some = whole.take([5, 0])
+    np.testing.assert_array_equal(some.index, [5, 0])
+    np.testing.assert_array_equal(some.embedding.mean, whole.embedding.mean[[5, 0]])
+    assert some.embedding.covariance is whole.embedding.covariance
+    assert (some.feature_map, some.kernel) == (whole.feature_map, whole.kernel)
+    assert some.names == whole.names
+
+
+def test_landmarks_of_other_maps(bags, rng):
+    u = rng.normal(size=(4, 3))
+    for feature_map in (NystromFeatures(RBF(1.0), u), FourierFeatures(u, 1.0)):
+        training = TrainingFeatures(feature_map, RBF(1.0), embed(bags, feature_map), bags.index)
+        np.testing.assert_array_equal(training.landmarks, u)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"kernel": "cosine"}, "kernel must be a Kernel or one of 'rbf', .* found 'cosine'"),
+        ({"kernel": RBF(columns=["z"])}, "the column 'z', which the points do not have"),
+        ({"kernel": RBF(1.0), "bandwidth": 2.0}, "goes with the name of a kernel"),
+        ({"landmarks": "grid"}, "'one per bag' or an array, found 'grid'"),
+        ({"landmarks": np.zeros((1, 2))}, r"have shape \(1, 2\), expected \(d, 3\)"),
+        ({"covariance": "mean"}, "covariance must be None, 'average', .* found 'mean'"),
+        ({"covariance": "identity", "tau": 0.0}, "tau must be a positive number, found 0.0"),
+        ({"n_landmarks": 0}, "n_landmarks must be an integer >= 1, found 0"),
+    ],
+)
+def test_choices_that_are_refused(bags, choices, message):
+    with pytest.raises(ValueError, match=message):
+        training_features(bags, **choices)

@@ -1,0 +1,215 @@
+"""Kernels from names and bandwidths, from what users give, and from files."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.kernels import COLUMNS, LENGTHS, PROFILES, composed
+
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import (
+    KERNELS,
+    RBF,
+    Cauchy,
+    Linear,
+    Matern32,
+    Polynomial,
+    RationalQuadratic,
+    StudentT,
+    check_kernel,
+    check_kernel_and_bandwidth,
+    kernel_config,
+    kernel_named,
+    kernel_of_config,
+    median_bandwidth,
+    resolve_kernel,
+)
+
+UNKNOWN = (
+    "kernel must be a Kernel or one of 'rbf', 'exponential', 'matern12', 'matern32', 'matern52', "
+    "'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', found 'cosine'"
+)
+
+
+@pytest.fixture
+def bags(rng):
+    points = rng.normal(size=(60, 3)) * [1, 10, 100]
+    return Bags.from_points(points, sizes=[20, 30, 10], features=COLUMNS)
+
+
+def test_every_name_is_a_kernel():
+    assert set(KERNELS) == set(PROFILES)
+    for name, kind in KERNELS.items():
+        check_kernel(name)
+        kernel = kernel_named(name, 0.7)
+        assert type(kernel) is kind and kernel.bandwidth == 0.7
+    check_kernel(composed())
+
+
+@pytest.mark.parametrize("kernel", ["cosine", "RBF", None, 2.0, RBF])
+def test_unknown_kernels_are_refused(kernel):
+    with pytest.raises(ValueError, match="kernel must be a Kernel or one of 'rbf', .*, found "):
+        check_kernel(kernel)
+
+
+def test_unknown_names_are_told_the_known_ones():
+    for check in (
+        lambda: check_kernel("cosine"),
+        lambda: kernel_named("cosine", 1.0),
+        lambda: check_kernel_and_bandwidth("cosine", 1.0),
+    ):
+        with pytest.raises(ValueError, match=f"^{UNKNOWN}$"):
+            check()
+
+
+# ---------------------------------------------------------------- resolve_kernel
+
+
+@pytest.mark.parametrize("bandwidth", [0.7, list(LENGTHS), LENGTHS])
+def test_a_name_with_numbers_is_that_kernel(bags, bandwidth):
+    kernel = resolve_kernel("matern52", bandwidth, bags)
+    assert type(kernel) is KERNELS["matern52"]
+    np.testing.assert_array_equal(kernel.bandwidth, bandwidth)
+
+
+def test_a_name_at_the_median(bags):
+    kernel = resolve_kernel("cauchy", "median", bags)
+    assert type(kernel) is Cauchy
+    assert kernel.bandwidth == median_bandwidth(bags)
+
+
+def test_scale_is_a_factor_on_all_bandwidths(bags):
+    assert resolve_kernel("rbf", "median", bags, scale=2.5).bandwidth == pytest.approx(
+        2.5 * median_bandwidth(bags), rel=1e-14
+    )
+    assert resolve_kernel("rbf", 2.0, bags, scale=2.5).bandwidth == 5.0
+    np.testing.assert_allclose(
+        resolve_kernel(RBF(LENGTHS), "median", bags, scale=2.5).bandwidth, 2.5 * LENGTHS
+    )
+    both = resolve_kernel(RBF(1.0) + Matern32(4.0) * Linear(), "median", bags, scale=0.5)
+    assert (both.first.bandwidth, both.second.first.bandwidth) == (0.5, 2.0)
+
+
+def test_a_kernel_gets_indices_and_numbers(bags):
+    given = RBF(columns=["c"]) * Matern32("ard", columns=["b", "a"]) + Polynomial(columns=["a"])
+    kernel = resolve_kernel(given, "median", bags)
+    product, square = kernel.first, kernel.second
+    assert product.first.columns == (2,)
+    assert product.first.bandwidth == median_bandwidth([bags.points[:, 2:]])
+    assert product.second.columns == (1, 0)
+    deviations = bags.points[:, [1, 0]].std(axis=0)
+    np.testing.assert_allclose(
+        product.second.bandwidth,
+        deviations * median_bandwidth([bags.points[:, [1, 0]] / deviations]),
+    )
+    assert square.columns == (0,)
+    assert given.first.first.bandwidth == "median"  # what was given is left alone
+
+
+def test_the_seed_chooses_the_points_of_the_median(rng):
+    bags = Bags.from_points(rng.normal(size=(5000, 2)), sizes=[5000])
+    for kernel in ("rbf", RBF(columns=[0])):
+        one, same, other = (
+            resolve_kernel(kernel, "median", bags, seed=seed).bandwidth for seed in (3, 3, 4)
+        )
+        assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bandwidth", "message"),
+    [
+        ("cosine", 1.0, UNKNOWN),
+        ("cosine", "median", UNKNOWN),
+        ("rbf", 0.0, "bandwidth must be a positive number, found 0.0"),
+        ("rbf", [1.0, -1.0], "bandwidth of feature 1 must be a positive number, found -1.0"),
+        ("rbf", "wide", "bandwidth must be 'median' or a positive number, found 'wide'"),
+        ("rbf", "ard", "bandwidth must be 'median' or a positive number, found 'ard'"),
+        (RBF(2.0), 1.0, "bandwidth=1.0 goes with the name of a kernel: give RBF its own"),
+        (
+            RBF() + Cauchy(),
+            0.5,
+            "bandwidth=0.5 goes with the name of a kernel: give Sum its own",
+        ),
+    ],
+)
+def test_kernels_and_bandwidths_that_do_not_go_together(bags, kernel, bandwidth, message):
+    for check in (
+        lambda: check_kernel_and_bandwidth(kernel, bandwidth),
+        lambda: resolve_kernel(kernel, bandwidth, bags),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            check()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (RBF(columns=["z"]), "the column 'z', which the points do not have; they have a, b, c"),
+        (RBF(1.0) + Cauchy(columns=[3]), "the column 3, which the points do not have"),
+    ],
+)
+def test_columns_that_the_bags_do_not_have(bags, kernel, message):
+    with pytest.raises(ValueError, match=message):
+        resolve_kernel(kernel, "median", bags)
+
+
+def test_constant_columns_have_no_ard_length(rng):
+    bags = Bags.from_list([np.c_[rng.normal(size=9), np.ones(9)]])
+    with pytest.raises(ValueError, match="column 1 is constant: leave it out of bandwidth='ard'"):
+        resolve_kernel(RBF("ard"), "median", bags)
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_a_kernel_goes_through_json(rng):
+    x, y = rng.normal(size=(11, 3)), rng.normal(size=(4, 3))
+    k = composed().on(COLUMNS, 3) * Polynomial(3, 0.5)
+    again = kernel_of_config(json.loads(json.dumps(kernel_config(k))))
+    np.testing.assert_array_equal(again(x, y), k(x, y))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *(kernel_named(name, np.array([0.5, 1.0, 3.0])) for name in PROFILES),
+        RationalQuadratic(np.float64(2.0), (0, 2), 3.0, alpha=0.3),
+        StudentT(2.0, (np.int64(1),), degree=1.7),
+        Linear((2, 1), 0.4),
+        (RBF(1.0) + RBF(2.0)).with_log_parameters([0.3, 0.2, 0.1]),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_every_kernel_goes_through_json(rng, kernel):
+    x, y = rng.normal(size=(11, 3)), rng.normal(size=(4, 3))
+    config = kernel_config(kernel)
+    again = kernel_of_config(json.loads(json.dumps(config)))
+    assert type(again) is type(kernel)
+    np.testing.assert_array_equal(again(x, y), kernel(x, y))
+    assert kernel_config(again) == config
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["b", "a"],
+        ("c", 0),
+        [np.int64(2), 1],
+        np.array([0, 2]),
+        np.array(["c", "a"]),
+        pd.Index(["b"]),
+    ],
+    ids=repr,
+)
+def test_columns_go_through_json_as_they_are(columns):
+    again = kernel_of_config(json.loads(json.dumps(kernel_config(RBF(2.0, columns)))))
+    assert again.on(COLUMNS, 3).columns == RBF(2.0, columns).on(COLUMNS, 3).columns
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Matern32("ard", columns=["b", "a"]), composed()])
+def test_a_kernel_that_waits_for_data_goes_through_json(bags, kernel):
+    again = kernel_of_config(json.loads(json.dumps(kernel_config(kernel))))
+    one, other = (resolve_kernel(k, "median", bags) for k in (kernel, again))
+    np.testing.assert_array_equal(other(bags.points, bags[0]), one(bags.points, bags[0]))

@@ -1,0 +1,62 @@
+"""Coordinates in which the posterior of the weights is nearly standard normal."""
+
+import numpy as np
+import pytest
+from builders import reference
+from builders.scales import INTERCEPT, blr_arguments, blr_closed_form, mode_at
+
+from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.whitening import whitened_coordinates
+
+
+@pytest.mark.parametrize("rho", [0.5, 3.0])
+def test_whitened_coordinates_are_standard_normal_where_the_mode_was_found(rng, rho):
+    d = 4
+    root, factor = rng.normal(size=(20, d + 1)), np.triu(rng.normal(size=(d, d))) + 3 * np.eye(d)
+    precision = root.T @ root
+    precision[:d, :d] += factor.T @ factor / rho**2
+    mode = Mode(rng.normal(size=d + 1), precision, 0.0)
+    data = whitened_coordinates(mode, factor, rho)
+
+    def theta(t):
+        w, intercept, _ = reference.unwhiten(data, t, rho)
+        return np.r_[w, intercept]
+
+    at_zero = theta(np.zeros(d + 1))
+    np.testing.assert_allclose(at_zero, mode.theta, rtol=1e-9)
+    B = np.transpose([theta(unit) - at_zero for unit in np.eye(d + 1)])
+    np.testing.assert_allclose(B @ B.T, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+@pytest.mark.parametrize("rho", [0.1, 0.9, 20.0])
+def test_of_linear_regression_they_are_standard_normal_whatever_rho(rng, n, rho):
+    """Found at one rho, exact at all others: mean and covariance of the closed form."""
+    p = reference.random_problem(rng, n=n, d=4)
+    mode = mode_at(blr_arguments(p), {"sigma": 0.5, "rho": 0.9})
+    data = whitened_coordinates(mode, np.eye(4), 0.9)
+
+    def theta(t):
+        w, intercept, _ = reference.unwhiten(data, t, rho)
+        return np.r_[w, intercept]
+
+    mean, covariance = blr_closed_form(p, 0.5, rho)
+    np.testing.assert_allclose(theta(np.zeros(5)), mean, rtol=1e-7, atol=1e-9)
+    B = np.transpose([theta(unit) - theta(np.zeros(5)) for unit in np.eye(5)])
+    np.testing.assert_allclose(B @ B.T, covariance, rtol=1e-7, atol=1e-10)
+
+
+def test_without_labels_they_are_those_of_the_prior(rng):
+    d, rho = 3, 0.8
+    factor = np.triu(rng.normal(size=(d, d))) + 3 * np.eye(d)
+    precision = np.zeros((d + 1, d + 1))
+    precision[:d, :d] = factor.T @ factor / rho**2
+    precision[d, d] = INTERCEPT[1] ** -2
+    data = whitened_coordinates(Mode(np.r_[np.zeros(d), INTERCEPT[0]], precision, 0.0), factor, rho)
+    np.testing.assert_allclose(data["information"], np.zeros(d), atol=1e-12)
+    np.testing.assert_allclose(data["pull"], np.zeros(d), atol=1e-12)
+    prior = data["axes"].T @ factor.T @ factor @ data["axes"]
+    np.testing.assert_allclose(prior, np.eye(d), atol=1e-12)
+    assert (data["intercept_centre"], data["intercept_unit"]) == pytest.approx(INTERCEPT)
+    np.testing.assert_array_equal(data["intercept_slope"], np.zeros(d))
+    assert set(data) == set(reference.plain_coordinates(d))

@@ -1,0 +1,139 @@
+"""Programs stop at data that their types allow but that make no sense, with a sentence."""
+
+import numpy as np
+import pytest
+
+from bdr_stan.posterior import sampling
+
+WHITENING = {
+    "information": [0.0, 0.0],
+    "pull": [0.0, 0.0],
+    "axes": [[1.0, 0.0], [0.0, 1.0]],
+    "intercept_centre": 0.0,
+    "intercept_slope": [0.0, 0.0],
+    "intercept_unit": 1.0,
+}
+PRIORS = {
+    "intercept_location": 0.0,
+    "intercept_scale": 1.0,
+    "rho_median": 1.0,
+    "rho_log_sd": 0.5,
+    "use_likelihood": 1,
+}
+OF_SIGMA = {"sigma_scale": 1.0}
+OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
+Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
+LABELS = [0.2, 1.3, -0.7, 0.4]
+ROWS = np.column_stack([Z, np.ones(4), LABELS]).tolist()
+SIZES = {
+    "G": 2,
+    "bag_size": [3.0, 8.0],
+    "start": [1, 3],
+    "length": [2, 2],
+    "lambda": [0.5, 0.2],
+    "prior_factor": [[1.0, 0.3], [0.0, 1.0]],
+}
+# Four bags at two landmarks; those of points of two sizes in two groups.
+DATA = {
+    "blr": {"N": 4, "D": 2, "T": 4, "rows": ROWS} | WHITENING | PRIORS | OF_SIGMA,
+    "blr_logit": {"N": 4, "D": 2, "z": Z, "y": [0, 1, 1, 0]} | WHITENING | PRIORS,
+    "bdr": {"D": 2, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
+    | (SIZES | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
+    "bdr_probit": {"N": 4, "D": 2, "z": Z, "y": [0, 1, 1, 0], "latent_spread": 0.0}
+    | (SIZES | WHITENING | PRIORS | OF_ETA),
+}
+SCALES = {
+    "blr": {"sigma": 1.0, "rho": 1.0},
+    "blr_logit": {"rho": 1.0},
+    "bdr": {"sigma": 1.0, "rho": 1.0, "eta": 1.0},
+    "bdr_probit": {"rho": 1.0, "eta": 1.0},
+}
+NAN, INF = float("nan"), float("inf")
+GROUPED = ["bdr", "bdr_probit"]
+
+
+def run(name, data, method="optimize"):
+    """Fit a program as the estimators do."""
+    start = {"t": np.zeros(3), **SCALES[name]}
+    return sampling.run(
+        name,
+        data,
+        [start],
+        method=method,
+        chains=1,
+        warmup=50,
+        draws=50,
+        seed=1,
+        progress=False,
+        options={},
+        reader=lambda fit: fit.stan_variables(),
+    )
+
+
+def message(name, **changed):
+    """What Python hears of data with some entries changed."""
+    with pytest.raises(RuntimeError) as caught:
+        run(name, DATA[name] | changed)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_consistent_data_run(name):
+    assert np.isfinite(run(name, DATA[name])["rho"])
+
+
+@pytest.mark.parametrize("method", ["nuts", "laplace", "pathfinder"])
+def test_the_sentence_is_heard_from_every_method(method):
+    with pytest.raises(RuntimeError, match=r"bag_size\[2\] must be > 0, found 0"):
+        run("bdr", DATA["bdr"] | {"bag_size": [3.0, 0.0]}, method)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_scales_must_be_positive(name):
+    scales = ["intercept_unit", "intercept_scale", "rho_median", "rho_log_sd"]
+    scales += [k for k in ("sigma_scale", "eta_median", "eta_log_sd") if k in DATA[name]]
+    for scale in scales:
+        said = message(name, **{scale: 0.0})
+        assert scale in said and "must be > 0, found [" in said
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_embeddings_and_labels_must_be_finite(name, value):
+    of = "rows" if "rows" in DATA[name] else "z"
+    values = np.array(DATA[name][of])
+    values[2, -1] = value
+    said = message(name, **{of: values.tolist()})
+    assert f"row 3 of {of} must hold finite numbers, found [-0.4" in said
+
+
+def test_rows_are_not_more_than_bags():
+    assert "T must be at most N = 3, the number of bags, found 4" in message("blr", N=3)
+    said = message("bdr", n_bags=[2, 1])
+    assert "length[2] must be at most n_bags[2] = 1, found 2" in said
+
+
+@pytest.mark.parametrize("name, one", [("bdr", "row"), ("bdr_probit", "bag")])
+def test_groups_follow_one_another_and_have_everything(name, one):
+    enough = {"n_bags": [5, 5]} if name == "bdr" else {}
+    for start, length, says in [
+        ([2, 3], [1, 2], f"start[1] must be 1, the first {one} that no group before it has"),
+        ([1, 4], [2, 1], f"start[2] must be 3, the first {one} that no group before it has"),
+        ([1, 2], [2, 2], "start[2] must be 3"),
+        ([1, 3], [2, 3], f"group 2 ends with {one} 5, but there are 4"),
+        ([1, 3], [2, 1], f"{one} 4 belongs to no group"),
+    ]:
+        assert says in message(name, start=start, length=length, **enough)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_bags_have_points(name):
+    assert "bag_size[1] must be > 0, found 0" in message(name, bag_size=[0.0, 8.0])
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("column", [[0.0, 0.0], [0.3, NAN], [INF, 1.0]])
+def test_no_weight_has_a_flat_prior(name, column):
+    factor = np.column_stack([[1.0, 0.0], column]).tolist()
+    said = message(name, prior_factor=factor)
+    assert "column 2 of prior_factor must hold finite numbers, not all of them 0" in said
