@@ -47,7 +47,7 @@ class _MeasureMachine(BagEstimator):
         means = BagMeans(bags, weights, kernel)
         products = means.products()
         squares = products.diagonal()
-        outer = outer_at_median(self._outer_name(), self.outer_bandwidth, products)
+        outer = outer_at_median(self.outer, self.outer_bandwidth, products)
         machine.fit(between(outer, products, squares, squares), y)
         support = means.take(machine.support_)
         groups = named_groups(
@@ -91,15 +91,10 @@ class _MeasureMachine(BagEstimator):
         known = self.result_.constants["squared_norm"]
         return between(self.outer_, means.products(self._support), squares, known)
 
-    def _outer_name(self):
-        """The outer kernel as MERR calls it; "gaussian" is what papers on these machines say."""
-        named = isinstance(self.outer, str) and self.outer == "gaussian"
-        return "rbf" if named else self.outer
-
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_estimator(self.estimator)
-        check_outer(self._outer_name())
+        check_outer(self.outer)
         check_outer_bandwidth(self.outer_bandwidth)
         if isinstance(self.outer, Kernel) and not isinstance(self.outer_bandwidth, str):
             raise ValueError(

@@ -127,8 +127,7 @@ class _Side:
         """Points of chunk i, its first bag and the one after its last."""
         start, stop, first, last = self.chunks[i]
         points = self.bags.read(start, stop)[:, self.columns].astype(np.float64) - self.centre
-        cuts = np.clip(self.bags.offsets[first : last + 1], start, stop)
-        bag = np.repeat(np.arange(last - first), np.diff(cuts))
+        bag = np.searchsorted(self.bags.offsets, np.arange(start, stop), side="right") - 1 - first
         return _Rows(points, self.weights[start:stop], bag), first, last
 
 

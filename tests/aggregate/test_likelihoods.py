@@ -69,7 +69,7 @@ def test_deviance(likelihood):
     if likelihood.deviance is None:
         assert set(likelihood.scales) - {"sigma"} or likelihood.has_trials
         return
-    _, mean, given, _ = problem(likelihood)
+    p, mean, given, _ = problem(likelihood)
     y, variance = p.y, np.full(6, 0.49) * given["noise_factor"] ** 2
     half, slope = likelihood.deviance(y, mean, variance)
     scale = np.sqrt(variance)
