@@ -1,6 +1,6 @@
 """A million pixels compressed to factors in one pass: time, memory, and what is lost.
 
-The generated country of 1,044,683 pixels in 957 districts (``data_gen/malaria.py``), 20 columns in a
+The generated country of 1,044,683 pixels in 957 districts (``data_gen/malaria.py``), 20 columns, a
 memory map, 100 landmarks. Totals of random functions from the factors are held against those from
 the pixels' own rows.
 """
@@ -13,15 +13,17 @@ import time
 import numpy as np
 
 from bdr_stan.aggregate.rows import bag_means, nystrom, square_factors
-from bdr_stan.kernels import RBF, Matern32
 from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.kernels import RBF, Matern32
 from data_gen.malaria import FEATURES, load_country, write_country
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--landmarks", type=int, default=100)
-    parser.add_argument("--quick", action="store_true", help="4000 pixels, 60 districts, 10 landmarks")
+    parser.add_argument(
+        "--quick", action="store_true", help="4000 pixels, 60 districts, 10 landmarks"
+    )
     args = parser.parse_args()
     size = {"n_pixels": 4000, "n_districts": 60} if args.quick else {}
     if args.quick:
@@ -42,7 +44,10 @@ def main():
         lost = np.max(np.abs(factors.means(theta, "square") / exact - 1))
     print(f"{len(bags.points):,} pixels, {len(bags)} districts, {args.landmarks} landmarks")
     print(f"one pass: {wall:.1f} s by the clock, {processor:.1f} s of processor time")
-    print(f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; {factors.packed().nbytes / 1e6:.0f} MB packed")
+    print(
+        f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; "
+        f"{factors.packed().nbytes / 1e6:.0f} MB packed"
+    )
     print(f"peak memory {after:.0f} MB, {before:.0f} MB of it before (making the country)")
     print(f"largest relative difference of a district's total: {lost:.1e}")
 

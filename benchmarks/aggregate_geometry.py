@@ -17,8 +17,8 @@ import pandas as pd
 
 from bdr_stan import AggregateRegressor
 from bdr_stan.aggregate.rows import nystrom, point_rows
-from bdr_stan.results.draws import sample_stats, stan_draws
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.swiss_roll import swiss_roll
 
 
@@ -135,7 +135,10 @@ def main():
     }
     table = pd.DataFrame([run(name, d, mode, scales["rho"], args) for name, d in kinds.items()])
     table = table.set_index("data and coordinates")
-    print(f"{len(points.rows)} points, {len(factors.rows)} rows of factors, {args.landmarks} landmarks")
+    print(
+        f"{len(points.rows)} points, {len(factors.rows)} rows of factors, "
+        f"{args.landmarks} landmarks"
+    )
     print(table.round(3).to_string())
     best, worst = table["ESS / s"].iloc[0], table["ESS / s"].iloc[-1]
     print(f"\nSmallest bulk ESS per second: {best / worst:.0f} times that of points, non-centred.")

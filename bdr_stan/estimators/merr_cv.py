@@ -153,7 +153,7 @@ class MERRCV(RegressorMixin, BagEstimator):
             for kind, outer in self._outer_grid(of_kernel[:n, :n])
         ]
         scores = _scores(candidates, labels, splits, self.alphas)
-        kinds = {}  # the best score of each kind, best first
+        kinds: dict[tuple, _Score] = {}  # the best score of each kind, best first
         for score in scores if self.average else scores[:1]:
             kinds.setdefault((score.of.family, score.of.kind), score)
         weights = stacking_weights(

@@ -9,6 +9,7 @@ al. (2016), "Learning theory for distribution regression".
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +36,7 @@ def squared_distances(products: Array, squares: Array, other_squares: Array) -> 
     return np.maximum(squares[:, None] + other_squares - 2 * products, 0)
 
 
-def between(
-    outer: Stationary | None, products: Array, squares: Array | None, other_squares: Array | None
-) -> Array:
+def between(outer: Stationary | None, products: Array, squares: Any, other_squares: Any) -> Array:
     """Kernel of kernel means from their inner products and squared norms.
 
     Parameters
@@ -79,7 +78,7 @@ def outer_at_median(
     """
     if isinstance(outer, str) and outer == "linear":
         return None
-    kernel = outer if isinstance(outer, Kernel) else kernel_named(outer, bandwidth)
+    kernel: Any = outer if isinstance(outer, Kernel) else kernel_named(outer, bandwidth)
     if not isinstance(kernel.bandwidth, str):
         return kernel
     squares = products.diagonal()
@@ -97,8 +96,9 @@ def outer_at_median(
 def check_outer(outer: str | Kernel) -> None:
     """Raise ValueError unless this is "linear", or a kernel of the distance or the name of one."""
     if isinstance(outer, Kernel):
-        number = isinstance(outer, Stationary) and np.ndim(outer.bandwidth) == 0
-        if not number or outer.columns or outer.bandwidth == "ard":
+        kernel: Any = outer
+        number = isinstance(outer, Stationary) and np.ndim(kernel.bandwidth) == 0
+        if not number or kernel.columns or kernel.bandwidth == "ard":
             raise ValueError(
                 "a kernel of kernel means must be one of the distance, with one bandwidth and no "
                 f"columns, found {outer!r}"

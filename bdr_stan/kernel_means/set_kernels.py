@@ -13,6 +13,7 @@ regression".
 
 from collections.abc import Callable, Sequence
 from math import comb
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -105,7 +106,7 @@ def bag_inner_products(
     array, shape (n, m), or (n, n) and symmetric
     """
     itself = others is None
-    if itself:
+    if others is None:
         others, other_weights = bags, weights
     rows = max(1, int(np.sqrt(chunk_bytes / 8)))
     chunks, other_chunks = bags.chunks(rows), others.chunks(rows)
@@ -197,7 +198,7 @@ def set_kernels(
         if side.is_memory_map:
             side.check_values()
     weights = [side.point_shares for side in sides]
-    groups = {}
+    groups: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
         groups.setdefault(_sharing(kernel) or k, []).append(k)
     out = np.empty((len(kernels), len(bags), len(sides[-1])))
@@ -234,7 +235,7 @@ def _polynomial_set_kernels(
     """Write set kernels of polynomials: (g + c)^p = sum_q (p choose q) c^(p - q) g^q."""
     columns = kernels[0].columns
     largest = max(kernel.degree for kernel in kernels)
-    powers = [1.0, *(alone(Polynomial(q, 0.0, columns)) for q in range(1, largest + 1))]
+    powers: list[Any] = [1.0, *(alone(Polynomial(q, 0.0, columns)) for q in range(1, largest + 1))]
     for kernel, part in zip(kernels, out, strict=True):
         p, c = kernel.degree, kernel.constant
         terms = (comb(p, q) * c ** (p - q) * powers[q] for q in range(p + 1))

@@ -1,7 +1,7 @@
 """Default priors on the scale of the data, and their table."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logit
@@ -192,6 +192,7 @@ def with_user_values(
         For a name that is no prior's, or a value that is not finite, or a scale that is not
         positive.
     """
+    value: Any
     for name, value in (given or {}).items():
         if name not in defaults:
             raise ValueError(
@@ -228,9 +229,7 @@ def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
     return log_prior
 
 
-def table(
-    priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
-) -> "pd.DataFrame":
+def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]) -> "pd.DataFrame":
     """Priors as a table: parameter, distribution, meaning, unit; those that `priors` has."""
     import pandas as pd
 
