@@ -271,7 +271,7 @@ def test_order_does_not_matter_to_a_fit(model, problem):
     turned = Bags.from_list([bag[::-1] for bag in bags][::-1])
     again = predictions(quiet_fit(clone(model), turned, centres[::-1]), bags)
     size = np.abs(straight).max()
-    np.testing.assert_allclose(again, straight, atol=1e-3 * size)  # as far as the optimiser goes
+    np.testing.assert_allclose(again, straight, atol=5e-3 * size)  # as far as the optimiser goes
 
 
 @each_of({name: model for name, model in ESTIMATORS.items() if not is_outlier_detector(model)})
