@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from queue import SimpleQueue
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -135,7 +135,7 @@ def embed(
     with (
         threadpool_limits(1, user_api="blas"),
         ThreadPoolExecutor(n_threads) as threads,
-        closing(threads.map(run, tasks)) as results,  # closed early, it cancels what is left
+        closing(cast(Any, threads.map(run, tasks))) as results,  # closed early, it cancels the rest
     ):
         for task, (part, pieces) in zip(tasks, results, strict=True):
             if scatter is not None:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from bdr_stan.bags import as_bags
 from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, check_closed_form
 from bdr_stan.kernel_means.kernel_mean import KernelMean
-from bdr_stan.kernels import RBF, Kernel
+from bdr_stan.kernels import RBF, Polynomial
 from bdr_stan.types import Array, ArrayLike
 
 # Of the sd of the points: a component that shrinks beyond these has left the data behind.
@@ -160,7 +160,7 @@ class IsotropicProducts:
     values : array, shape (n, m); the formulas stand at `gaussian_mixtures.MixtureMean`
     """
 
-    def __init__(self, kernel: Kernel, x: Array, s: Array, y: Array, t: Array):
+    def __init__(self, kernel: RBF | Polynomial, x: Array, s: Array, y: Array, t: Array):
         self.kernel, self.x, self.y, self.t = kernel, x, y, t
         p = x.shape[1]
         products = x @ y.T

@@ -209,7 +209,8 @@ def set_kernels(
         )
 
     for share, members in groups.items():
-        own, parts = [kernels[k] for k in members], [out[k] for k in members]
+        own: list[Any] = [kernels[k] for k in members]
+        parts = [out[k] for k in members]
         if len(own) > 1 and share[0] is Stationary:
             stationary_set_kernels(own, bags, others, parts, n_jobs=n_jobs)
         elif len(own) > 1 and len(own) > max(kernel.degree for kernel in own):

@@ -8,6 +8,7 @@ products. Kernels that look at points themselves are in a file each: `rbf`, `mat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -252,8 +253,8 @@ def row_factors(variance: float, log_scale: ArrayLike) -> float | Array:
 
 def check_positive(kernel: Kernel, name: str) -> None:
     """Raise unless the parameter of this name is a positive number."""
-    value: Any = getattr(kernel, name)
-    if not (np.isscalar(value) and not isinstance(value, str) and 0 < value < np.inf):
+    value = getattr(kernel, name)
+    if not (isinstance(value, Real) and 0 < value < np.inf):
         raise ValueError(
             f"{name} of {type(kernel).__name__} must be a positive number, found {value!r}"
         )

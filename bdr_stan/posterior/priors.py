@@ -1,6 +1,7 @@
 """Default priors on the scale of the data, and their table."""
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,7 +199,7 @@ def with_user_values(
             raise ValueError(
                 f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
             )
-        if not np.isscalar(value) or not np.isfinite(value):
+        if not isinstance(value, Real) or not np.isfinite(value):
             raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
         if name != "intercept_location" and not value > 0:
             raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
