@@ -199,9 +199,9 @@ def with_user_values(
             raise ValueError(
                 f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
             )
-        if not isinstance(value, Real) or not np.isfinite(value):
+        if not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
-        if name != "intercept_location" and not value > 0:
+        if name != "intercept_location" and not float(value) > 0:
             raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
     return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
 
