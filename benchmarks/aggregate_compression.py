@@ -12,15 +12,9 @@ import time
 
 import numpy as np
 
-<<<<<<< HEAD
 from bdr_stan.aggregate.rows import bag_means, square_factors
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.kernels import RBF, Matern32, NystromFeatures
-=======
-from bdr_stan.aggregate.rows import bag_means, nystrom, square_factors
-from bdr_stan.embedding.landmarks import choose_landmarks
-from bdr_stan.kernels import RBF, Matern32
->>>>>>> core
 from data_gen.malaria import FEATURES, load_country, write_country
 
 
@@ -52,12 +46,8 @@ def main():
     print(f"{len(bags.points):,} pixels, {len(bags)} districts, {args.landmarks} landmarks")
     print(f"one pass: {wall:.1f} s by the clock, {processor:.1f} s of processor time")
     print(
-<<<<<<< HEAD
         f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; "
         f"{factors.packed().nbytes / 1e6:.0f} MB packed"
-=======
-        f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; {factors.packed().nbytes / 1e6:.0f} MB packed"
->>>>>>> core
     )
     print(f"peak memory {after:.0f} MB, {before:.0f} MB of it before (making the country)")
     print(f"largest relative difference of a district's total: {lost:.1e}")

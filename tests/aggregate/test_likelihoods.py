@@ -58,7 +58,7 @@ def test_distribution_is_scipys(likelihood):
 @EVERY
 def test_distribution_leaves_what_is_not_its_own(likelihood):
     """Callers pass the same arguments to all, None where there is nothing."""
-    p, mean, given, _ = problem(likelihood)
+    _, mean, given, _ = problem(likelihood)
     given = {name: given.get(name) for name in ("dispersion", "trials")}
     assert np.all(likelihood.distribution(mean, **given).var() > 0)
 

@@ -90,7 +90,7 @@ def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
 
 @pytest.mark.parametrize("link, level, spread", [("square", 2.0, 2 / 3), ("exp", np.log(4), 1.5)])
 def test_priors_are_on_the_scale_of_the_data(link, level, spread):
-    p, model, _ = model_of("poisson", link)
+    p, _, _ = model_of("poisson", link)
     rows, share = totals.point_rows(p), 4 * totals.point_rows(p).total  # a rate of 4
     priors = rate_priors(rows, share, LINKS[link])
     assert priors["intercept_location"] == pytest.approx(level)
