@@ -15,6 +15,7 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
+from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Draws, Posterior, most_probable_scales
@@ -233,9 +234,18 @@ def aggregate_predictive(
     )
 
 
-def _likelihood(rows, y, likelihood, link, trials, **scales):
-    if "tau" in scales:  # gamma effects of the same spread can be summed over
-        likelihood = LIKELIHOODS[likelihood.gamma_effects]
+def _likelihood(
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    trials: Array | None,
+    **scales: float,
+) -> LogLikelihood:
+    # Gamma effects of the same spread, which can be summed over, stand for the bags' own.
+    summed_over = likelihood.gamma_effects
+    if summed_over is not None and "tau" in scales:
+        likelihood = LIKELIHOODS[summed_over]
         scales = {likelihood.scales[0]: scales["tau"]}
     return aggregate_likelihood(rows, y, likelihood, link, trials=trials, **scales)
 

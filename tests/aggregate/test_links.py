@@ -110,24 +110,21 @@ def test_points_are_thinned_where_they_are_kept(bags, link):
 
 
 @EVERY
-def test_slopes_of_the_means(bags, thetas, link, rng):
+@pytest.mark.parametrize("rows_of", ["fit", "points"])
+def test_slopes_of_the_means(bags, thetas, link, rows_of, rng):
     """Gradient and second derivatives, of rows of points and of those a fit takes."""
-    every = link.rows(bags, Given(3)), LINKS["exp"].rows(bags, Given(3))
-    for rows in every if not link.is_linear else every[:1]:
-        means_at = link.mean_function(rows)
-        c = rng.normal(size=3)
-        for theta in thetas[:2]:
-            mean, by_theta, second = means_at(theta)
-            np.testing.assert_allclose(mean, link.means(rows, theta[None])[0], rtol=1e-10)
-            by_step = [
-                reference.gradient(lambda x, a=a, f=means_at: f(x)[0][a], theta) for a in range(3)
-            ]
-            np.testing.assert_allclose(by_theta, by_step, rtol=1e-7, atol=1e-8)
-            by_step = [
-                reference.gradient(lambda x, k=k, f=means_at, c=c: c @ f(x)[1][:, k], theta)
-                for k in range(4)
-            ]
-            np.testing.assert_allclose(second(c), by_step, rtol=1e-7, atol=1e-7)
+    rows = (link if rows_of == "fit" else LINKS["exp"]).rows(bags, Given(3))
+    means_at = link.mean_function(rows)
+    c = rng.normal(size=3)
+    for theta in thetas[:2]:
+        mean, by_theta, second = means_at(theta)
+        np.testing.assert_allclose(mean, link.means(rows, theta[None])[0], rtol=1e-10)
+        by_step = [reference.gradient(lambda x, a=a: means_at(x)[0][a], theta) for a in range(3)]
+        np.testing.assert_allclose(by_theta, by_step, rtol=1e-7, atol=1e-8)
+        by_step = [
+            reference.gradient(lambda x, k=k: c @ means_at(x)[1][:, k], theta) for k in range(4)
+        ]
+        np.testing.assert_allclose(second(c), by_step, rtol=1e-7, atol=1e-7)
 
 
 @EVERY
