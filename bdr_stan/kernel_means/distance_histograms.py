@@ -8,7 +8,7 @@ out, to about 1e-13.
 """
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -50,7 +50,9 @@ def stationary_set_kernels(
     n_jobs : int, optional
         Number of threads, default all cores.
     """
-    columns = slice(None) if kernels[0].columns is None else list(kernels[0].columns)
+    columns: Any = slice(None)
+    if kernels[0].columns is not None:
+        columns = [int(column) for column in kernels[0].columns]
     centre = np.mean(bags.points[:, columns], axis=0, dtype=np.float64)
     left = right = _Side(bags, columns, centre)
     if others is not None:
