@@ -6,7 +6,7 @@ penalties from one singular value decomposition of the training embeddings
 """
 
 from dataclasses import replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -242,7 +242,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
             resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale)
         )
         frequencies = draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
-        feature_map = FourierFeatures(frequencies, kernel.bandwidth)
+        feature_map = FourierFeatures(frequencies, cast(RBF, kernel).bandwidth)
         embedding = embed(bags, feature_map)
         return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)
 

@@ -9,6 +9,7 @@ al. (2016), "Learning theory for distribution regression".
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,7 @@ def squared_distances(products: Array, squares: Array, other_squares: Array) -> 
     return np.maximum(squares[:, None] + other_squares - 2 * products, 0)
 
 
-def between(
-    outer: Stationary | None, products: Array, squares: Array | None, other_squares: Array | None
-) -> Array:
+def between(outer: Stationary | None, products: Array, squares: Any, other_squares: Any) -> Array:
     """Kernel of kernel means from their inner products and squared norms.
 
     Parameters

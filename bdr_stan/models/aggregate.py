@@ -15,7 +15,6 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
-from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Draws, Posterior, most_probable_scales
@@ -234,7 +233,7 @@ def aggregate_predictive(
     )
 
 
-def _likelihood(rows, y, likelihood, link, trials, **scales: float) -> LogLikelihood:
+def _likelihood(rows, y, likelihood, link, trials, **scales):
     if "tau" in scales:  # gamma effects of the same spread can be summed over
         likelihood = LIKELIHOODS[likelihood.gamma_effects]
         scales = {likelihood.scales[0]: scales["tau"]}

@@ -18,12 +18,11 @@ def test_quantile_of_any_continuous_components(rng):
         own = stats.gamma(shapes).ppf(level)
         found = mixture_quantile(own, level, weights, cdf_and_density, np.full(4, 1e-12))
         for j, x in enumerate(found):
-            root = optimize.brentq(
-                lambda x, j=j: weights @ stats.gamma(shapes[:, j]).cdf(x) - level,
-                own[:, j].min(),
-                own[:, j].max(),
-                xtol=1e-14,
-            )
+
+            def excess(x, j=j, level=level):
+                return weights @ stats.gamma(shapes[:, j]).cdf(x) - level
+
+            root = optimize.brentq(excess, own[:, j].min(), own[:, j].max(), xtol=1e-14)
             assert x == pytest.approx(root, rel=1e-9)
 
 
