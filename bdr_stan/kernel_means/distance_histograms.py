@@ -50,8 +50,9 @@ def stationary_set_kernels(
     n_jobs : int, optional
         Number of threads, default all cores.
     """
-    seen: Any = kernels[0].columns
-    columns = slice(None) if seen is None else list(seen)
+    columns: Any = slice(None)
+    if kernels[0].columns is not None:
+        columns = [int(column) for column in kernels[0].columns]
     centre = np.mean(bags.points[:, columns], axis=0, dtype=np.float64)
     left = right = _Side(bags, columns, centre)
     if others is not None:

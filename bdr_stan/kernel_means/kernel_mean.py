@@ -25,7 +25,7 @@ class HilbertMean:
 
     kernel: Kernel
 
-    def inner(self, other: "HilbertMean") -> float:
+    def inner(self, other: Any) -> float:
         """Inner product with another element of the same space."""
         raise NotImplementedError
 

@@ -22,7 +22,7 @@ OUTER_KERNELS: dict[str, type[Stationary]] = {**KERNELS, "gaussian": RBF}
 
 def of_squares(kernel: Stationary, squares: Array) -> Array:
     """Values of a kernel of the distance, of one bandwidth, at squared distances >= 0."""
-    values = squares / (-2 * kernel.bandwidth**2)
+    values = squares / (-2 * float(kernel.bandwidth) ** 2)
     kernel.profile(values)
     values *= kernel.variance
     return values
@@ -47,19 +47,25 @@ def between(outer: Stationary | None, products: Array, squares: Any, other_squar
     outer : None for the inner product itself, or a kernel of the distance, of one bandwidth
     products : array, shape (n, m)
     squares, other_squares : arrays, shapes (n,) and (m,)
-        Not used where `outer` is None.
+        Not needed where `outer` is None.
 
     Returns
     -------
     array, shape (n, m)
+
+    Raises
+    ------
+    TypeError : a kernel of the distance without squared norms.
     """
     if outer is None:
         return products
+    if squares is None or other_squares is None:
+        raise TypeError(f"{outer!r} looks at distances: give the squared norms of the kernel means")
     return of_squares(outer, squared_distances(products, squares, other_squares))
 
 
 def outer_at_median(
-    outer: str | Kernel, bandwidth: float | str, products: Array
+    outer: str | Stationary, bandwidth: float | str, products: Array
 ) -> Stationary | None:
     """Kernel of kernel means with a number as bandwidth, from the training bags' products.
 
@@ -81,7 +87,7 @@ def outer_at_median(
     """
     if isinstance(outer, str) and outer == "linear":
         return None
-    kernel: Any = outer if isinstance(outer, Kernel) else OUTER_KERNELS[outer](bandwidth)
+    kernel = OUTER_KERNELS[outer](bandwidth) if isinstance(outer, str) else outer
     if not isinstance(kernel.bandwidth, str):
         return kernel
     squares = products.diagonal()
@@ -98,15 +104,15 @@ def outer_at_median(
 
 def check_outer(outer: str | Kernel) -> None:
     """Raise ValueError unless this is "linear", or a kernel of the distance or the name of one."""
+    if isinstance(outer, Stationary) and not outer.columns and np.ndim(outer.bandwidth) == 0:
+        if outer.bandwidth != "ard":
+            return
     if isinstance(outer, Kernel):
-        kernel: Any = outer
-        number = isinstance(outer, Stationary) and np.ndim(kernel.bandwidth) == 0
-        if not number or kernel.columns or kernel.bandwidth == "ard":
-            raise ValueError(
-                "a kernel of kernel means must be one of the distance, with one bandwidth and no "
-                f"columns, found {outer!r}"
-            )
-    elif not isinstance(outer, str) or outer not in ("linear", *OUTER_KERNELS):
+        raise ValueError(
+            "a kernel of kernel means must be one of the distance, with one bandwidth and no "
+            f"columns, found {outer!r}"
+        )
+    if not isinstance(outer, str) or outer not in ("linear", *OUTER_KERNELS):
         names = ", ".join(map(repr, ("linear", *OUTER_KERNELS)))
         raise ValueError(f"outer must be a kernel or one of {names}, found {outer!r}")
 

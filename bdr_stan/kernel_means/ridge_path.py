@@ -205,12 +205,12 @@ def held_out(
     errors : array, shape (l,), mean squared error over the bags held out in all splits
     predictions : array, shape (bags held out, l), split after split
     """
-    chosen: Any = alphas
-    predictions: Any = []
+    tried: Any = alphas
+    parts = []
     for train, test in splits:
         path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
-        chosen = path.alphas(chosen)
-        predictions.append(path.level + gram[np.ix_(test, train)] @ path.dual(chosen))
-    predictions = np.concatenate(predictions)
+        tried = path.alphas(tried)
+        parts.append(path.level + gram[np.ix_(test, train)] @ path.dual(tried))
+    predictions = np.concatenate(parts)
     truth = y[np.concatenate([test for _, test in splits])]
-    return chosen, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions
+    return tried, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions

@@ -106,31 +106,30 @@ def bag_inner_products(
     array, shape (n, m), or (n, n) and symmetric
     """
     itself = others is None
-    if others is None:
-        others, other_weights = bags, weights
+    right, right_weights = (bags, weights) if others is None else (others, other_weights)
     rows = max(1, int(np.sqrt(chunk_bytes / 8)))
-    chunks, other_chunks = bags.chunks(rows), others.chunks(rows)
+    chunks, right_chunks = bags.chunks(rows), right.chunks(rows)
 
     def products(i):
         points = bags.read(chunks[i].start, chunks[i].stop)
         sums = _weighted_sums(weights, chunks[i])
-        part = np.zeros((sums.shape[0], len(others)))
-        for j in range(i if itself else 0, len(other_chunks)):
-            other = other_chunks[j]
-            values = kernel(points, others.read(other.start, other.stop))
-            values = sums @ values @ _weighted_sums(other_weights, other).T
+        part = np.zeros((sums.shape[0], len(right)))
+        for j in range(i if itself else 0, len(right_chunks)):
+            other = right_chunks[j]
+            values = kernel(points, right.read(other.start, other.stop))
+            values = sums @ values @ _weighted_sums(right_weights, other).T
             # The other half of a symmetric matrix is added as the transpose of this one.
             part[:, other.first : other.last] += values / 2 if itself and i == j else values
         return part
 
-    out = np.zeros((len(bags), len(others)))
+    out = np.zeros((len(bags), len(right)))
     with threadpool_limits(1, user_api="blas"):
         threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
         parts = threads(delayed(products)(i) for i in range(len(chunks)))
     for chunk, part in zip(chunks, parts, strict=True):
         out[chunk.first : chunk.last] += part
     bags.release()
-    others.release()
+    right.release()
     return out + out.T if itself else out
 
 
