@@ -121,7 +121,9 @@ class EmbeddingEstimator(BagEstimator):
         -------
         self
         """
+        self.check_parameters()
         self._forget()
+        seed = self.random_state if seed is None else seed
         settings = {
             "kernel": training.kernel,
             "n_features": training.landmarks.shape[1],
@@ -171,6 +173,7 @@ class EmbeddingEstimator(BagEstimator):
         ----------
         bags : Bags, or list of arrays
         seed : int, optional
+            Default `random_state`.
 
         Returns
         -------
@@ -186,7 +189,7 @@ class EmbeddingEstimator(BagEstimator):
             landmarks=self.landmarks,
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
-            seed=seed,
+            seed=self.random_state if seed is None else seed,
         )
 
     def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:

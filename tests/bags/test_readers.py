@@ -247,3 +247,54 @@ def test_missing_column_in_a_file(people, tmp_path):
     for read, name in ((Bags.from_parquet, "people.parquet"), (Bags.from_csv, "people.csv")):
         with pytest.raises(ValueError, match=r"no column 'incom': did you mean 'income'\?"):
             read(tmp_path / name, "county", features=["incom"])
+
+
+def test_bags_of_a_table_come_in_the_order_of_their_ids(rng):
+    """In a shuffled table large bags appear first: their order would tell their size."""
+    county = np.repeat(np.arange(50), np.arange(1, 51))
+    table = pd.DataFrame({"county": county, "x": rng.normal(size=len(county))})
+    shuffled = table.sample(frac=1, random_state=1)
+    bags = Bags.from_dataframe(shuffled, bag="county")
+    np.testing.assert_array_equal(bags.ids, np.arange(50))
+    np.testing.assert_array_equal(bags.sizes, np.arange(1, 51))
+    for k in (0, 20, 49):
+        np.testing.assert_array_equal(
+            bags[k][:, 0], shuffled["x"][shuffled["county"] == k].to_numpy()
+        )
+
+
+def test_ids_of_several_kinds_are_ordered_by_their_text(rng):
+    table = pd.DataFrame({"bag": ["b", 2, "a", 2], "x": [1.0, 2.0, 3.0, 4.0]})
+    bags = Bags.from_dataframe(table, bag="bag", features=["x"])
+    assert list(bags.ids) == [2, "a", "b"]
+    np.testing.assert_array_equal(bags.points[:, 0], [2, 4, 3, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": ["x", "x"]}, "features names the column 'x' twice"),
+        ({"features": ["x", "bag"]}, "column 'bag' is both bag and among the features"),
+        ({"features": ["x", "y"], "metadata": ["y"]}, "column 'y' is both metadata and among"),
+        ({"features": ["x", "w"], "weight": "w"}, "column 'w' is both weight and among"),
+    ],
+)
+def test_a_column_has_one_role(arguments, message):
+    table = pd.DataFrame({"bag": [0, 0, 1], "x": [1.0, 2, 3], "y": [1, 1, 2], "w": [1.0, 1, 1]})
+    with pytest.raises(ValueError, match=message):
+        Bags.from_dataframe(table, bag="bag", **arguments)
+
+
+def test_masked_values_are_refused():
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, -9999.0]], mask=[[0, 0], [0, 1]])
+    with pytest.raises(ValueError, match="bag 1 has 1 masked value"):
+        Bags.from_list([np.ones((2, 2)), masked])
+    with pytest.raises(ValueError, match="points has 1 masked value"):
+        Bags.from_points(masked, sizes=[2])
+    assert len(Bags.from_list([np.ma.masked_array([[1.0]], mask=False)])) == 1
+
+
+def test_frames_with_reordered_columns_are_refused():
+    frame = pd.DataFrame({"age": [1.0], "income": [2.0]})
+    with pytest.raises(ValueError, match="bag 1 is a table with the columns income, age"):
+        Bags.from_list([frame, frame[["income", "age"]]])
