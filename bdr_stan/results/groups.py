@@ -128,7 +128,8 @@ def fitted_groups(
     if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
         warnings.warn(
             "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
-            "comparing and stacking models needs: define log_lik[i] for each bag in generated quantities",
+            "comparing and stacking models needs: define log_lik[i] for each bag in generated "
+            "quantities",
             stacklevel=4,
         )
     return groups
