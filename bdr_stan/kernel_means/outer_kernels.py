@@ -104,9 +104,9 @@ def outer_at_median(
 
 def check_outer(outer: str | Kernel) -> None:
     """Raise ValueError unless this is "linear", or a kernel of the distance or the name of one."""
-    if isinstance(outer, Stationary) and not outer.columns and np.ndim(outer.bandwidth) == 0:
-        if outer.bandwidth != "ard":
-            return
+    of_distance = isinstance(outer, Stationary) and not outer.columns
+    if of_distance and np.ndim(outer.bandwidth) == 0 and outer.bandwidth != "ard":
+        return
     if isinstance(outer, Kernel):
         raise ValueError(
             "a kernel of kernel means must be one of the distance, with one bandwidth and no "
