@@ -187,8 +187,8 @@ class AggregateNN(RateModel):
             raise ValueError(f"link must be one of {names}, found {self.link!r}")
         if LINKS[self.link].is_linear and self.link not in LIKELIHOODS[self.likelihood].links:
             raise ValueError(
-                f"link={self.link!r} lets rates be negative, which the {self.likelihood} likelihood "
-                "cannot have: use 'exp' or 'square'"
+                f"link={self.link!r} lets rates be negative, which the {self.likelihood} "
+                "likelihood cannot have: use 'exp' or 'square'"
             )
         check_counts(
             n_hidden=self.n_hidden,

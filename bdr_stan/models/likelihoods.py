@@ -54,7 +54,9 @@ def normal_likelihood(
         slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
         crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
         curvature = design - 0.5 * (crossed + crossed.T)
-        curvature += (slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)) @ slope_of_variance
+        curvature += (
+            slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)
+        ) @ slope_of_variance
         own = 0.5 * (data.n_bags / nu - squares / nu**2) @ curvature_of_variance
         curvature[np.diag_indices(len(own))] += own
         return value, slope, information, curvature
@@ -133,7 +135,7 @@ def logit_likelihood(data: CompressedRows) -> LogLikelihood:
 
 
 def _design(data, lam, eta):
-    """Shrunk rows [s z, 1], prior variance lost [eta (1 - s), 0] of each group, group of each row."""
+    """Shrunk rows [s z, 1], variance lost [eta (1 - s), 0] of each group, group of each row."""
     s = shrinkage_factors(data.bag_size, lam, eta)
     row_group = np.repeat(np.arange(len(data.length)), data.length)
     X = data.rows[:, :-1].copy()
