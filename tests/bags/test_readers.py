@@ -70,12 +70,12 @@ def test_from_dataframe(people, kind):
         "pyarrow": pa.Table.from_pandas(people),
     }[kind]
     bags = Bags.from_dataframe(df, "county", weight="weight", metadata=["region"])
-    assert list(bags.ids) == ["b", "a", "c"]
+    assert list(bags.ids) == ["a", "b", "c"]
     assert bags.features == ["age", "income", "employed"]
     assert_equal(
-        list(bags), [[[1, 0.1, 1], [3, 0.3, 1]], [[2, 0.2, 0], [5, 0.5, 0]], [[4, 0.4, 1]]]
+        list(bags), [[[2, 0.2, 0], [5, 0.5, 0]], [[1, 0.1, 1], [3, 0.3, 1]], [[4, 0.4, 1]]]
     )
-    np.testing.assert_array_equal(bags.weights, [1, 3, 2, 5, 4])
+    np.testing.assert_array_equal(bags.weights, [2, 5, 1, 3, 4])
     assert bags.metadata["region"].to_dict() == {"b": "N", "a": "S", "c": "W"}
     chosen = Bags.from_dataframe(df, "county", features=["income", "age"])
     np.testing.assert_array_equal(chosen[2], [[0.4, 4]])
@@ -99,9 +99,9 @@ def test_from_parquet_and_csv(people, tmp_path, features):
         Bags.from_csv(tmp_path / "people.csv", "county", **options),
     ):
         assert_equal(list(bags), list(frame))
-        assert list(bags.ids) == ["b", "a", "c"] and bags.features == frame.features
+        assert list(bags.ids) == ["a", "b", "c"] and bags.features == frame.features
         np.testing.assert_array_equal(bags.weights, frame.weights)
-        assert list(bags.metadata["region"]) == ["N", "S", "W"]
+        assert list(bags.metadata["region"]) == ["S", "N", "W"]
 
 
 def test_from_parquet_leaves_out_the_index_of_pandas(people, tmp_path):
@@ -219,11 +219,11 @@ def test_bad_arrays(make, error, message):
         ({}, {"features": ["name"]}, TypeError, "column 'name' holds String, not numbers"),
         ({}, {"weight": "name"}, TypeError, "column 'name' holds String, not numbers"),
         ({}, {"metadata": ["age"]}, ValueError,
-         r"column 'age' is not constant in bag 0 \(id 'b'\): 1 and 3; it must have one value"),
+         r"column 'age' is not constant in bag 1 \(id 'b'\): 1 and 3; it must have one value"),
         ({"county": ["b", None, "b", "c", "a"]}, {}, ValueError,
          r"row 1 has no bag: column 'county' is missing \(1 such in all\)"),
         ({"age": [1, None, 3, 4, 5]}, {}, ValueError,
-         r"bag 1 \(id 'a'\), point 0, column 0 \('age'\): value is nan"),
+         r"bag 0 \(id 'a'\), point 0, column 0 \('age'\): value is nan"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("convert", [lambda df: df, pl.from_pandas], ids=["pandas", "polars"])
