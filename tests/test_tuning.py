@@ -285,7 +285,7 @@ def test_more_folds_than_bags_are_refused(problem):
 
 
 def test_folds_do_not_follow_the_order_of_the_bags():
-    """Bags sorted by size: no fold holds the largest alone."""
+    """Bags sorted by size: every fold holds small and large ones."""
     labels = np.arange(40.0)
     held = [test for _, test in tuning.shuffled_folds(4, labels, False, 0).split(labels)]
-    assert all(test.min() < 10 and test.max() >= 30 for test in held)
+    assert all(test.min() < 20 <= test.max() and np.ptp(test) >= 20 for test in held)
