@@ -17,8 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-arviz1"
 DEFAULT = [
-    "-m",
-    "not slow",
+    *("-m", "not slow", "-n", "auto", "--dist", "loadfile"),
     "tests/results",
     "tests/estimators/test_contract.py",
     "tests/estimators/test_estimators.py",
