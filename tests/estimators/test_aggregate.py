@@ -214,14 +214,14 @@ def test_a_point_may_lie_in_several_bags():
 )
 def test_points_of_tables_and_memory_maps(likelihood, link, tmp_path):
     bags = country()
-    owner = np.repeat([f"district {i}" for i in range(len(bags))], bags.sizes)
+    owner = np.repeat([f"district {i:02d}" for i in range(len(bags))], bags.sizes)
     table = pd.DataFrame(bags.points, columns=["rain", "height"])
     table = table.assign(people=bags.weights, district=owner, note="dry")
     named = Bags.from_dataframe(table, bag="district", weight="people", features=["rain", "height"])
     model, _, _ = fitted(likelihood, link, bags=named)
     plain, _, _ = fitted(likelihood, link, bags=bags)
     assert list(model.feature_names_in_) == ["rain", "height"]
-    assert list(model.idata["observed_data"]["bag"].values[:2]) == ["district 0", "district 1"]
+    assert list(model.idata["observed_data"]["bag"].values[:2]) == ["district 00", "district 01"]
     expected = plain.predict_points(bags.points).mean
     np.testing.assert_array_equal(
         model.predict_points(table[["people", "height", "rain"]]).mean, expected
