@@ -292,8 +292,9 @@ generated quantities {
 @pytest.mark.slow
 def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
     path = eject("blr", tmp_path / "mine.stan")[0]
-    words = 'transformed data {\n  reject("T is ", T, ", I want more");\n}\nparameters {'
-    path.write_text(path.read_text().replace("parameters {", words, 1))
+    words = 'reject("T is ", T, ", I want more");'
+    check = "if (!(min(positive) > 0)) {"
+    path.write_text(path.read_text().replace(check, f"{words}\n  {check}", 1))
     model = BLR(4, method="exact").fit(*problem)
     model.set_params(method="nuts", stan_file=path)
     with pytest.raises(
@@ -323,7 +324,7 @@ def test_program_without_the_needed_names(problem, tmp_path):
     [
         (BLR(method="mcmc"), "BLR has no method 'mcmc'; there are: nuts, exact"),
         (BDR(method="exact"), "BDR has no method 'exact'"),
-        (BDR(kernel="matern"), "kernel must be one of 'rbf', .*found 'matern'"),
+        (BDR(kernel="matern"), "kernel must be a Kernel or one of 'rbf', .*found 'matern'"),
         (BDR(bandwidth="scott"), "bandwidth must be 'median' or a positive number, found 'scott'"),
         (BDR(bandwidth=-1.0), "bandwidth must be a positive number, found -1.0"),
         (BDR(bandwidth_scale=0), "bandwidth_scale must be a positive number, found 0"),
