@@ -232,9 +232,7 @@ class ProfiledLoss:
         training = model.training_features(self.bags)
         embedding = training.embedding
         with threadpool_limits(1, user_api="blas"):
-            K, R, Sigma = landmark_matrices(
-                training, embedding_prior="kernel", jitter=model.jitter
-            )
+            K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=model.jitter)
             at = joint_coordinates(embedding.mean, Sigma, R, K)
             z = at.of(embedding.mean)
             mode = self._mode(at, K, z, embedding.sizes)

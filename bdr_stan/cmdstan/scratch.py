@@ -62,18 +62,27 @@ def _home_of_folders():
 @lru_cache
 def _of_this_process(pid):
     """The folder of this process, made at its first fit; a forked process has its own."""
-    import cmdstanpy
-
     clear_what_was_left()
     # Under another name until it is locked, so that nobody takes it for left behind.
     fresh = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}new-"))
     handle = (fresh / _LOCK).open("w")
     fcntl.flock(handle, fcntl.LOCK_EX)
-    (fresh / _ALSO).write_text(cmdstanpy._TMPDIR)  # cleared at exit only, so not when killed
     folder = fresh.with_name(fresh.name.replace("new-", ""))
     fresh.rename(folder)
     atexit.register(_remove, folder, handle, pid)
+    (folder / _ALSO).write_text(_folder_of_cmdstanpy(folder))
     return folder
+
+
+def _folder_of_cmdstanpy(folder):
+    """Where CmdStanPy keeps files until the end of the process: here, if it is not loaded yet."""
+    usual = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        import cmdstanpy
+    finally:
+        tempfile.tempdir = usual
+    return cmdstanpy._TMPDIR
 
 
 def _remove(folder, handle, pid):

@@ -58,7 +58,9 @@ def principal_axes(mean: Array) -> Coordinates:
     return Coordinates(m0, rotation, np.zeros(d), np.eye(d))
 
 
-def joint_coordinates(mean: Array, covariance: Array, prior_gram: Array, gram: Array) -> Coordinates:
+def joint_coordinates(
+    mean: Array, covariance: Array, prior_gram: Array, gram: Array
+) -> Coordinates:
     """Coordinates in which within-bag and prior covariance of the embeddings are diagonal.
 
     Parameters

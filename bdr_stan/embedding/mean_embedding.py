@@ -148,9 +148,7 @@ def embed(
     return Embedding(sizes, mean, scatter)
 
 
-def scatter_factors(
-    bags: Bags, sizes: Array, covariance: str | None, tau: float
-) -> Array | None:
+def scatter_factors(bags: Bags, sizes: Array, covariance: str | None, tau: float) -> Array | None:
     """Factor of each bag's weighted scatter in the covariance; None where it is not estimated."""
     if covariance is None:
         return None

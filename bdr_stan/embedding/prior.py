@@ -68,15 +68,13 @@ def check_embedding_prior(
     if embedding_prior == "convolution":
         if not (kernel == "rbf" or isinstance(kernel, RBF)):
             raise ValueError(
-                "embedding_prior='convolution' is known for kernel='rbf' only, found "
-                f"{kernel!r}"
+                f"embedding_prior='convolution' is known for kernel='rbf' only, found {kernel!r}"
             )
         if not isinstance(measure_scale, str):
             check_bandwidth(measure_scale, "measure_scale")
         elif measure_scale != "evidence":
             raise ValueError(
-                "measure_scale must be 'evidence' or a positive number, "
-                f"found {measure_scale!r}"
+                f"measure_scale must be 'evidence' or a positive number, found {measure_scale!r}"
             )
     if not jitter >= 0:
         raise ValueError(f"jitter must be a number >= 0, found {jitter!r}")

@@ -11,9 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from bdr_stan.types import Array, ArrayLike
 
 
-def between_bag_covariance(
-    mean: Array, sizes: ArrayLike, m0: Array, covariance: Array
-) -> Array:
+def between_bag_covariance(mean: Array, sizes: ArrayLike, m0: Array, covariance: Array) -> Array:
     """Covariance of the bags' true mean embeddings, by moments.
 
     E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, averaged with weights that favour large

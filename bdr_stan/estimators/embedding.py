@@ -224,7 +224,9 @@ class EmbeddingEstimator(BagEstimator):
             for name in ("intercept", "w", "sigma", "eta")
             if self.result_.has_draws(name)
         }
-        return self._predictive(self.coordinates_, embedding, draws, getattr(self, "classes_", None))
+        return self._predictive(
+            self.coordinates_, embedding, draws, getattr(self, "classes_", None)
+        )
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels as an array, once they are known to be of use; see `bags.labels`."""
@@ -239,9 +241,7 @@ class EmbeddingEstimator(BagEstimator):
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
         if self.stan_file is not None and self.method in self.closed_form:
-            raise ValueError(
-                f"method={self.method!r} runs no Stan program: leave stan_file out"
-            )
+            raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
 
     # ------------------------------------------------------------ what a subclass says
 

@@ -39,9 +39,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
 def check_validation_chooses(alpha: Any) -> None:
     """Raise ValueError where there is but one penalty, and nothing for validation bags to choose."""
     if np.isscalar(alpha) and not isinstance(alpha, str):
-        raise ValueError(
-            f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out"
-        )
+        raise ValueError(f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out")
 
 
 def checked_validation(

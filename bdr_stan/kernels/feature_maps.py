@@ -127,9 +127,7 @@ class NystromFeatures:
         scratch: Array | None = None,
         log_scale: ArrayLike = 0.0,
     ) -> Array:
-        return np.matmul(
-            self._values(points, None, scratch, log_scale), self.projection, out=out
-        )
+        return np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
 
 
 class FourierFeatures:

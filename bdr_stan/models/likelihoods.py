@@ -54,7 +54,9 @@ def normal_likelihood(
         slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
         crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
         curvature = design - 0.5 * (crossed + crossed.T)
-        curvature += (slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)) @ slope_of_variance
+        curvature += (
+            slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)
+        ) @ slope_of_variance
         own = 0.5 * (data.n_bags / nu - squares / nu**2) @ curvature_of_variance
         curvature[np.diag_indices(len(own))] += own
         return value, slope, information, curvature

@@ -59,7 +59,5 @@ def profiled_measure_scale(model_at: Callable[[float], Model], landmarks: Array)
         scales, mode, _ = most_probable_scales(model)
         return -mode.log_evidence - log_prior_of_scales(model.priors)(**scales)
 
-    found = minimize_scalar(
-        objective, bounds=_LOG_RATIO, method="bounded", options={"xatol": 0.05}
-    )
+    found = minimize_scalar(objective, bounds=_LOG_RATIO, method="bounded", options={"xatol": 0.05})
     return float(spread * np.exp(found.x))

@@ -228,9 +228,7 @@ def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
     return log_prior
 
 
-def table(
-    priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
-) -> "pd.DataFrame":
+def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]) -> "pd.DataFrame":
     """Priors as a table: parameter, distribution, meaning, unit; those that `priors` has."""
     import pandas as pd
 

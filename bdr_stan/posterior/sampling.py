@@ -238,56 +238,60 @@ def run(
     if method == "pathfinder":
         _check_pathfinder(options)
 
-    import cmdstanpy  # takes a second to import
-
-    model = compile_program(program, progress=progress)
-    common = {"data": data, "seed": seed, "sig_figs": 12}
     bars = bool(progress) and method == "nuts" and shows_bars()
     threads = options.get("threads_per_chain") or 1
-    with (
-        scratch_folder() as folder,
-        cmdstanpy.disable_logging(),
-        status(
+    # The folder comes first: CmdStanPy, which takes a second to import, keeps files there, too.
+    with scratch_folder() as folder:
+        import cmdstanpy
+
+        model = compile_program(program, progress=progress)
+        common = {"data": data, "seed": seed, "sig_figs": 12, "output_dir": folder}
+        telling = status(
             f"Running {method} of {Path(program).stem}",
             progress is not False and not bars,
             after=10,
             detail=lambda: _how_far(folder, chains, draws) if method == "nuts" else "",
-        ),
-    ):
-        common["output_dir"] = folder
+        )
         try:
-            if method == "nuts":
-                fit = model.sample(
-                    **{
-                        **common,
-                        "inits": inits,
-                        "chains": chains,
-                        "parallel_chains": max(1, min(chains, (os.cpu_count() or 1) // threads)),
-                        "iter_warmup": warmup,
-                        "iter_sampling": draws,
-                        "show_progress": bars,
-                        **_first_metric(model, inits[0], unit or {}),
-                        **options,
-                    }
-                )
-            elif method == "optimize":
-                fit = model.optimize(**{**common, "inits": inits[0], **options})
-            elif method == "laplace":
-                # A folder of its own: CmdStanPy names files by the second.
-                apart = {"output_dir": os.path.join(folder, "mode")}
-                mode = model.optimize(**{**common, **apart, "inits": inits[0], "jacobian": True})
-                fit = model.laplace_sample(**{**common, "mode": mode, "draws": draws, **options})
-            else:
-                fit = model.pathfinder(
-                    **{
-                        **common,
-                        "inits": inits if len(inits) > 1 else inits[0],
-                        "num_paths": len(inits),
-                        "num_single_draws": draws,
-                        "psis_resample": False,
-                        **options,
-                    }
-                )
+            with cmdstanpy.disable_logging(), telling:
+                if method == "nuts":
+                    fit = model.sample(
+                        **{
+                            **common,
+                            "inits": inits,
+                            "chains": chains,
+                            "parallel_chains": max(
+                                1, min(chains, (os.cpu_count() or 1) // threads)
+                            ),
+                            "iter_warmup": warmup,
+                            "iter_sampling": draws,
+                            "show_progress": bars,
+                            **_first_metric(model, inits[0], unit or {}),
+                            **options,
+                        }
+                    )
+                elif method == "optimize":
+                    fit = model.optimize(**{**common, "inits": inits[0], **options})
+                elif method == "laplace":
+                    # A folder of its own: CmdStanPy names files by the second.
+                    apart = {"output_dir": os.path.join(folder, "mode")}
+                    mode = model.optimize(
+                        **{**common, **apart, "inits": inits[0], "jacobian": True}
+                    )
+                    fit = model.laplace_sample(
+                        **{**common, "mode": mode, "draws": draws, **options}
+                    )
+                else:
+                    fit = model.pathfinder(
+                        **{
+                            **common,
+                            "inits": inits if len(inits) > 1 else inits[0],
+                            "num_paths": len(inits),
+                            "num_single_draws": draws,
+                            "psis_resample": False,
+                            **options,
+                        }
+                    )
         except RuntimeError as error:
             raise RuntimeError(
                 f"Stan's {method} of {program} failed: {_what_stan_says(str(error))}"

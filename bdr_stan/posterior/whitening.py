@@ -7,9 +7,7 @@ from bdr_stan.posterior.mode import Mode
 from bdr_stan.types import Array
 
 
-def whitened_coordinates(
-    mode: Mode, prior_factor: Array, rho: float
-) -> dict[str, Array | float]:
+def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[str, Array | float]:
     """Coordinates t of theta = [w; intercept] that are nearly standard normal whatever rho.
 
     Along `axes` the information of the labels on w (the intercept integrated out) and the prior

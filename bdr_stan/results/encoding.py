@@ -66,9 +66,7 @@ def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
     )
 
 
-def decode(
-    value: Any, arrays: Mapping[str, Array], estimator_class: Callable[[str], type]
-) -> Any:
+def decode(value: Any, arrays: Mapping[str, Array], estimator_class: Callable[[str], type]) -> Any:
     """The value of what `encode` gave.
 
     Parameters

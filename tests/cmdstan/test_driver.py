@@ -442,7 +442,6 @@ def test_no_input_is_written_over(run, line):
 def test_no_output_is_written_over_another(run):
     run("sample data file=coin.json output file=o.csv diagnostic_file=./o.csv", code=1)
     assert "Filename conflict, output file o.csv" in run.stderr
-    run("optimize data file=coin.json output file=/dev/null diagnostic_file=/dev/null")
 
 
 def test_a_profile_is_not_written_over_an_input(run):
@@ -556,7 +555,7 @@ def test_names_of_the_files_of_paths(run):
     """Those of CmdStan 2.35, which calls them after the diagnostic file where there is one."""
     line = "pathfinder num_draws=5 num_psis_draws=5 {} data file=coin.json output file={}.csv"
     run(line.format("num_paths=1 save_single_paths=1", "one"))
-    assert run.files() == ["coin.json", "one.csv", "one.json"]
+    assert run.files() == ["coin.json", "one.csv", "one.json", "profile.csv"]
     run(line.format("num_paths=2", "two") + " diagnostic_file=d.csv")
     new = ["d_path_1.json", "d_path_2.json", "two.csv", "two_path_1.csv", "two_path_2.csv"]
     assert sorted(set(run.files()) - {"coin.json", "one.csv", "one.json", "profile.csv"}) == new
