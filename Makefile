@@ -3,42 +3,45 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Test files side by side, one on each core; fixtures of a file are made once.
+PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast setup lint clean
 
 help:
 	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
-	@echo "make test       all tests, then those for ArviZ 1.x if a Python 3.12 is there"
+	@echo "make test       style and types, tests for ArviZ 1.x if a Python 3.12 is there, all tests"
 	@echo "make test-fast  tests that take seconds"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
-	@echo "make lint       check the style of the code"
+	@echo "make lint       check style and types of the code"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
 
 demo: setup
 	$(BIN)/bdr-stan demo
 
 # The ArviZ 1.x run comes first, so that the last line is the summary of the whole suite.
-test: setup
+test: lint setup
 	$(BIN)/python tests/arviz1.py
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-fast: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 setup: $(INSTALLED)
 	@$(BIN)/bdr-stan setup
 
 lint: $(INSTALLED)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check ruff
-	@$(BIN)/ruff check .
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache demo_output build dist
+	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist
 	find bdr_stan data_gen tests benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,lint]'
 	@touch $@

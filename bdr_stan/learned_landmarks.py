@@ -9,6 +9,7 @@ more pass over the points leads from them to u and l.
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -105,7 +106,7 @@ def learn_landmarks(
     held_y = check_labels(held, validation[1])
     seed = model.random_state if seed is None else seed
     start = model.training_features(bags, seed=seed)
-    length = start.bandwidth  # of the start, the unit in which landmarks move
+    length: Any = start.bandwidth  # of the start, the unit in which landmarks move
     shape, size = start.landmarks.shape, start.landmarks.size
 
     def unpacked(x):
@@ -297,7 +298,7 @@ def _embedding_slopes(at, mode, z, y, sizes, scales):
 
     With A = R + Sigma / N, R = eta K, a = A^-1 R alpha and v = mu - m0, the label of a bag has
 
-        xi = intercept + a'v,           d xi = (alpha - a)' dR A^-1 v - a' (dSigma / N) A^-1 v + a' dv
+        xi = intercept + a'v,      d xi = (alpha - a)' dR A^-1 v - a' (dSigma / N) A^-1 v + a' dv
         nu = alpha'R (alpha - a) + sigma^2,  d nu = (alpha - a)' dR (alpha - a) + a' (dSigma / N) a
 
     In the joint basis V, where V'RV = eta and V'Sigma V = lam, a = V (s w), A^-1 v = V (s z) / eta.

@@ -196,7 +196,7 @@ def calibration(
     """
     import pandas as pd
 
-    classes = {} if sizes is None else size_classes(*_same_length(sizes=sizes, y=y)[:1], edges)
+    classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=y)[0], edges)
     classes = classes | {"all": np.ones(len(y), dtype=bool)}
     for level in levels:
         _check_level(level)
@@ -286,7 +286,7 @@ def reliability(
         raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins}")
     second = class_codes(predictive.classes, np.asarray(y))
     second, p = _same_length(y=second, mean=predictive.mean)
-    classes = {} if sizes is None else size_classes(*_same_length(sizes=sizes, y=second)[:1], edges)
+    classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=second)[0], edges)
     place = np.minimum((p * n_bins).astype(int), n_bins - 1)
     rows = []
     for name, of in (classes | {"all": np.ones(len(p), dtype=bool)}).items():

@@ -134,7 +134,8 @@ def tune(
         model.check_parameters()
     task = _Task.of(bags, y, validation, cv, models, seed, options)
 
-    rows, candidates = [], []
+    rows: list[dict[str, Any]] = []
+    candidates: list[tuple[Any, Any]] = []
 
     def enter(name, candidate, embedded, **columns):
         training, held = embedded
@@ -176,7 +177,8 @@ def tune(
     if refine is not None:
         for name, row in ranked()[1].items():
             with status(f"{name}, search for {refine}", progress):
-                candidate = _refined(task, *candidates[row], refine, method, score)
+                candidate, training = candidates[row]
+                candidate = _refined(task, candidate, training, refine, method, score)
                 enter(name, candidate, task.embedded(candidate), refined=True)
     table, best_row = ranked()
     return Tuned(

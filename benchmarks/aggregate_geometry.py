@@ -16,9 +16,13 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import AggregateRegressor
-from bdr_stan.aggregate.rows import nystrom, point_rows
-from bdr_stan.results.draws import sample_stats, stan_draws
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.models.aggregate import aggregate_model
+from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.swiss_roll import swiss_roll
 
 
@@ -115,13 +119,13 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     roll = swiss_roll(0, n_bags=args.bags, n_test=2)["train"]
-    model = AggregateRegressor(n_landmarks=args.landmarks, random_state=args.seed)
-    features = model.training_features(roll.bags, roll.y, seed=args.seed)
-    model._adopt(features)
-    rows, scales, mode, _ = model._prepare(features, roll.y)
-    packed = model._stan_data(rows, model._whitening(rows, scales, mode), model.priors_)
-    factors = features.rows
-    points = point_rows(roll.bags, nystrom(features.features.kernel, model.landmarks_))
+    estimator = AggregateRegressor(n_landmarks=args.landmarks, random_state=args.seed)
+    training = estimator.training_features(roll.bags, roll.y, seed=args.seed)
+    factors, y = training.rows, np.asarray(roll.y, float)
+    model = aggregate_model(factors, y, LIKELIHOODS["poisson"], LINKS["square"])
+    scales, mode, _ = most_probable_scales(model)
+    packed = model.stan_data(model.whitening(scales, mode), model.priors)
+    points = point_rows(roll.bags, training.feature_map)
 
     as_factors = with_rows(packed, factors.rows, factors.start, factors.length)
     as_points = with_rows(packed, points.rows, points.start, points.length)
@@ -135,7 +139,10 @@ def main():
     }
     table = pd.DataFrame([run(name, d, mode, scales["rho"], args) for name, d in kinds.items()])
     table = table.set_index("data and coordinates")
-    print(f"{len(points.rows)} points, {len(factors.rows)} rows of factors, {args.landmarks} landmarks")
+    print(
+        f"{len(points.rows)} points, {len(factors.rows)} rows of factors, "
+        f"{args.landmarks} landmarks"
+    )
     print(table.round(3).to_string())
     best, worst = table["ESS / s"].iloc[0], table["ESS / s"].iloc[-1]
     print(f"\nSmallest bulk ESS per second: {best / worst:.0f} times that of points, non-centred.")

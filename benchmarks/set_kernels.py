@@ -20,8 +20,9 @@ from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from bdr_stan.kernel_means.outer_kernels import of_squares
+from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import Polynomial
-from bdr_stan.kernel_means.set_kernels import of_squares, set_kernels
 from data_gen.aerosol import aerosol_bags
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))

@@ -6,7 +6,8 @@ over some pixels lies cloud. Each pixel has the reflectance in four bands from t
 four angles. Single scattering: with m and m0 the cosines of the camera's and the sun's zenith
 angles, tau the optical depth in a band and G(t) the phase function at the scattering angle,
 
-    reflectance = w G(t) / (4 (m + m0)) (1 - exp(-tau (1/m + 1/m0))) + ground exp(-tau (1/m + 1/m0) / 2)
+    reflectance = w G(t) / (4 (m + m0)) (1 - exp(-tau (1/m + 1/m0)))
+                  + ground exp(-tau (1/m + 1/m0) / 2)
 
 The figures say how a method fares on such a problem, and nothing of the real instrument.
 """
@@ -19,8 +20,11 @@ WAVELENGTHS = np.array([0.446, 0.558, 0.672, 0.866])  # of the bands, micrometre
 CAMERAS = np.cos(np.radians([26.1, 0.1, 26.1]))  # forward, straight down, backward
 ALBEDO = 0.9  # w, share of the light that aerosol scatters
 FEATURES = [
-    *(f"{band}_{camera}" for camera in ("forward", "nadir", "backward") for band in
-      ("blue", "green", "red", "infrared")),
+    *(
+        f"{band}_{camera}"
+        for camera in ("forward", "nadir", "backward")
+        for band in ("blue", "green", "red", "infrared")
+    ),
     "sun_zenith",
     *(f"scattering_{camera}" for camera in ("forward", "nadir", "backward")),
 ]

@@ -7,8 +7,8 @@
 The real data are confidential; here the rate of each pixel is known. Highlands lie in the east,
 rivers run from there to the western coast, towns lie along them, and the rate is high by
 rivers, in warm and wet lowlands and far from towns. The country is as large, about 1,000 km across,
-and as populous at any number of pixels, which only sets how fine the grid is. Districts are contiguous but for
-a pixel here and there that a bay cuts off.
+and as populous at any number of pixels, which only sets how fine the grid is. Districts are
+contiguous but for a pixel here and there that a bay cuts off.
 
 ``python -m data_gen.malaria --help`` writes the two files that `load_country` reads: points.npy,
 84 MB at full size and never in memory, and country.npz with the rest.

@@ -1,7 +1,7 @@
 """The random mixtures of Gaussians of Muandet et al. (2014), whose kernel means are known.
 
-    x ~ sum_{i=1}^4 pi_i N(theta_i, Sigma_i) + e,    pi = (0.05, 0.3, 0.4, 0.25)
-    theta_ij ~ uniform(-10, 10),  Sigma_i ~ Wishart(2 I, 7 degrees),  e ~ N(0, 0.2 I)
+x ~ sum_{i=1}^4 pi_i N(theta_i, Sigma_i) + e,    pi = (0.05, 0.3, 0.4, 0.25)
+theta_ij ~ uniform(-10, 10),  Sigma_i ~ Wishart(2 I, 7 degrees),  e ~ N(0, 0.2 I)
 """
 
 import numpy as np

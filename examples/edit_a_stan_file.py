@@ -12,12 +12,12 @@ from bdr_stan.metrics import mse
 NORMAL = "target += compressed_normal_lpdf(e | n_bags, nu, group);"
 STUDENT_T = "target += student_t_lpdf(e | 4, 0, sqrt(nu[group]));"
 
-# Bags around centres of their own; every tenth label is off by about 5.
+# Bags around centres of their own; every tenth label is off by about 3.
 rng = np.random.default_rng(1)
 centres = rng.normal(size=200)
 bags = [c + rng.normal(size=(m, 2)) for c, m in zip(centres, rng.integers(5, 50, 200), strict=True)]
 y = centres + rng.normal(0, 0.1, 200)
-y[::10] += rng.normal(0, 5, 20)
+y[::10] += rng.normal(0, 3, 20)
 
 with tempfile.TemporaryDirectory() as folder:
     program = Path(folder) / "my_bdr.stan"

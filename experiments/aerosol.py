@@ -10,16 +10,16 @@ errors are not to be held against published ones.
 import time
 
 import numpy as np
-from bdr_stan.kernel_means.outer_kernels import between, outer_at_median
-from bdr_stan.kernel_means.ridge_path import held_out
-from bdr_stan.kernel_means.stacking import stacking_weights
 from joblib import Parallel, delayed
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
 from bdr_stan.datasets import load_misr1
+from bdr_stan.kernel_means.outer_kernels import between, outer_at_median
+from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernel_means.set_kernels import set_kernels
+from bdr_stan.kernel_means.stacking import stacking_weights
 from bdr_stan.kernels import (
     RBF,
     Cauchy,

@@ -9,8 +9,6 @@ points from their reconstruction. Data sets come with scikit-learn; ``--csv`` ta
 from pathlib import Path
 
 import numpy as np
-from bdr_stan.kernel_means.kernel_pca import KernelPCA
-from bdr_stan.kernel_means.shrinkage import ESTIMATORS, f_kmse
 from scipy.stats import binomtest
 from sklearn.mixture import GaussianMixture as EM
 from sklearn.model_selection import train_test_split
@@ -18,6 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan import KernelMean
 from bdr_stan.kernel_means.density_matching import kmeans_mixture, match_mixture
+from bdr_stan.kernel_means.kernel_pca import KernelPCA
+from bdr_stan.kernel_means.shrinkage import ESTIMATORS, f_kmse
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of
 

@@ -7,9 +7,9 @@ points in 2 to 100 dimensions. Averages are over random distributions and sample
 """
 
 import numpy as np
-from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 
 from bdr_stan.kernel_means.gaussian_mixtures import MixtureMean
+from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from data_gen.mixtures import random_mixture
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of

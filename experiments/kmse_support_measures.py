@@ -9,11 +9,11 @@ machine and with one on a Gaussian kernel of the distances between kernel means.
 import itertools
 
 import numpy as np
-from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from scipy.stats import wilcoxon
 from sklearn.metrics import roc_auc_score
 
 from bdr_stan import Bags, OneClassSMM, SupportMeasureMachine
+from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from experiments import report
 
 LEVELS = ("linear", "gaussian")

@@ -21,6 +21,7 @@
 // section 3, with binomial labels.
 functions {
   #include functions/whitening.stanfunctions
+  #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
 }
 data {
@@ -30,7 +31,7 @@ data {
   matrix[T, D + 1] rows;                 // their rows [psi, 1]
   vector<lower=0>[T] weight;             // p_j, > 0 somewhere in each bag
   array[A] int<lower=1, upper=T> start;  // first point of the bag
-  array[A] int<lower=1> length;          // points of the bag, all T in order
+  array[A] int<lower=1> length;          // points of the bag
   array[A] int<lower=0> trials;          // people asked
   array[A] int<lower=0> y;               // labels, <= trials
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
@@ -50,7 +51,13 @@ data {
 transformed data {
   array[A] int end;                      // last point of the bag
   vector[T] share = weight;              // p_j / sum_j p_j
-  check_blocks(start, length, T);
+  array[5] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, tau_scale};
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, rho_median, rho_log_sd and",
+           " tau_scale must be > 0, found ", positive);
+  }
+  check_rows(rows, start, length);
   for (a in 1 : A) {
     end[a] = start[a] + length[a] - 1;
     if (sum(weight[start[a] : end[a]]) == 0) {

@@ -25,6 +25,7 @@
 // section 3, with the posterior in place of its variational approximation.
 functions {
   #include functions/whitening.stanfunctions
+  #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
   /**
    * log sum_j p_j exp(phi_j' theta) of the points of one bag. The density of
@@ -69,7 +70,7 @@ data {
   matrix[T, D + 1] rows;                 // their rows [psi, 1]
   vector<lower=0>[T] weight;             // p_j, > 0
   array[A] int<lower=1, upper=T> start;  // first point of the bag
-  array[A] int<lower=1> length;          // points of the bag, all T in order
+  array[A] int<lower=1> length;          // points of the bag
   vector<lower=0>[A] y;                  // labels
   int<lower=0, upper=1> is_count;        // 1: counts, 0: positive numbers
   int<lower=0, upper=1> has_dispersion;  // 1: counts of a larger variance
@@ -93,11 +94,17 @@ transformed data {
   matrix[D + 1, T] phi = rows';          // a bag's points lie together
   vector[T] log_weight = log(weight);
   array[A] int count = zeros_int_array(A);
+  array[6] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, dispersion_scale, tau_scale};
   if (has_dispersion && !is_count) {
     reject("has_dispersion = 1 needs is_count = 1: only counts have a ",
            "dispersion");
   }
-  check_blocks(start, length, T);
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
+           " dispersion_scale and tau_scale must be > 0, found ", positive);
+  }
+  check_rows(rows, start, length);
   for (j in 1 : T) {
     if (weight[j] == 0) {
       reject("weight[", j, "] must be > 0, found 0: leave the point out");

@@ -29,6 +29,7 @@
 // section 3, with the posterior in place of its variational approximation.
 functions {
   #include functions/whitening.stanfunctions
+  #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
   #include functions/squares.stanfunctions
 }
@@ -37,8 +38,8 @@ data {
   int<lower=1> D;                        // weights (landmarks)
   int<lower=0> T;                        // rows of all bags, 0 if packed
   matrix[T, D + 1] rows;                 // factors Q_a, [psi, 1]
-  array[T > 0 ? A : 0] int start;        // first row of the bag, from 1
-  array[T > 0 ? A : 0] int length;       // rows of the bag, all T in order
+  array[T > 0 ? A : 0] int<lower=1> start;   // first row of the bag
+  array[T > 0 ? A : 0] int<lower=1> length;  // rows of the bag
   int<lower=0> P;                        // (D + 1) (D + 2) / 2 if packed, or 0
   matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
   vector<lower=0>[A] y;                  // labels
@@ -61,9 +62,15 @@ data {
 }
 transformed data {
   array[A] int count = zeros_int_array(A);
+  array[6] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, dispersion_scale, tau_scale};
   if (has_dispersion && !is_count) {
     reject("has_dispersion = 1 needs is_count = 1: only counts have a ",
            "dispersion");
+  }
+  if (!(min(positive) > 0)) {
+    reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
+           " dispersion_scale and tau_scale must be > 0, found ", positive);
   }
   if ((T > 0) == (P > 0)) {
     reject("the bags must be given either as rows (T > 0) or packed (P > 0), ",
@@ -74,7 +81,11 @@ transformed data {
            "triangle of D + 1 columns, found ", P);
   }
   if (T > 0) {
-    check_blocks(start, length, T);
+    check_rows(rows, start, length);
+  } else if (first_row_not_finite(packed) > 0) {
+    int bad = first_row_not_finite(packed);
+    reject("row ", bad, " of packed must hold finite numbers, found ",
+           packed[bad]);
   }
   if (is_count) {
     check_counts(y);

@@ -39,7 +39,7 @@ def answers(command, code):
 
 
 def pyenv_versions():
-    """Folders that may hold pyenv's versions: of the root named, and of those its commands lie in."""
+    """Folders that may hold pyenv's versions: of the root named, of those its commands lie in."""
     found = [os.environ["PYENV_ROOT"]] if "PYENV_ROOT" in os.environ else []
     for name in ["pyenv", *(f"python3.{minor}" for minor in MINORS)]:
         command = shutil.which(name)

@@ -54,8 +54,9 @@ def folder(tmp_path_factory):
     points().to_parquet(folder / "points.parquet", index=False)
     # fewer draws than diagnostics ask for: the warnings are part of the test
     small = ["--chains", 2, "--warmup", 200, "--draws", 100, "--features", "income, age"]
-    result = run("fit", folder / "points.csv", *FIT, "--model", "bdr", *small,
-                 "-o", folder / "fit.nc")
+    result = run(
+        "fit", folder / "points.csv", *FIT, "--model", "bdr", *small, "-o", folder / "fit.nc"
+    )
     assert result.exit_code == 0, result.output
     (folder / "said.txt").write_text(result.stdout)
     (folder / "warned.txt").write_text(result.stderr)
@@ -107,8 +108,19 @@ def test_ids_of_a_csv_stay_as_written(folder):
 
 def test_weights_of_the_fit_are_used_in_predictions(folder):
     weighted, output = folder / "weighted.nc", folder / "weighted.csv"
-    result = run("fit", folder / "points.parquet", *FIT, "--model", "blr", "--method", "exact",
-                 "--weight", "people", "-o", weighted)
+    result = run(
+        "fit",
+        folder / "points.parquet",
+        *FIT,
+        "--model",
+        "blr",
+        "--method",
+        "exact",
+        "--weight",
+        "people",
+        "-o",
+        weighted,
+    )
     assert result.exit_code == 0, result.output
     assert "Independent draws from the exact posterior of the weights" in result.output
     result = run("predict", weighted, folder / "points.parquet", "-o", output)
@@ -118,8 +130,15 @@ def test_weights_of_the_fit_are_used_in_predictions(folder):
     np.testing.assert_allclose(pd.read_csv(output)["mean"], model.predict(bags))
 
     points().drop(columns="people").to_csv(folder / "unweighted.csv", index=False)
-    fails("no column 'people'", "predict", weighted, folder / "unweighted.csv", "-o", output,
-          "--force")
+    fails(
+        "no column 'people'",
+        "predict",
+        weighted,
+        folder / "unweighted.csv",
+        "-o",
+        output,
+        "--force",
+    )
 
 
 def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
@@ -137,12 +156,25 @@ def test_classes_are_fitted_and_predicted(tmp_path):
     table["party"] = np.where(table.pop("y") > 0, "left", "right")
     table.to_csv(tmp_path / "points.csv", index=False)
     fit = ["--bag", "town", "--label", "party", "--landmarks", 5, "--seed", 1]
-    result = run("fit", tmp_path / "points.csv", *fit, "--model", "shrinkage-classifier",
-                 "--features", "income,age", "-o", tmp_path / "fit.nc")
+    result = run(
+        "fit",
+        tmp_path / "points.csv",
+        *fit,
+        "--model",
+        "shrinkage-classifier",
+        "--features",
+        "income,age",
+        "-o",
+        tmp_path / "fit.nc",
+    )
     assert result.exit_code == 0, result.output
     assert "ShrinkageClassifier (optimize): 40 bags" in result.stdout
-    assert run("predict", tmp_path / "fit.nc", tmp_path / "points.csv",
-               "-o", tmp_path / "p.csv").exit_code == 0
+    assert (
+        run(
+            "predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", tmp_path / "p.csv"
+        ).exit_code
+        == 0
+    )
     predicted = pd.read_csv(tmp_path / "p.csv", dtype={"bag": str})
     truth = table.groupby("town")["party"].first()[predicted["bag"]]
     assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.85
@@ -183,16 +215,43 @@ def test_options_reach_the_model(folder, monkeypatch):
         raise ValueError("far enough")
 
     monkeypatch.setattr(bdr_stan.BDR, "fit", fit)
-    fails("far enough", "fit", folder / "points.csv", *FIT, "--model", "bdr",
-          "--bandwidth", "1.5", "--bandwidth-scale", 2, "--covariance", "pooled",
-          "--method", "nuts", "--chains", 3, "--warmup", 4, "--draws", 5, "--adapt-delta", 0.9,
-          "-o", folder / "never.nc")
+    fails(
+        "far enough",
+        "fit",
+        folder / "points.csv",
+        *FIT,
+        "--model",
+        "bdr",
+        "--bandwidth",
+        "1.5",
+        "--bandwidth-scale",
+        2,
+        "--covariance",
+        "pooled",
+        "--method",
+        "nuts",
+        "--chains",
+        3,
+        "--warmup",
+        4,
+        "--draws",
+        5,
+        "--adapt-delta",
+        0.9,
+        "-o",
+        folder / "never.nc",
+    )
     model = seen["model"]
     assert (model.n_landmarks, model.bandwidth, model.bandwidth_scale) == (5, 1.5, 2)
     assert (model.covariance, model.method) == ("pooled", "nuts")
     assert seen["bags"].features == ["income", "age", "people"]
     assert seen["options"] == {
-        "chains": 3, "warmup": 4, "draws": 5, "seed": 1, "progress": True, "adapt_delta": 0.9
+        "chains": 3,
+        "warmup": 4,
+        "draws": 5,
+        "seed": 1,
+        "progress": True,
+        "adapt_delta": 0.9,
     }
     assert not (folder / "never.nc").exists()
 
@@ -204,32 +263,55 @@ def test_options_reach_the_model(folder, monkeypatch):
     ("text", "arguments"),
     [
         ("there is no file nothing.csv", ["nothing.csv", "--bag", "town", "--label", "y"]),
-        ("no column 'twon': did you mean 'town'?",
-         ["points.csv", "--bag", "twon", "--label", "y"]),
-        ("no column 'rent': it has 'town', 'y', 'income', 'age', 'people'",
-         ["points.csv", "--bag", "town", "--label", "rent"]),
-        ("no column 'incom': did you mean 'income'?",
-         ["points.csv", "--bag", "town", "--label", "y", "--features", "incom,age"]),
+        ("no column 'twon': did you mean 'town'?", ["points.csv", "--bag", "twon", "--label", "y"]),
+        (
+            "no column 'rent': it has 'town', 'y', 'income', 'age', 'people'",
+            ["points.csv", "--bag", "town", "--label", "rent"],
+        ),
+        (
+            "no column 'incom': did you mean 'income'?",
+            ["points.csv", "--bag", "town", "--label", "y", "--features", "incom,age"],
+        ),
         ("'age' is not constant in bag 0", ["points.csv", "--bag", "town", "--label", "age"]),
-        ("column 'y' is both label and features",
-         ["points.csv", "--bag", "town", "--label", "y", "--features", "age,y"]),
-        ("column 'town' is both bag and label",
-         ["points.csv", "--bag", "town", "--label", "town"]),
-        ("label column 'word' holds text, not numbers",
-         ["words.csv", "--bag", "town", "--label", "word"]),
+        (
+            "column 'y' is both label and features",
+            ["points.csv", "--bag", "town", "--label", "y", "--features", "age,y"],
+        ),
+        ("column 'town' is both bag and label", ["points.csv", "--bag", "town", "--label", "town"]),
+        (
+            "label column 'word' holds text, not numbers",
+            ["words.csv", "--bag", "town", "--label", "word"],
+        ),
         ("points.txt is neither .parquet nor .csv", ["points.txt", "--bag", "b", "--label", "y"]),
         ("broken.csv is no CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
         ("empty.csv is no CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
         ("broken.parquet", ["broken.parquet", "--bag", "a", "--label", "b"]),
-        ("--bandwidth must be median or a number, found 'wide'",
-         ["points.csv", "--bag", "town", "--label", "y", "--bandwidth", "wide"]),
-        ("there is no file my.stan",
-         ["points.csv", "--bag", "town", "--label", "y", "--stan-file", "my.stan"]),
-        ("are for --method nuts",
-         ["points.csv", "--bag", "town", "--label", "y", "--method", "laplace",
-          "--adapt-delta", "0.9"]),
-        ("has no method 'exact'; there are: nuts, optimize",
-         ["points.csv", "--bag", "town", "--label", "y", "--method", "exact"]),
+        (
+            "--bandwidth must be median or a number, found 'wide'",
+            ["points.csv", "--bag", "town", "--label", "y", "--bandwidth", "wide"],
+        ),
+        (
+            "there is no file my.stan",
+            ["points.csv", "--bag", "town", "--label", "y", "--stan-file", "my.stan"],
+        ),
+        (
+            "are for --method nuts",
+            [
+                "points.csv",
+                "--bag",
+                "town",
+                "--label",
+                "y",
+                "--method",
+                "laplace",
+                "--adapt-delta",
+                "0.9",
+            ],
+        ),
+        (
+            "has no method 'exact'; there are: nuts, optimize",
+            ["points.csv", "--bag", "town", "--label", "y", "--method", "exact"],
+        ),
     ],
 )
 def test_fit_refuses(folder, monkeypatch, text, arguments):
@@ -249,14 +331,22 @@ def test_outputs_are_refused_before_any_work(folder, tmp_path):
     fails("does not exist: create it first", *fit, tmp_path / "no" / "fit.nc")
     fails("is a folder: give a file name", *fit, tmp_path)
     data = folder / "points.csv"
-    fails("is the input: choose another output", "fit", data, *FIT, "--model", "bdr", "-o", data,
-          "--force")
+    fails(
+        "is the input: choose another output",
+        "fit",
+        data,
+        *FIT,
+        "--model",
+        "bdr",
+        "-o",
+        data,
+        "--force",
+    )
 
 
 def test_unknown_model_and_option_of_another_model(folder):
     arguments = ["fit", folder / "points.csv", *FIT, "-o", folder / "never.nc"]
-    fails("'ridge' is not one of 'bdr', 'blr', 'shrinkage'", *arguments, "--model", "ridge",
-          code=2)
+    fails("'ridge' is not one of 'bdr', 'blr', 'shrinkage'", *arguments, "--model", "ridge", code=2)
     fails("blr takes no --covariance", *arguments, "--model", "blr", "--covariance", "pooled")
 
 

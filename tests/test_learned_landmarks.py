@@ -35,9 +35,7 @@ def loss_of(bags, y, bandwidth, covariance="average"):
 
 def difference(loss, landmarks, bandwidth, du, dlog, step=1e-5):
     """Slope of the loss along a direction, by a central difference."""
-    up, down = (
-        loss(landmarks + h * du, bandwidth * np.exp(h * dlog))[0] for h in (step, -step)
-    )
+    up, down = (loss(landmarks + h * du, bandwidth * np.exp(h * dlog))[0] for h in (step, -step))
     return (up - down) / (2 * step)
 
 

@@ -38,7 +38,12 @@ def test_best_reproduces_its_score(problem):
     bags, y = problem
     held = (bags[25:], y[25:])
     tuned = tune(
-        bags[:25], y[:25], validation=held, models=[BLR(method="exact")], n_landmarks=(4,), method=None
+        bags[:25],
+        y[:25],
+        validation=held,
+        models=[BLR(method="exact")],
+        n_landmarks=(4,),
+        method=None,
     )
     fitted = tuned.best.fit(bags[:25], y[:25])
     nll = -fitted.predictive(held[0]).log_prob(held[1]).mean()
@@ -65,7 +70,12 @@ def test_models_share_one_embedding(problem, monkeypatch):
 def test_cross_validation_scores_held_out_bags(problem):
     bags, y = problem
     tuned = tune(
-        bags, y, cv=4, models=[BLR(method="exact")], n_landmarks=(4,), bandwidth_scale=(1.0,),
+        bags,
+        y,
+        cv=4,
+        models=[BLR(method="exact")],
+        n_landmarks=(4,),
+        bandwidth_scale=(1.0,),
         method=None,
     )
     assert 0 < tuned.table["mse"][0] < np.var(y)

@@ -23,6 +23,7 @@ from bdr_stan.types import Array
 
 CHUNK_POINTS = 1 << 14
 PATIENCE = 25  # steps of L-BFGS without a better deviance of the validation bags
+_NONE = np.empty((0, 0))  # of a penalty that is off
 LARGEST_OUTPUT = 50.0  # exp(50) times the common rate is no rate, but a step that went too far
 
 
@@ -113,7 +114,7 @@ class Rates(NamedTuple):
         spread[spread == 0] = 1
         common = y.sum() / bags.totals.sum()
         if link.is_linear:
-            origin, unit = common, np.std(y / bags.totals) or 1.0
+            origin, unit = common, float(np.std(y / bags.totals)) or 1.0
         elif common > 0:
             origin, unit = 0.0, common
         else:
@@ -174,10 +175,10 @@ class Penalties(NamedTuple):
 
     l2: float = 0.0
     manifold: float = 0.0
-    inputs: Array | None = None  # (m, p), standardised points
-    features: Array | None = None  # (m, d), of these
+    inputs: Array = _NONE  # (m, p), standardised points
+    features: Array = _NONE  # (m, d), of these
     bag_manifold: float = 0.0
-    bag_features: Array | None = None  # (n, d)
+    bag_features: Array = _NONE  # (n, d)
 
     @classmethod
     def of_bags(
@@ -198,17 +199,19 @@ class Penalties(NamedTuple):
         W are inner products of random Fourier features; a bandwidth "median" is by the median
         rule.
         """
+        penalties = cls(l2)
         if not manifold and not bag_manifold:
-            return cls(l2)
-        if bandwidth == "median":
+            return penalties
+        if isinstance(bandwidth, str):
             bandwidth = median_bandwidth([inputs], seed=rng)
         frequencies = draw_frequencies(n_frequencies, bags.n_features, seed=rng)
-        features = bag_features = None
         if manifold:
             features = FourierFeatures(frequencies, bandwidth)(inputs)
+            penalties = penalties._replace(manifold=manifold, inputs=inputs, features=features)
         if bag_manifold:
-            bag_features = embed(bags, FourierFeatures(frequencies, bandwidth * spread)).mean
-        return cls(l2, manifold, inputs, features, bag_manifold, bag_features)
+            features = embed(bags, FourierFeatures(frequencies, bandwidth * spread)).mean
+            penalties = penalties._replace(bag_manifold=bag_manifold, bag_features=features)
+        return penalties
 
 
 def noise_variance(bags: Bags, y: Array, mean_totals: Array) -> float:
@@ -216,7 +219,8 @@ def noise_variance(bags: Bags, y: Array, mean_totals: Array) -> float:
 
     The noise of a total is that of its points, sigma^2 sum_j p_j^2.
     """
-    return np.mean((y - mean_totals) ** 2 / bags.sums(bags.point_weights**2)) or 1.0
+    squared = (y - mean_totals) ** 2 / bags.sums(bags.point_weights**2)
+    return float(np.mean(squared)) or 1.0
 
 
 class Loss:

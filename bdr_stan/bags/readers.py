@@ -246,7 +246,7 @@ def _numeric_column(series, name):
     return series.cast(dtype).to_numpy()
 
 
-def _one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str):
+def _one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":
     """Table of columns of the points, constant within bags, with one row a bag."""
     import pandas as pd
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from queue import SimpleQueue
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -117,7 +117,8 @@ def embed(
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
     chunks = bags.chunks(chunk_rows)
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
-    workspaces = SimpleQueue()  # reused: fresh memory costs more than the arithmetic on it
+    # Reused: fresh memory costs more than the arithmetic on it.
+    workspaces: SimpleQueue[_Workspace] = SimpleQueue()
     n_threads = min(n_jobs, len(tasks))
     for _ in range(n_threads):
         workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
@@ -129,12 +130,12 @@ def embed(
         finally:
             workspaces.put(workspace)
 
-    seen = {}
+    seen: dict[int, float] = {}
     # One BLAS thread in each of ours: small products gain nothing from more.
     with (
         threadpool_limits(1, user_api="blas"),
         ThreadPoolExecutor(n_threads) as threads,
-        closing(threads.map(run, tasks)) as results,  # closed early, it cancels what is left
+        closing(cast(Any, threads.map(run, tasks))) as results,  # closed early, it cancels the rest
     ):
         for task, (part, pieces) in zip(tasks, results, strict=True):
             if scatter is not None:
@@ -185,7 +186,7 @@ class _Workspace(NamedTuple):
     deviations: Array
     product: Array
     ones: Array
-    index: Array
+    counts: Array
 
     @classmethod
     def allocate(cls, rows, d, p):
@@ -204,7 +205,7 @@ def _embed_chunks(bags, features, chunks, mean, factors, workspace):
         points = bags.read_checked(start, stop)
         cuts = chunk.cuts
         sizes = np.diff(cuts)
-        which = np.repeat(workspace.index[: last - first], sizes)
+        which = np.repeat(workspace.counts[: last - first], sizes)
         if bags.weights is None:
             weights, totals = workspace.ones[:n], sizes
         else:
@@ -216,7 +217,7 @@ def _embed_chunks(bags, features, chunks, mean, factors, workspace):
         phi = features(points, workspace.values[:n], workspace.points, np.log(roots)[which])
         bags.release()
         sums = csr_array(
-            (weights, workspace.index[:n], cuts.astype(np.int32)), shape=(last - first, n)
+            (weights, workspace.counts[:n], cuts.astype(np.int32)), shape=(last - first, n)
         )
         part = sums @ phi
         part /= np.where(totals > 0, totals, 1)[:, None]

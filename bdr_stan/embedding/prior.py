@@ -1,5 +1,7 @@
 """The prior of mean embeddings, N(m0, eta R): the choices of R, and a default prior of eta."""
 
+from typing import Any
+
 import numpy as np
 
 from bdr_stan.embedding.shrinkage import between_bag_covariance
@@ -40,10 +42,12 @@ def landmark_matrices(
 
     Source: Law et al. (2018), section 3.2; for the convolution Flaxman et al. (2016).
     """
-    u, kernel, embedding = training.landmarks, training.kernel, training.embedding
+    u, embedding = training.landmarks, training.embedding
+    kernel: Any = training.kernel
+    within: Any = embedding.covariance
     ridge = jitter * np.eye(len(u))
     K = kernel(u, u) + ridge
-    covariance = embedding.covariance + ridge
+    covariance = within + ridge
     if embedding_prior == "kernel":
         return K, K, covariance
     if embedding_prior == "convolution":
@@ -52,7 +56,7 @@ def landmark_matrices(
         R = kernel.variance**2 * rbf_convolution(centred, centred, kernel.bandwidth, measure_scale)
         return K, R + ridge * np.trace(R) / len(R), covariance
     m0 = embedding.mean.mean(axis=0)
-    R = between_bag_covariance(embedding.mean, embedding.sizes, m0, embedding.covariance)
+    R = between_bag_covariance(embedding.mean, embedding.sizes, m0, within)
     return K, R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
 
 
@@ -70,12 +74,13 @@ def check_embedding_prior(
             raise ValueError(
                 f"embedding_prior='convolution' is known for kernel='rbf' only, found {kernel!r}"
             )
-        if not isinstance(measure_scale, str):
-            check_bandwidth(measure_scale, "measure_scale")
-        elif measure_scale != "evidence":
+        is_name = isinstance(measure_scale, str)
+        if np.ndim(measure_scale) or (is_name and measure_scale != "evidence"):
             raise ValueError(
                 f"measure_scale must be 'evidence' or a positive number, found {measure_scale!r}"
             )
+        if not is_name:
+            check_bandwidth(measure_scale, "measure_scale")
     if not jitter >= 0:
         raise ValueError(f"jitter must be a number >= 0, found {jitter!r}")
 

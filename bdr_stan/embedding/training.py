@@ -1,7 +1,7 @@
 """From bags to what a fit needs of them: landmarks, kernel, and the training bags' embedding."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self, cast
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.landmarks import choose_landmarks
@@ -42,10 +42,10 @@ class TrainingFeatures:
         """Landmarks of the feature map, shape (d, p); its frequencies where it is Fourier's."""
         if isinstance(self.feature_map, FourierFeatures):
             return self.feature_map.frequencies
-        return self.feature_map.landmarks
+        return cast(LandmarkFeatures, self.feature_map).landmarks
 
     @property
-    def bandwidth(self) -> float | Array | None:
+    def bandwidth(self) -> Any:
         """Bandwidth of the kernel, in the units of the points; None where it has no single one."""
         return getattr(self.kernel, "bandwidth", None)
 

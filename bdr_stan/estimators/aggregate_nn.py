@@ -8,7 +8,7 @@ from bdr_stan.aggregate import network
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.rate_model import RateModel
 from bdr_stan.estimators.validation import check_counts, checked_validation
 from bdr_stan.kernels import check_bandwidth
@@ -187,8 +187,8 @@ class AggregateNN(RateModel):
             raise ValueError(f"link must be one of {names}, found {self.link!r}")
         if LINKS[self.link].is_linear and self.link not in LIKELIHOODS[self.likelihood].links:
             raise ValueError(
-                f"link={self.link!r} lets rates be negative, which the {self.likelihood} likelihood "
-                "cannot have: use 'exp' or 'square'"
+                f"link={self.link!r} lets rates be negative, which the {self.likelihood} "
+                "likelihood cannot have: use 'exp' or 'square'"
             )
         check_counts(
             n_hidden=self.n_hidden,

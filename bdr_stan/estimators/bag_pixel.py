@@ -1,8 +1,9 @@
 """The baseline that takes each bag for one point."""
 
 from bdr_stan.aggregate.mean_points import mean_points
-from bdr_stan.estimators.aggregate import AggregateFeatures, AggregateRegressor
+from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import BagsLike
+from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.predictive import AggregatePredictive, Predictive
 from bdr_stan.types import ArrayLike
 

@@ -1,10 +1,9 @@
 """What every estimator shares: the one object that its fit keeps, and that object in files."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,6 +20,9 @@ from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import PathName
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _CLASSES: dict[str, type["BagEstimator"]] = {}
@@ -72,7 +74,7 @@ class BagEstimator(BaseEstimator):
         return self._idata
 
     @available_if(_samples_posterior)
-    def summary(self, var_names: list[str] | None = None):
+    def summary(self, var_names: list[str] | None = None) -> "pd.DataFrame":
         """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame."""
         return summary(self.idata, var_names)
 
@@ -90,7 +92,7 @@ class BagEstimator(BaseEstimator):
         return report(self.diagnostics())
 
     @available_if(_samples_posterior)
-    def priors(self, as_table: bool = True):
+    def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
         """The priors of this fit, in the units of y.
 
         Parameters
@@ -240,7 +242,7 @@ def load(path: PathName) -> BagEstimator:
         ) from None
 
 
-def with_defaults(function: FunctionType, **defaults: Any) -> Any:
+def with_defaults(function: Any, **defaults: Any) -> Any:
     """Copy of a function with other defaults of some of its keyword-only parameters.
 
     For the constructor of an estimator that differs from another in a default alone:

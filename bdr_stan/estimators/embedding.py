@@ -216,7 +216,7 @@ class EmbeddingEstimator(BagEstimator):
         """
         return self.predictive_features(self.embed(bags))
 
-    def predictive_features(self, embedding: Embedding) -> Predictive | ClassPredictive:
+    def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
         check_is_fitted(self, "result_")
         draws = {

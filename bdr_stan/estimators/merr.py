@@ -26,7 +26,7 @@ from bdr_stan.kernel_means.outer_kernels import (
     outer_at_median,
 )
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
-from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, resolve_kernel
+from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.predictive import Predictive
 from bdr_stan.results.groups import named_groups
 from bdr_stan.results.result import Result
@@ -98,7 +98,7 @@ class MERR(RegressorMixin, BagEstimator):
         kernel: str | Kernel = "rbf",
         bandwidth: ArrayLike | str = "median",
         *,
-        outer: str | Kernel = "linear",
+        outer: str | Stationary = "linear",
         outer_bandwidth: float | str = "median",
         alpha: str | ArrayLike = "loo",
         landmarks: str | ArrayLike | None = None,
@@ -301,7 +301,7 @@ class MERR(RegressorMixin, BagEstimator):
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_outer(self.outer)
         check_outer_bandwidth(self.outer_bandwidth)
-        named = not isinstance(self.outer, Kernel) and self.outer != "linear"
+        named = isinstance(self.outer, str) and self.outer != "linear"
         if not named and not isinstance(self.outer_bandwidth, str):
             raise ValueError(
                 f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "

@@ -1,7 +1,7 @@
 """Mean embedding ridge regression whose kernels and penalty are chosen by labels held out."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -87,7 +87,7 @@ class MERRCV(RegressorMixin, BagEstimator):
         self,
         kernels: Kernels | Mapping[str, Kernels] | None = None,
         *,
-        outers: Kernels = ("linear",),
+        outers: Sequence[str | Stationary] = ("linear",),
         outer_scales: Sequence[float] = (0.5, 1.0, 2.0),
         alphas: ArrayLike | None = None,
         cv: int | BaseCrossValidator = 5,
@@ -153,7 +153,7 @@ class MERRCV(RegressorMixin, BagEstimator):
             for kind, outer in self._outer_grid(of_kernel[:n, :n])
         ]
         scores = _scores(candidates, labels, splits, self.alphas)
-        kinds = {}  # the best score of each kind, best first
+        kinds: dict[Any, _Score] = {}  # the best score of each kind, best first
         for score in scores if self.average else scores[:1]:
             kinds.setdefault((score.of.family, score.of.kind), score)
         weights = stacking_weights(

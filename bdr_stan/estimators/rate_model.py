@@ -1,4 +1,4 @@
-"""What models of the rate at a point without a posterior share: totals of bags, and what is kept."""
+"""What models of the rate at a point that have no posterior share: totals of bags, and files."""
 
 from typing import Self
 

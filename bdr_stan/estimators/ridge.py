@@ -6,7 +6,7 @@ penalties from one singular value decomposition of the training embeddings
 """
 
 from dataclasses import replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -34,6 +34,7 @@ from bdr_stan.kernels import (
     check_bandwidth,
     check_kernel_and_bandwidth,
     draw_frequencies,
+    kernel_named,
     resolve_kernel,
 )
 from bdr_stan.results.groups import named_groups
@@ -237,11 +238,11 @@ class RBFNetwork(RegressorMixin, BagEstimator):
                 seed=seed,
             )
         bags = as_bags(bags)
-        kernel = resolve_kernel(
-            self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale
+        kernel = _gaussian(
+            resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale)
         )
         frequencies = draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
-        feature_map = FourierFeatures(frequencies, kernel.bandwidth)
+        feature_map = FourierFeatures(frequencies, cast(RBF, kernel).bandwidth)
         embedding = embed(bags, feature_map)
         return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)
 
@@ -276,7 +277,11 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
         check_choice(self.features, "features", ("landmarks", "fourier"))
         if self.features == "fourier":
-            self._check_fourier()
+            if not isinstance(self.landmarks, str):
+                raise ValueError("features='fourier' has no landmarks: leave them out")
+            check_counts(n_landmarks=self.n_landmarks)
+            kernel = self.kernel
+            _gaussian(kernel_named(kernel, "median") if isinstance(kernel, str) else kernel)
         if not (isinstance(self.alpha, str) and self.alpha == "loo"):
             check_alphas(self.alpha, "alpha", "'loo'")
 
@@ -302,16 +307,15 @@ class RBFNetwork(RegressorMixin, BagEstimator):
     def _check_bags(self, bags):
         """Raise where the model cannot use bags of this kind."""
 
-    def _check_fourier(self):
-        if not isinstance(self.landmarks, str):
-            raise ValueError("features='fourier' has no landmarks: leave them out")
-        check_counts(n_landmarks=self.n_landmarks)
-        plain = isinstance(self.kernel, RBF) and self.kernel.columns is None
-        if not (self.kernel == "rbf" or (plain and self.kernel.variance == 1)):
-            raise ValueError(
-                "features='fourier' are those of the Gaussian kernel of variance 1 on all "
-                f"columns, but kernel is {self.kernel!r}: use 'rbf', or features='landmarks'"
-            )
+
+def _gaussian(kernel: Kernel) -> RBF:
+    """The kernel, where random Fourier features approximate it; else ValueError."""
+    if not isinstance(kernel, RBF) or kernel.columns is not None or kernel.variance != 1:
+        raise ValueError(
+            "features='fourier' are those of the Gaussian kernel of variance 1 on all columns, "
+            f"but kernel is {kernel!r}: use 'rbf', or features='landmarks'"
+        )
+    return kernel
 
 
 class FreqShrinkage(RBFNetwork):

@@ -10,7 +10,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
-from bdr_stan.predictive import ClassPredictive, Predictive, mix
+from bdr_stan.predictive import mix
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
 from bdr_stan.types import ArrayLike
@@ -62,7 +62,7 @@ class Stack(BagEstimator):
         pairs = zip(self.models, features, strict=True)
         return self._weigh([clone(m).fit_features(own, y, **options) for m, own in pairs])
 
-    def predictive(self, bags: BagsLike) -> Predictive | ClassPredictive:
+    def predictive(self, bags: BagsLike) -> Any:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
 
         Parameters

@@ -23,7 +23,7 @@ from bdr_stan.kernel_means.outer_kernels import (
 from bdr_stan.kernel_means.set_kernels import bag_weights
 from bdr_stan.kernel_means.shrinkage import check_estimator
 from bdr_stan.kernel_means.support_vectors import class_decisions, pair_decisions
-from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, resolve_kernel
+from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.results.groups import named_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -47,7 +47,7 @@ class _MeasureMachine(BagEstimator):
         means = BagMeans(bags, weights, kernel)
         products = means.products()
         squares = products.diagonal()
-        outer = outer_at_median(self._outer_name(), self.outer_bandwidth, products)
+        outer = outer_at_median(self.outer, self.outer_bandwidth, products)
         machine.fit(between(outer, products, squares, squares), y)
         support = means.take(machine.support_)
         groups = named_groups(
@@ -91,17 +91,12 @@ class _MeasureMachine(BagEstimator):
         known = self.result_.constants["squared_norm"]
         return between(self.outer_, means.products(self._support), squares, known)
 
-    def _outer_name(self):
-        """The outer kernel as MERR calls it; "gaussian" is what papers on these machines say."""
-        named = isinstance(self.outer, str) and self.outer == "gaussian"
-        return "rbf" if named else self.outer
-
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_estimator(self.estimator)
-        check_outer(self._outer_name())
+        check_outer(self.outer)
         check_outer_bandwidth(self.outer_bandwidth)
-        if isinstance(self.outer, Kernel) and not isinstance(self.outer_bandwidth, str):
+        if not isinstance(self.outer, str) and not isinstance(self.outer_bandwidth, str):
             raise ValueError(
                 f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
                 f"the distance, but outer is {self.outer!r}"
@@ -160,7 +155,7 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         bandwidth: ArrayLike | str = "median",
         *,
         estimator: str = "kme",
-        outer: str | Kernel = "linear",
+        outer: str | Stationary = "linear",
         outer_bandwidth: float | str = "median",
         C: float = 1.0,
         random_state: int | None = None,
@@ -265,7 +260,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
         bandwidth: ArrayLike | str = "median",
         *,
         estimator: str = "kme",
-        outer: str | Kernel = "linear",
+        outer: str | Stationary = "linear",
         outer_bandwidth: float | str = "median",
         nu: float = 0.1,
         random_state: int | None = None,

@@ -37,7 +37,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
 
 
 def check_validation_chooses(alpha: Any) -> None:
-    """Raise ValueError where there is but one penalty, and nothing for validation bags to choose."""
+    """Raise ValueError where one penalty is given: validation bags have nothing to choose."""
     if np.isscalar(alpha) and not isinstance(alpha, str):
         raise ValueError(f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out")
 

@@ -5,6 +5,8 @@ whose inner products <c_i, c_j>^2 are the squares of the centred kernel matrix. 
 kernel means thus shrink it (S-COSE and F-COSE of Muandet et al. 2014, section 3.3).
 """
 
+from typing import Any
+
 import numpy as np
 
 from bdr_stan.kernel_means.kernel_mean import HilbertMean, KernelMean
@@ -66,7 +68,7 @@ class CovarianceOperator(HilbertMean):
             shrink = s_kmse if estimator == "s-kmse" else f_kmse
             self.weights, self.shrinkage = shrink(self.centred**2)
 
-    def inner(self, other: "CovarianceOperator") -> float:
+    def inner(self, other: Any) -> float:
         """Hilbert-Schmidt inner product with the operator of another sample."""
         self.check_same_kernel(other)
         return float(self.weights @ self._products_with(other) ** 2 @ other.weights)

@@ -10,9 +10,9 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import as_bags
-from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, check_closed_form
+from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, with_closed_form
 from bdr_stan.kernel_means.kernel_mean import KernelMean
-from bdr_stan.kernels import RBF, Kernel
+from bdr_stan.kernels import RBF, Polynomial
 from bdr_stan.types import Array, ArrayLike
 
 # Of the sd of the points: a component that shrinks beyond these has left the data behind.
@@ -92,8 +92,7 @@ def match_mixture(
     sees a few moments of the distribution alone, so mixtures with needles match as well.
     Source: Muandet et al. (2014), section 4.2.
     """
-    kernel = mean.kernel
-    check_closed_form(kernel)
+    kernel = with_closed_form(mean.kernel)
     if isinstance(kernel, RBF) and np.ndim(kernel.bandwidth):
         raise ValueError("kernel mean matching needs an RBF with one bandwidth for all columns")
     m, p = start.means.shape
@@ -160,15 +159,16 @@ class IsotropicProducts:
     values : array, shape (n, m); the formulas stand at `gaussian_mixtures.MixtureMean`
     """
 
-    def __init__(self, kernel: Kernel, x: Array, s: Array, y: Array, t: Array):
+    def __init__(self, kernel: RBF | Polynomial, x: Array, s: Array, y: Array, t: Array):
         self.kernel, self.x, self.y, self.t = kernel, x, y, t
         p = x.shape[1]
         products = x @ y.T
         norms, other_norms = np.sum(x**2, axis=1)[:, None], np.sum(y**2, axis=1)
         if isinstance(kernel, RBF):
-            self.spread = kernel.bandwidth**2 + s[:, None] + t
+            width = float(kernel.bandwidth) ** 2
+            self.spread = width + s[:, None] + t
             self.squared = np.maximum(norms + other_norms - 2 * products, 0)
-            height = kernel.variance * (kernel.bandwidth**2 / self.spread) ** (p / 2)
+            height = kernel.variance * (width / self.spread) ** (p / 2)
             self.values = height * np.exp(-self.squared / (2 * self.spread))
             return
         a = products + kernel.constant

@@ -8,7 +8,7 @@ out, to about 1e-13.
 """
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -50,7 +50,9 @@ def stationary_set_kernels(
     n_jobs : int, optional
         Number of threads, default all cores.
     """
-    columns = slice(None) if kernels[0].columns is None else list(kernels[0].columns)
+    columns: Any = slice(None)
+    if kernels[0].columns is not None:
+        columns = [int(column) for column in kernels[0].columns]
     centre = np.mean(bags.points[:, columns], axis=0, dtype=np.float64)
     left = right = _Side(bags, columns, centre)
     if others is not None:
@@ -126,8 +128,7 @@ class _Side:
         """Points of chunk i, its first bag and the one after its last."""
         start, stop, first, last = self.chunks[i]
         points = self.bags.read(start, stop)[:, self.columns].astype(np.float64) - self.centre
-        cuts = np.clip(self.bags.offsets[first : last + 1], start, stop)
-        bag = np.repeat(np.arange(last - first), np.diff(cuts))
+        bag = np.searchsorted(self.bags.offsets, np.arange(start, stop), side="right") - 1 - first
         return _Rows(points, self.weights[start:stop], bag), first, last
 
 

@@ -5,6 +5,7 @@ the distance of an estimate from the true kernel mean is then known without erro
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -82,8 +83,7 @@ class MixtureMean(HilbertMean):
     """
 
     def __init__(self, mixture: GaussianMixture, kernel: Kernel):
-        check_closed_form(kernel)
-        self.mixture, self.kernel = mixture, kernel
+        self.mixture, self.kernel = mixture, with_closed_form(kernel)
         self._covariances = mixture.covariance_matrices
 
     def __call__(self, x: ArrayLike) -> Array:
@@ -94,7 +94,7 @@ class MixtureMean(HilbertMean):
         values = [_expected_kernel(self.kernel, x, zero, m, S) for m, S in parts]
         return self.mixture.weights @ values
 
-    def inner(self, other: HilbertMean) -> float:
+    def inner(self, other: Any) -> float:
         """Inner product in the RKHS with the mean of a sample or of a distribution."""
         if not isinstance(other, MixtureMean):
             return other.inner(self)
@@ -109,15 +109,17 @@ class MixtureMean(HilbertMean):
         return float(total)
 
 
-def check_closed_form(kernel: Kernel) -> None:
-    """Raise ValueError where Gaussians have no closed form of their means in this kernel."""
-    known = isinstance(kernel, RBF) and not isinstance(kernel.bandwidth, str)
-    known |= isinstance(kernel, Polynomial) and kernel.degree <= 3
-    if not known or kernel.columns is not None:
-        raise ValueError(
-            "exact kernel means of Gaussians need RBF with a number for its bandwidth or "
-            f"Polynomial of degree 1 to 3, on all columns, found {kernel}"
-        )
+def with_closed_form(kernel: Kernel) -> RBF | Polynomial:
+    """The kernel, where means of Gaussians have a closed form in it; else ValueError."""
+    if isinstance(kernel, (RBF, Polynomial)) and kernel.columns is None:
+        if isinstance(kernel, Polynomial) and kernel.degree <= 3:
+            return kernel
+        if isinstance(kernel, RBF) and not isinstance(kernel.bandwidth, str):
+            return kernel
+    raise ValueError(
+        "exact kernel means of Gaussians need RBF with a number for its bandwidth or "
+        f"Polynomial of degree 1 to 3, on all columns, found {kernel}"
+    )
 
 
 def _expected_kernel(kernel, x, S, n, T):

@@ -5,6 +5,7 @@ once are in `set_kernels`, exact means of mixtures of Gaussians in `gaussian_mix
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class HilbertMean:
 
     kernel: Kernel
 
-    def inner(self, other: "HilbertMean") -> float:
+    def inner(self, other: Any) -> float:
         """Inner product with another element of the same space."""
         raise NotImplementedError
 
@@ -111,7 +112,7 @@ class KernelMean(HilbertMean):
             )
         return kernel_mean_values(self.kernel, self.points, self.weights, x)
 
-    def inner(self, other: HilbertMean) -> float:
+    def inner(self, other: Any) -> float:
         """Inner product in the RKHS with the mean of a sample or of a distribution."""
         self.check_same_kernel(other)
         return float(self.weights @ other(self.points))

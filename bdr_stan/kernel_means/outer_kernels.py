@@ -12,13 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from bdr_stan.kernels import KERNELS, Kernel, Stationary, check_bandwidth, kernel_named
+from bdr_stan.kernels import KERNELS, RBF, Kernel, Stationary, check_bandwidth
 from bdr_stan.types import Array
+
+# By name; "gaussian" is what papers on support measure machines say for "rbf".
+OUTER_KERNELS: dict[str, type[Stationary]] = {**KERNELS, "gaussian": RBF}
 
 
 def of_squares(kernel: Stationary, squares: Array) -> Array:
     """Values of a kernel of the distance, of one bandwidth, at squared distances >= 0."""
-    values = squares / (-2 * kernel.bandwidth**2)
+    values = squares / (-2 * float(kernel.bandwidth) ** 2)
     kernel.profile(values)
     values *= kernel.variance
     return values
@@ -36,7 +39,10 @@ def squared_distances(products: Array, squares: Array, other_squares: Array) -> 
 
 
 def between(
-    outer: Stationary | None, products: Array, squares: Array | None, other_squares: Array | None
+    outer: Stationary | None,
+    products: Array,
+    squares: Array | None = None,
+    other_squares: Array | None = None,
 ) -> Array:
     """Kernel of kernel means from their inner products and squared norms.
 
@@ -45,25 +51,31 @@ def between(
     outer : None for the inner product itself, or a kernel of the distance, of one bandwidth
     products : array, shape (n, m)
     squares, other_squares : arrays, shapes (n,) and (m,)
-        Not used where `outer` is None.
+        Not needed where `outer` is None.
 
     Returns
     -------
     array, shape (n, m)
+
+    Raises
+    ------
+    TypeError : a kernel of the distance without squared norms.
     """
     if outer is None:
         return products
+    if squares is None or other_squares is None:
+        raise TypeError(f"{outer!r} looks at distances: give the squared norms of the kernel means")
     return of_squares(outer, squared_distances(products, squares, other_squares))
 
 
 def outer_at_median(
-    outer: str | Kernel, bandwidth: float | str, products: Array
+    outer: str | Stationary, bandwidth: float | str, products: Array
 ) -> Stationary | None:
     """Kernel of kernel means with a number as bandwidth, from the training bags' products.
 
     Parameters
     ----------
-    outer : "linear", a name of `bdr_stan.kernels.KERNELS`, or a kernel of the distance
+    outer : "linear", a name of `OUTER_KERNELS`, or a kernel of the distance
     bandwidth : float or "median"
         Of a kernel given by name; "median" is sqrt(median squared distance / 2) between kernel
         means.
@@ -79,7 +91,7 @@ def outer_at_median(
     """
     if isinstance(outer, str) and outer == "linear":
         return None
-    kernel = outer if isinstance(outer, Kernel) else kernel_named(outer, bandwidth)
+    kernel = OUTER_KERNELS[outer](bandwidth) if isinstance(outer, str) else outer
     if not isinstance(kernel.bandwidth, str):
         return kernel
     squares = products.diagonal()
@@ -97,15 +109,22 @@ def outer_at_median(
 def check_outer(outer: str | Kernel) -> None:
     """Raise ValueError unless this is "linear", or a kernel of the distance or the name of one."""
     if isinstance(outer, Kernel):
-        number = isinstance(outer, Stationary) and np.ndim(outer.bandwidth) == 0
-        if not number or outer.columns or outer.bandwidth == "ard":
-            raise ValueError(
-                "a kernel of kernel means must be one of the distance, with one bandwidth and no "
-                f"columns, found {outer!r}"
-            )
-    elif not isinstance(outer, str) or outer not in ("linear", *KERNELS):
-        names = ", ".join(map(repr, ("linear", *KERNELS)))
+        if _has_one_bandwidth(outer):
+            return
+        raise ValueError(
+            "a kernel of kernel means must be one of the distance, with one bandwidth and no "
+            f"columns, found {outer!r}"
+        )
+    if not isinstance(outer, str) or outer not in ("linear", *OUTER_KERNELS):
+        names = ", ".join(map(repr, ("linear", *OUTER_KERNELS)))
         raise ValueError(f"outer must be a kernel or one of {names}, found {outer!r}")
+
+
+def _has_one_bandwidth(kernel: Kernel) -> bool:
+    """Whether this is a kernel of the distance on all columns, its bandwidth no array."""
+    if not isinstance(kernel, Stationary) or kernel.columns:
+        return False
+    return np.ndim(kernel.bandwidth) == 0 and kernel.bandwidth != "ard"
 
 
 def check_outer_bandwidth(bandwidth: float | str) -> None:

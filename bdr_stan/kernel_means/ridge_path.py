@@ -11,6 +11,7 @@ that other bags predict.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -204,11 +205,12 @@ def held_out(
     errors : array, shape (l,), mean squared error over the bags held out in all splits
     predictions : array, shape (bags held out, l), split after split
     """
-    predictions = []
+    tried: Any = alphas
+    parts = []
     for train, test in splits:
         path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
-        alphas = path.alphas(alphas)
-        predictions.append(path.level + gram[np.ix_(test, train)] @ path.dual(alphas))
-    predictions = np.concatenate(predictions)
+        tried = path.alphas(tried)
+        parts.append(path.level + gram[np.ix_(test, train)] @ path.dual(tried))
+    predictions = np.concatenate(parts)
     truth = y[np.concatenate([test for _, test in splits])]
-    return alphas, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions
+    return tried, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions

@@ -13,6 +13,7 @@ regression".
 
 from collections.abc import Callable, Sequence
 from math import comb
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -105,31 +106,30 @@ def bag_inner_products(
     array, shape (n, m), or (n, n) and symmetric
     """
     itself = others is None
-    if itself:
-        others, other_weights = bags, weights
+    right, right_weights = (bags, weights) if others is None else (others, other_weights)
     rows = max(1, int(np.sqrt(chunk_bytes / 8)))
-    chunks, other_chunks = bags.chunks(rows), others.chunks(rows)
+    chunks, right_chunks = bags.chunks(rows), right.chunks(rows)
 
     def products(i):
         points = bags.read(chunks[i].start, chunks[i].stop)
         sums = _weighted_sums(weights, chunks[i])
-        part = np.zeros((sums.shape[0], len(others)))
-        for j in range(i if itself else 0, len(other_chunks)):
-            other = other_chunks[j]
-            values = kernel(points, others.read(other.start, other.stop))
-            values = sums @ values @ _weighted_sums(other_weights, other).T
+        part = np.zeros((sums.shape[0], len(right)))
+        for j in range(i if itself else 0, len(right_chunks)):
+            other = right_chunks[j]
+            values = kernel(points, right.read(other.start, other.stop))
+            values = sums @ values @ _weighted_sums(right_weights, other).T
             # The other half of a symmetric matrix is added as the transpose of this one.
             part[:, other.first : other.last] += values / 2 if itself and i == j else values
         return part
 
-    out = np.zeros((len(bags), len(others)))
+    out = np.zeros((len(bags), len(right)))
     with threadpool_limits(1, user_api="blas"):
         threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
         parts = threads(delayed(products)(i) for i in range(len(chunks)))
     for chunk, part in zip(chunks, parts, strict=True):
         out[chunk.first : chunk.last] += part
     bags.release()
-    others.release()
+    right.release()
     return out + out.T if itself else out
 
 
@@ -197,7 +197,7 @@ def set_kernels(
         if side.is_memory_map:
             side.check_values()
     weights = [side.point_shares for side in sides]
-    groups = {}
+    groups: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
         groups.setdefault(_sharing(kernel) or k, []).append(k)
     out = np.empty((len(kernels), len(bags), len(sides[-1])))
@@ -208,7 +208,8 @@ def set_kernels(
         )
 
     for share, members in groups.items():
-        own, parts = [kernels[k] for k in members], [out[k] for k in members]
+        own: list[Any] = [kernels[k] for k in members]
+        parts = [out[k] for k in members]
         if len(own) > 1 and share[0] is Stationary:
             stationary_set_kernels(own, bags, others, parts, n_jobs=n_jobs)
         elif len(own) > 1 and len(own) > max(kernel.degree for kernel in own):
@@ -234,7 +235,7 @@ def _polynomial_set_kernels(
     """Write set kernels of polynomials: (g + c)^p = sum_q (p choose q) c^(p - q) g^q."""
     columns = kernels[0].columns
     largest = max(kernel.degree for kernel in kernels)
-    powers = [1.0, *(alone(Polynomial(q, 0.0, columns)) for q in range(1, largest + 1))]
+    powers: list[Any] = [1.0, *(alone(Polynomial(q, 0.0, columns)) for q in range(1, largest + 1))]
     for kernel, part in zip(kernels, out, strict=True):
         p, c = kernel.degree, kernel.constant
         terms = (comb(p, q) * c ** (p - q) * powers[q] for q in range(p + 1))

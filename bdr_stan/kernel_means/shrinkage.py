@@ -210,7 +210,7 @@ def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
 
     ends = np.array([_BELOW_SMALLEST * positive[0], _ABOVE_LARGEST * positive[-1]]) / n
     count = int(_GRID_PER_DECADE * np.log10(ends[1] / ends[0])) + 2
-    grid = np.linspace(*np.log(ends), count)
+    grid = np.linspace(np.log(ends[0]), np.log(ends[1]), count)
     # The score may have several minima: bracket the lowest on a grid first.
     best = int(np.argmin(scores(values, vectors, np.exp(grid))))
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, count - 1)]

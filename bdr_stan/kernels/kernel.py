@@ -5,9 +5,10 @@ products. Kernels that look at points themselves are in a file each: `rbf`, `mat
 `rational_quadratic`, `inverse_multiquadric`, `student_t`, `polynomial`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -130,8 +131,8 @@ class ColumnKernel(Kernel):
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         if self.columns is None:
             return self
-        index = {name: k for k, name in enumerate(names or [])}
-        found = [index.get(c, c) for c in self.columns]
+        index: dict[Any, int] = {name: k for k, name in enumerate(names or [])}
+        found: list[Any] = [index.get(c, c) for c in self.columns]
         for column, k in zip(self.columns, found, strict=True):
             if not isinstance(k, (int, np.integer)) or not 0 <= k < n_columns:
                 known = ", ".join(map(str, names)) if names else f"0 to {n_columns - 1}"
@@ -139,11 +140,12 @@ class ColumnKernel(Kernel):
                     f"{type(self).__name__} looks at the column {column!r}, which the points do "
                     f"not have; they have {known}"
                 )
-        return replace(self, columns=tuple(int(k) for k in found))
+        changed: Any = self
+        return replace(changed, columns=tuple(int(k) for k in found))
 
     def select(self, points: Array) -> Array:
         """The columns of points that the kernel looks at."""
-        return points if self.columns is None else points[:, list(self.columns)]
+        return points if self.columns is None else points[:, np.asarray(self.columns)]
 
 
 class PreparedPair(NamedTuple):
@@ -161,7 +163,7 @@ class Pair(Kernel):
     second: Kernel
     variance: float = 1.0
 
-    join: ClassVar[Callable[[Array, Array], Array]]
+    join: ClassVar[Any]  # of two arrays, entry by entry, in place of the first
 
     def __post_init__(self):
         for part in (self.first, self.second):
@@ -252,7 +254,7 @@ def row_factors(variance: float, log_scale: ArrayLike) -> float | Array:
 def check_positive(kernel: Kernel, name: str) -> None:
     """Raise unless the parameter of this name is a positive number."""
     value = getattr(kernel, name)
-    if not (np.isscalar(value) and not isinstance(value, str) and 0 < value < np.inf):
+    if not (isinstance(value, Real) and 0 < float(value) < np.inf):
         raise ValueError(
             f"{name} of {type(kernel).__name__} must be a positive number, found {value!r}"
         )

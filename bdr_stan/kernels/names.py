@@ -108,7 +108,7 @@ def resolve_kernel(
     return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
 
 
-def kernel_config(kernel: Kernel) -> dict[str, Any]:
+def kernel_config(kernel: Any) -> dict[str, Any]:
     """A kernel as JSON can hold it; `kernel_of_config` reads it back."""
     values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     for name, value in values.items():

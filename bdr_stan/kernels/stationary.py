@@ -89,7 +89,7 @@ class Stationary(ColumnKernel):
         k(x, x).
     """
 
-    bandwidth: float | Array | str = "median"
+    bandwidth: ArrayLike = "median"
     columns: Sequence[str | int] | None = None
     variance: float = 1.0
 

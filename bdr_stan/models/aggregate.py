@@ -234,9 +234,18 @@ def aggregate_predictive(
     )
 
 
-def _likelihood(rows, y, likelihood, link, trials, **scales: float) -> LogLikelihood:
-    if "tau" in scales:  # gamma effects of the same spread can be summed over
-        likelihood = LIKELIHOODS[likelihood.gamma_effects]
+def _likelihood(
+    rows: AggregateRows,
+    y: Array,
+    likelihood: Likelihood,
+    link: Link,
+    trials: Array | None,
+    **scales: float,
+) -> LogLikelihood:
+    # Gamma effects of the same spread, which can be summed over, stand for the bags' own.
+    summed_over = likelihood.gamma_effects
+    if summed_over is not None and "tau" in scales:
+        likelihood = LIKELIHOODS[summed_over]
         scales = {likelihood.scales[0]: scales["tau"]}
     return aggregate_likelihood(rows, y, likelihood, link, trials=trials, **scales)
 

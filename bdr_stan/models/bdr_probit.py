@@ -189,5 +189,5 @@ def bdr_probit_model(
         )
 
     return with_measure_scale(
-        model_at, training.landmarks, embedding_prior=embedding_prior, measure_scale=measure_scale
+        model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale
     )

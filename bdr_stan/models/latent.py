@@ -9,6 +9,7 @@ Given a draw of the parameters, bag i has the latent mean and variance (Law et a
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def label_predictive(
 def class_predictive(
     at: Coordinates,
     embedding: Embedding,
-    classes: Array,
+    classes: Any,
     log_cdf: Callable[[Array], Array],
     *,
     intercept: Array,

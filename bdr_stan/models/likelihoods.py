@@ -135,7 +135,7 @@ def logit_likelihood(data: CompressedRows) -> LogLikelihood:
 
 
 def _design(data, lam, eta):
-    """Shrunk rows [s z, 1], prior variance lost [eta (1 - s), 0] of each group, group of each row."""
+    """Shrunk rows [s z, 1], variance lost [eta (1 - s), 0] of each group, group of each row."""
     s = shrinkage_factors(data.bag_size, lam, eta)
     row_group = np.repeat(np.arange(len(data.length)), data.length)
     X = data.rows[:, :-1].copy()

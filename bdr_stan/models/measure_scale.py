@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.posterior.sampling import most_probable_scales
@@ -17,7 +19,7 @@ _LOG_RATIO = (-2.0, 3.0)
 
 def with_measure_scale(
     model_at: Callable[[float | None], Model],
-    landmarks: Array,
+    training: TrainingFeatures,
     *,
     embedding_prior: str,
     measure_scale: float | str,
@@ -30,14 +32,17 @@ def with_measure_scale(
     ----------
     model_at : callable
         Model with a given measure scale.
-    landmarks : array, shape (d, p)
+    training : TrainingFeatures
+        The columns of its landmarks that the kernel looks at set the range of the search.
     embedding_prior : str
     measure_scale : float or "evidence"
     """
     if embedding_prior != "convolution":
         return model_at(None)
     if isinstance(measure_scale, str):
-        measure_scale = profiled_measure_scale(model_at, landmarks)
+        kernel: Any = training.kernel
+        seen = kernel.select(training.landmarks)
+        measure_scale = profiled_measure_scale(model_at, seen)
     model = model_at(measure_scale)
     return replace(model, constants={**model.constants, "measure_scale": (measure_scale, [])})
 
@@ -50,7 +55,7 @@ def profiled_measure_scale(model_at: Callable[[float], Model], landmarks: Array)
     model_at : callable
         Model with a given measure scale.
     landmarks : array, shape (d, p)
-        Their spread is the unit of the search.
+        As the kernel sees them: their spread is the unit of the search.
     """
     spread = np.sqrt(landmarks.var(axis=0).mean())
 

@@ -12,7 +12,7 @@ import numpy as np
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
-from bdr_stan.embedding.compression import compress
+from bdr_stan.embedding.compression import CompressedRows, compress
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.model import Model
@@ -43,10 +43,8 @@ def totals_model(
         Weights of the kernel at the landmarks per weight of a feature; default the identity.
     """
     priors = with_user_values(total_priors(rows, y), prior)
-    # In units of a bag's own noise all labels have the same.
-    z = rows.rows / rows.noise_factor[:, None]
-    compressed = compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])
-    d = z.shape[1] - 1
+    compressed = compressed_totals(rows, y)
+    d = rows.rows.shape[1] - 1
     return Model(
         program="blr",
         scales=("sigma", "rho"),
@@ -57,6 +55,12 @@ def totals_model(
         stan_data=partial(blr_data, compressed),
         constants={"total_weight": (rows.total, ["bag"])},
     )
+
+
+def compressed_totals(rows: AggregateRows, y: Array) -> CompressedRows:
+    """Weighted sums and labels, both in units of the label's noise: one group of equal noise."""
+    z = rows.rows / rows.noise_factor[:, None]
+    return compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])
 
 
 def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:

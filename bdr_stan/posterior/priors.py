@@ -1,7 +1,8 @@
 """Default priors on the scale of the data, and their table."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logit
@@ -192,14 +193,15 @@ def with_user_values(
         For a name that is no prior's, or a value that is not finite, or a scale that is not
         positive.
     """
+    value: Any
     for name, value in (given or {}).items():
         if name not in defaults:
             raise ValueError(
                 f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
             )
-        if not np.isscalar(value) or not np.isfinite(value):
+        if not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
-        if name != "intercept_location" and not value > 0:
+        if name != "intercept_location" and not float(value) > 0:
             raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
     return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
 

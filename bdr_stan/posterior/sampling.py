@@ -245,7 +245,7 @@ def run(
         import cmdstanpy
 
         model = compile_program(program, progress=progress)
-        common = {"data": data, "seed": seed, "sig_figs": 12, "output_dir": folder}
+        common: dict[str, Any] = {"data": data, "seed": seed, "sig_figs": 12, "output_dir": folder}
         telling = status(
             f"Running {method} of {Path(program).stem}",
             progress is not False and not bars,
@@ -381,9 +381,8 @@ def resampled(
 
 def _what_stan_says(text):
     """The lines of an error that are Stan's, each once; all of it if there are none."""
-    lines = [line.strip() for line in text.splitlines()]
-    # CmdStanPy's own first line ends in a colon or quotes the whole command.
-    said = [
-        line for line in lines[1:] if re.match("Exception|Error|Rejecting|Initialization", line)
-    ]
+    # CmdStanPy's own first line ends in a colon, or quotes the whole command before Stan's words.
+    first, _, rest = text.partition("\n")
+    lines = [line.strip() for line in (first.partition("' failed: ")[2], *rest.splitlines())]
+    said = [line for line in lines if re.match("Exception|Error|Rejecting|Initialization", line)]
     return "\n".join(dict.fromkeys(said)) or text

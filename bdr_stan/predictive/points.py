@@ -78,10 +78,12 @@ class PointPredictive:
 
     @property
     def mean(self) -> Array:
+        """Posterior mean of the rate at each point, shape (n,)."""
         return self._moments[0]
 
     @property
     def sd(self) -> Array:
+        """Posterior standard deviation of the rate at each point, shape (n,)."""
         return self._moments[1]
 
     @cached_property

@@ -9,7 +9,7 @@ from bdr_stan.results.inference_data import Groups, dataset
 from bdr_stan.types import Array, ArrayLike, Seed
 
 if TYPE_CHECKING:
-    from bdr_stan.predictive import Predictive
+    from bdr_stan.predictive.mixture import Mixture
 
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
@@ -63,7 +63,7 @@ def named_groups(
 
 
 def pointwise_groups(
-    training: "Predictive",
+    training: "Mixture",
     y: Array,
     ids: Sequence | Array,
     shape: tuple[int, int],
@@ -108,7 +108,7 @@ def fitted_groups(
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
     ids: Sequence | Array,
     y: Array,
-    training: "Predictive",
+    training: "Mixture",
     *,
     seed: Seed = None,
 ) -> Groups:

@@ -30,7 +30,7 @@ class Result:
     @cached_property
     def constants(self) -> dict[str, Array]:
         """The arrays of the group constant_data; those without a dimension as numbers."""
-        return {name: v.values[()] for name, v in self.groups["constant_data"].items()}
+        return {str(name): v.values[()] for name, v in self.groups["constant_data"].items()}
 
     @property
     def labels(self) -> Array:

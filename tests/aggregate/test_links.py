@@ -84,11 +84,13 @@ def test_prior_of_log_odds_is_finite(share, level):
     assert LINKS["logit"].function_prior(share) == pytest.approx((level, 1.5, 1.0))
 
 
-@EVERY
-@pytest.mark.parametrize("with_effects", [False, True])
-def test_means_of_bags_and_of_their_rows(bags, thetas, link, rng, with_effects):
-    if with_effects and not link.takes_effects:
-        pytest.skip("bags have no effects on totals of f itself")
+@pytest.mark.parametrize(
+    "name, with_effects",
+    [(name, False) for name in LINKS]
+    + [(n, True) for n, link in LINKS.items() if link.takes_effects],
+)
+def test_means_of_bags_and_of_their_rows(bags, thetas, name, rng, with_effects):
+    link = LINKS[name]
     effects = 0.5 * rng.normal(size=(5, 3)) if with_effects else None
     expected = by_hand(bags, link, thetas, np.zeros((5, 3)) if effects is None else effects)
     features = Given(3)
@@ -108,23 +110,21 @@ def test_points_are_thinned_where_they_are_kept(bags, link):
 
 
 @EVERY
-def test_slopes_of_the_means(bags, thetas, link, rng):
+@pytest.mark.parametrize("rows_of", ["fit", "points"])
+def test_slopes_of_the_means(bags, thetas, link, rows_of, rng):
     """Gradient and second derivatives, of rows of points and of those a fit takes."""
-    every = link.rows(bags, Given(3)), LINKS["exp"].rows(bags, Given(3))
-    for rows in every if not link.is_linear else every[:1]:
-        means_at = link.mean_function(rows)
-        c = rng.normal(size=3)
-        for theta in thetas[:2]:
-            mean, by_theta, second = means_at(theta)
-            np.testing.assert_allclose(mean, link.means(rows, theta[None])[0], rtol=1e-10)
-            by_step = [
-                reference.gradient(lambda x, a=a: means_at(x)[0][a], theta) for a in range(3)
-            ]
-            np.testing.assert_allclose(by_theta, by_step, rtol=1e-7, atol=1e-8)
-            by_step = [
-                reference.gradient(lambda x, k=k: c @ means_at(x)[1][:, k], theta) for k in range(4)
-            ]
-            np.testing.assert_allclose(second(c), by_step, rtol=1e-7, atol=1e-7)
+    rows = (link if rows_of == "fit" else LINKS["exp"]).rows(bags, Given(3))
+    means_at = link.mean_function(rows)
+    c = rng.normal(size=3)
+    for theta in thetas[:2]:
+        mean, by_theta, second = means_at(theta)
+        np.testing.assert_allclose(mean, link.means(rows, theta[None])[0], rtol=1e-10)
+        by_step = [reference.gradient(lambda x, a=a: means_at(x)[0][a], theta) for a in range(3)]
+        np.testing.assert_allclose(by_theta, by_step, rtol=1e-7, atol=1e-8)
+        by_step = [
+            reference.gradient(lambda x, k=k: c @ means_at(x)[1][:, k], theta) for k in range(4)
+        ]
+        np.testing.assert_allclose(second(c), by_step, rtol=1e-7, atol=1e-7)
 
 
 @EVERY

@@ -1,4 +1,4 @@
-"""Bags with counts for labels: with weights of points, some of them zero, and of a rolled-up line."""
+"""Bags with counts for labels: with weights of points, some of them zero, and of a Swiss roll."""
 
 import numpy as np
 

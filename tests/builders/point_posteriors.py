@@ -7,13 +7,7 @@ import numpy as np
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.kernels import RBF, NystromFeatures
 from bdr_stan.predictive import PointPredictive
-
-RATES = {
-    "square": lambda f: f**2,
-    "exp": np.exp,
-    "identity": lambda f: f,
-    "logit": lambda f: 1 / (1 + np.exp(-f)),
-}
+from builders.totals import RATES
 
 
 class PointCase(NamedTuple):

@@ -65,3 +65,9 @@ def predictions(model, bags):
         if hasattr(model, method):
             return getattr(model, method)(bags)
     raise TypeError(f"{model} predicts nothing")
+
+
+def rates(model, points):
+    """Mean rate at each point, of models with a posterior and without."""
+    found = model.predict_points(points)
+    return found if isinstance(found, np.ndarray) else found.mean

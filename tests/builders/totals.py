@@ -6,7 +6,9 @@ at the end make what the package takes of such problems.
 
 from dataclasses import dataclass, replace
 
+import cmdstanpy
 import numpy as np
+import pytest
 from scipy import stats
 
 from bdr_stan.aggregate.densities import aggregate_likelihood
@@ -216,7 +218,7 @@ def whitening(p, rows, whitened=True):
         return reference.plain_coordinates(d)
     intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
     likelihood = LIKELIHOODS[p.likelihood]
-    scales = {name: 0.5 for name in likelihood.scales}
+    scales = dict.fromkeys(likelihood.scales, 0.5)
     density = aggregate_likelihood(rows, p.y, likelihood, LINKS[p.link], trials=p.trials, **scales)
     mode = find_mode(density, np.eye(d), intercept, rho=RHO)
     return whitened_coordinates(mode, np.eye(d), RHO)
@@ -242,6 +244,13 @@ def start_at(p):
     }
 
 
+def refusal(model, p, data):
+    """What a program says of data that make no sense."""
+    with cmdstanpy.disable_logging(), pytest.raises(RuntimeError) as error:
+        model.optimize(data, inits=start_at(p), seed=1)
+    return str(error.value)
+
+
 def prior_points(p, number):
     """Parameters from the priors."""
     rng = np.random.default_rng(7)
@@ -251,3 +260,34 @@ def prior_points(p, number):
 def density_of_weights(model, p, data, point):
     """A Stan program's log density at weights, intercept, scales and effects."""
     return reference.density_of_weights(model, data, stan_parameters(p, data, point))
+
+
+# ---------------------------------------------------------------- data that make no sense
+
+
+def changed(data, changes):
+    """Data with some entries, or single numbers (index, value) of them, replaced."""
+    data = dict(data)
+    for name, change in changes.items():
+        if isinstance(change, tuple):
+            i, value = change
+            data[name] = np.array(data[name])
+            data[name][i] = value
+        else:
+            data[name] = change
+    return data
+
+
+REFUSED_ROWS = [
+    ({"start": (0, 2)}, "start[1] must be 1, the first row that no bag before it has, found 2"),
+    ({"start": (1, 1)}, "the first row that no bag before it has, found 1"),
+    ({"length": (5, 1000)}, "bag 6 ends with row "),
+    ({"length": (5, 0)}, "length[6]"),
+    ({"rows": ((0, 1), np.nan)}, "row 1 of rows must hold finite numbers, found ["),
+]
+REFUSED_LABELS = [
+    ({"y": (2, 1.5)}, "y[3] must be a whole number up to 2147483647, as counts are, found 1.5"),
+    ({"y": (0, 2.0**31)}, "y[1] must be a whole number up to 2147483647"),
+    ({"is_count": 0, "has_dispersion": 1}, "has_dispersion = 1 needs is_count = 1"),
+    ({"y": (1, -1.0)}, "y[2]"),
+]

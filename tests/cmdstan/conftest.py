@@ -79,7 +79,7 @@ chmod +x "$out"
 
 
 @pytest.fixture
-def python():
+def python(tmp_path):
     """Starts a Python process, in a group of its own, that runs some code."""
     started = []
 
@@ -88,9 +88,10 @@ def python():
             [sys.executable, "-c", code, *map(str, arguments)],
             text=True,
             start_new_session=True,
+            cwd=tmp_path,  # where Stan writes the times of profiles
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         )
         started.append(process)
         return process

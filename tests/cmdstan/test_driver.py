@@ -95,9 +95,11 @@ def test_reproduces_the_output_of_cmdstan(reference_data, tmp_path):
     different = []
     for case in json.loads((golden / "index.json").read_text()):
         Runner(executables[case["model"]], tmp_path)(case["arguments"])
-        for file in case["files"]:
-            if body((tmp_path / file).read_text()) != (golden / file).read_text().splitlines():
-                different.append(file)
+        different += [
+            file
+            for file in case["files"]
+            if body((tmp_path / file).read_text()) != (golden / file).read_text().splitlines()
+        ]
     assert different == []
 
 

@@ -148,7 +148,9 @@ def test_noisy_density_is_the_convolution(noise):
 @pytest.mark.parametrize("noise", [0.0, 0.5, 1.0])
 def test_optimal_predictions_match_brute_force(noise, rng):
     y = np.array([4.2, 6.0, 7.7])
-    bags = [rng.chisquare(b, (n, 5)) / b + rng.normal(0, noise, (n, 5)) for n, b in zip([1, 6, 40], y)]
+    bags = [
+        rng.chisquare(b, (n, 5)) / b + rng.normal(0, noise, (n, 5)) for n, b in zip([1, 6, 40], y)
+    ]
     optimal = optimal_predictive(bags, noise=noise)
     grid = np.linspace(4, 8, 201)
     for i, points in enumerate(bags):
@@ -160,7 +162,9 @@ def test_optimal_predictions_match_brute_force(noise, rng):
                 u = np.linspace(0, 2.3, 801) ** 3  # a power of u at 0 that is hard to integrate
                 joint = stats.norm.pdf(points.reshape(-1, 1) - u, scale=noise)
                 joint *= stats.chi2.pdf(u * b, b) * b
-                log_post[k] = np.log(integrate.simpson(joint * 3 * u ** (2 / 3), dx=2.3 / 800)).sum()
+                log_post[k] = np.log(
+                    integrate.simpson(joint * 3 * u ** (2 / 3), dx=2.3 / 800)
+                ).sum()
         post = np.exp(log_post - log_post.max())
         post /= integrate.simpson(post, x=grid)
         mean = integrate.simpson(post * grid, x=grid)
@@ -220,7 +224,10 @@ def test_optimal_predictive_has_the_face_of_a_predictive():
     np.testing.assert_allclose([lower, upper], optimal.quantile([0.1, 0.9]), rtol=1e-12)
     np.testing.assert_allclose(optimal.cdf(lower), 0.1, rtol=1e-9)
     np.testing.assert_allclose(np.trapezoid(optimal.density, optimal.grid, axis=1), 1)
-    assert np.isneginf(optimal.log_prob([3.9, 8.1, 5, 5, 5, 5, 5])).tolist() == [True] * 2 + [False] * 5
+    assert (
+        np.isneginf(optimal.log_prob([3.9, 8.1, 5, 5, 5, 5, 5])).tolist()
+        == [True] * 2 + [False] * 5
+    )
 
 
 @pytest.mark.parametrize(

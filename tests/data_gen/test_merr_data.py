@@ -28,7 +28,7 @@ def test_sets_are_one_distribution_turned():
     ]
     covariances = [np.cov(points.T) for points in back]
     np.testing.assert_allclose(covariances, [np.mean(covariances, axis=0)] * 6, atol=0.03)
-    assert 0 < sets.angle.min() and sets.angle.max() < np.pi
+    assert sets.angle.min() > 0 and sets.angle.max() < np.pi
     assert np.ptp(entropy_sets(4, n_bags=200, n_points=1).y) > 0.3
 
 
@@ -37,7 +37,10 @@ def test_sizes_and_seeds():
     assert len(sets.bags) == 100 and set(sets.bags.sizes) == {500}
     bags, y = aerosol_bags(0, n_bags=7, n_points=5)
     assert len(bags) == len(y) == 7 and bags.points.shape == (35, 16)
-    for draw in (lambda seed: entropy_sets(seed, n_bags=3)[:2], lambda seed: aerosol_bags(seed, n_bags=3)):
+    for draw in (
+        lambda seed: entropy_sets(seed, n_bags=3)[:2],
+        lambda seed: aerosol_bags(seed, n_bags=3),
+    ):
         (a, y), (b, z), (c, _) = draw(1), draw(1), draw(2)
         np.testing.assert_array_equal(a.points, b.points)
         np.testing.assert_array_equal(y, z)
@@ -52,7 +55,9 @@ def test_aerosol_brightens_dark_ground_and_clouds_are_few():
     assert np.all(np.abs(bags.points[:, 12:]) < 1.02)
     assert y.min() > -0.03 and 0.1 < np.median(y) < 0.3
     blue = bags.points[:, FEATURES.index("blue_nadir")]
-    darkest = np.array([np.quantile(blue[a:b], 0.1) for a, b in zip(bags.offsets, bags.offsets[1:])])
+    darkest = np.array(
+        [np.quantile(blue[a:b], 0.1) for a, b in zip(bags.offsets, bags.offsets[1:])]
+    )
     assert np.corrcoef(darkest, y)[0, 1] > 0.3
     assert 0.02 < np.mean(blue > 0.2) < 0.1  # under cloud
 

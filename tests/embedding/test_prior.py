@@ -83,7 +83,7 @@ def test_defaults_are_the_empirical_prior_and_a_small_jitter(bags, u):
 
 def test_without_jitter_the_matrices_are_plain(bags, u):
     training = training_of(bags, "rbf", u, covariance="identity")
-    K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=0.0)
+    K, _, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=0.0)
     np.testing.assert_allclose(K, RBF(0.9)(u, u), rtol=1e-12)
     np.testing.assert_array_equal(Sigma, np.eye(5))
 
@@ -148,6 +148,10 @@ def test_choices_that_go_together(prior, scale, kernel):
         (
             ("convolution", "wide", 0, "rbf"),
             "measure_scale must be 'evidence' or a positive number, found 'wide'",
+        ),
+        (
+            ("convolution", [1.0, 2.0], 0, "rbf"),
+            r"measure_scale must be 'evidence' or a positive number, found \[1.0, 2.0\]",
         ),
         (("convolution", -1.0, 0, "rbf"), "measure_scale must be a positive number, found -1.0"),
         (("kernel", "evidence", -1e-4, "rbf"), "jitter must be a number >= 0, found -0.0001"),

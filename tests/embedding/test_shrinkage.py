@@ -106,8 +106,8 @@ def test_shrinkage_in_the_joint_basis_is_the_dense_posterior(rng, d):
 
 def test_posterior_moments_of_one_bag_of_one_point_at_one_landmark():
     M, C = posterior_moments([[5.0]], [1], np.array([1.0]), np.array([[6.0]]), np.array([[2.0]]), 1)
-    assert M == pytest.approx(np.array([[1 + 4 * 2 / (2 + 6)]]))
-    assert C == pytest.approx(np.array([[[2 * 6 / (2 + 6)]]]))
+    assert pytest.approx(np.array([[1 + 4 * 2 / (2 + 6)]])) == M
+    assert pytest.approx(np.array([[[2 * 6 / (2 + 6)]]])) == C
 
 
 def test_large_bags_keep_their_embedding_and_tiny_ones_take_the_average(rng):

@@ -132,7 +132,11 @@ def test_which_class_comes_second_does_not_matter(model, problem):
 @pytest.mark.parametrize(
     "wrong, kind, message",
     [
-        (lambda y: np.full(80, "up"), ValueError, r"y has 1 class \('up'\), but a classifier needs two"),
+        (
+            lambda y: np.full(80, "up"),
+            ValueError,
+            r"y has 1 class \('up'\), but a classifier needs two",
+        ),
         (lambda y: np.append(y[:-1], "flat"), ValueError,
          r"y has 3 classes \('down', 'flat', 'up'\).*sklearn.multiclass.OneVsRestClassifier"),
         (lambda y: y[1:], ValueError, "y has 79 labels, but there are 80 bags"),
@@ -276,7 +280,9 @@ def test_priors_are_shown_and_replaced(problem):
     model = BLRClassifier(4, method="optimize", prior={"rho_log_sd": 0.5}).fit(bags, y, seed=1)
     assert list(model.priors().index) == ["intercept", "rho"]
     assert model.priors(as_table=False)["rho_log_sd"] == 0.5
-    with pytest.raises(ValueError, match="prior has no number called 'sigma_scale'; this model has"):
+    with pytest.raises(
+        ValueError, match="prior has no number called 'sigma_scale'; this model has"
+    ):
         ShrinkageClassifier(4, prior={"sigma_scale": 1}).fit(bags, y)
     with pytest.raises(ValueError, match="BLRClassifier has no method 'exact'; there are: nuts"):
         BLRClassifier(4, method="exact").fit(bags, y)

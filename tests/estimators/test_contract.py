@@ -12,6 +12,7 @@ from builders.problems import (
     predictions,
     quick,
     quiet_fit,
+    rates,
     supervised,
 )
 from sklearn.base import (
@@ -49,7 +50,7 @@ from bdr_stan import (
 )
 from bdr_stan.kernels import RBF, Matern32
 
-SUM = RBF(1.0, columns=["x"]) + Matern32(2.0, columns=["z"])
+SUM = RBF(1.0, columns=("x",)) + Matern32(2.0, columns=("z",))
 ESTIMATORS = {
     "BLR, exact": BLR(5, method="exact"),
     "BLR, nuts": BLR(5),
@@ -246,12 +247,11 @@ def test_file_and_pickle_keep_the_fit(fitted, problem, tmp_path):
                 again.predictive(bags).interval(), fitted.predictive(bags).interval()
             )
         if hasattr(fitted, "predict_points"):
-            rates = [m.predict_points(bags.points) for m in (again, fitted)]
-            np.testing.assert_array_equal(*(getattr(rate, "mean", rate) for rate in rates))
+            np.testing.assert_array_equal(rates(again, bags.points), rates(fitted, bags.points))
         if hasattr(fitted, "priors"):
             assert again.priors().equals(fitted.priors())
-        again.save(tmp_path / "again.nc")  # what was read can be written
     assert copies[0].notes_ == {"source": "here"}
+    copies[0].save(path)  # what was read can be written again
 
 
 def test_another_estimators_load_names_the_right_one(fitted, tmp_path):
@@ -270,7 +270,8 @@ def test_order_does_not_matter_to_a_fit(model, problem):
     straight = predictions(quiet_fit(clone(model), bags, centres), bags)
     turned = Bags.from_list([bag[::-1] for bag in bags][::-1])
     again = predictions(quiet_fit(clone(model), turned, centres[::-1]), bags)
-    np.testing.assert_allclose(again, straight, rtol=1e-3)  # as far as the optimiser goes
+    size = np.abs(straight).max()
+    np.testing.assert_allclose(again, straight, atol=5e-3 * size)  # as far as the optimiser goes
 
 
 @each_of({name: model for name, model in ESTIMATORS.items() if not is_outlier_detector(model)})

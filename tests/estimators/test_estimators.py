@@ -75,7 +75,7 @@ def test_prediction_shapes_and_agreement(fitted, problem):
     np.testing.assert_array_equal(sd, predictive.sd)
     lower, upper = predictive.interval(0.9)
     assert np.all(lower < upper)
-    assert 0.8 <= np.mean((lower <= y) & (y <= upper))
+    assert np.mean((lower <= y) & (y <= upper)) >= 0.8
     assert predictive.log_prob(y).shape == mean.shape == (50,)
     assert predictive.sample(7, seed=0).shape == (7, 50)
     assert fitted.score(bags, y) > 0.5
@@ -278,7 +278,9 @@ generated quantities {
 }
 """
     )
-    text = path.read_text().replace("w ~ normal(0, rho);", "w ~ normal(0, rho);\n  extra ~ normal(0, 1);")
+    text = path.read_text().replace(
+        "w ~ normal(0, rho);", "w ~ normal(0, rho);\n  extra ~ normal(0, 1);"
+    )
     path.write_text(text)
     model = short_fit(BLR(4, stan_file=path), *problem)
     assert np.all(model.idata["log_likelihood"]["y"] == -1.5)
@@ -290,11 +292,13 @@ generated quantities {
 @pytest.mark.slow
 def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
     path = eject("blr", tmp_path / "mine.stan")[0]
-    words = "transformed data {\n  reject(\"T is \", T, \", I want more\");\n}\nparameters {"
+    words = 'transformed data {\n  reject("T is ", T, ", I want more");\n}\nparameters {'
     path.write_text(path.read_text().replace("parameters {", words, 1))
     model = BLR(4, method="exact").fit(*problem)
     model.set_params(method="nuts", stan_file=path)
-    with pytest.raises(RuntimeError, match="nuts of .*mine.stan failed: .*T is 6, I want more") as why:
+    with pytest.raises(
+        RuntimeError, match="nuts of .*mine.stan failed: .*T is 6, I want more"
+    ) as why:
         short_fit(model, *problem)
     assert "cmd" not in str(why.value)
     with pytest.raises(NotFittedError):
@@ -304,7 +308,9 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
 @pytest.mark.slow
 def test_program_without_the_needed_names(problem, tmp_path):
     path = eject("blr", tmp_path / "mine.stan")[0]
-    path.write_text(path.read_text().replace("sigma", "noise").replace("noise_scale", "sigma_scale"))
+    path.write_text(
+        path.read_text().replace("sigma", "noise").replace("noise_scale", "sigma_scale")
+    )
     with pytest.raises(ValueError, match="has no variable 'sigma'.*keep these names"):
         short_fit(BLR(4, stan_file=path), *problem)
 
@@ -321,8 +327,14 @@ def test_program_without_the_needed_names(problem, tmp_path):
         (BDR(bandwidth="scott"), "bandwidth must be 'median' or a positive number, found 'scott'"),
         (BDR(bandwidth=-1.0), "bandwidth must be a positive number, found -1.0"),
         (BDR(bandwidth_scale=0), "bandwidth_scale must be a positive number, found 0"),
-        (BDR(covariance="full"), "covariance must be 'average', 'pooled' or 'identity', found 'full'"),
-        (BDR(embedding_prior="r"), "embedding_prior must be 'empirical', 'kernel' or 'convolution'"),
+        (
+            BDR(covariance="full"),
+            "covariance must be 'average', 'pooled' or 'identity', found 'full'",
+        ),
+        (
+            BDR(embedding_prior="r"),
+            "embedding_prior must be 'empirical', 'kernel' or 'convolution'",
+        ),
         (
             BDR(embedding_prior="convolution", measure_scale="median"),
             "measure_scale must be 'evidence' or a positive number, found 'median'",
@@ -330,8 +342,14 @@ def test_program_without_the_needed_names(problem, tmp_path):
         (BDR(jitter=-1), "jitter must be a number >= 0, found -1"),
         (BLR(method="exact", stan_file="x.stan"), "runs no Stan program: leave stan_file out"),
         (Shrinkage(4, prior={"sigma": 1}), "prior has no number called 'sigma'; this model has"),
-        (Shrinkage(4, prior={"sigma_scale": 0}), r"prior\['sigma_scale'\] must be positive, found 0"),
-        (Shrinkage(4, prior={"eta_median": np.nan}), r"prior\['eta_median'\] must be a finite number"),
+        (
+            Shrinkage(4, prior={"sigma_scale": 0}),
+            r"prior\['sigma_scale'\] must be positive, found 0",
+        ),
+        (
+            Shrinkage(4, prior={"eta_median": np.nan}),
+            r"prior\['eta_median'\] must be a finite number",
+        ),
         (BDR(5000), "more|5000 landmarks asked for"),
     ],
     ids=str,

@@ -70,8 +70,7 @@ def test_weights_maximise_the_leave_one_out_density_of_the_mixture(fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loo = [az.loo(m.idata, pointwise=True) for m in fitted.models_]
-    elpd = np.array([np.asarray(getattr(one, "loo_i", None)
-                                if hasattr(one, "loo_i") else one.elpd_i) for one in loo])  # fmt: skip
+    elpd = np.array([np.asarray(one.loo_i if hasattr(one, "loo_i") else one.elpd_i) for one in loo])
     density = np.exp(elpd - elpd.max(axis=0))
 
     def lack(x):
@@ -166,10 +165,18 @@ def test_embedded_bags_give_the_same_fit(fitted, problem):
     [
         (Stacked([BLR()]), ValueError, "Stacked needs a list of at least two models"),
         (Stacked(BLR()), ValueError, "Stacked needs a list of at least two models"),
-        (Stacked([BLR(), RBFNetwork()]), TypeError, "Stacked cannot stack RBFNetwork: .*regressors"),
+        (
+            Stacked([BLR(), RBFNetwork()]),
+            TypeError,
+            "Stacked cannot stack RBFNetwork: .*regressors",
+        ),
         (Stacked([BLR(), BLRClassifier()]), TypeError, "cannot stack BLRClassifier"),
         (StackedClassifier([BLR(), BLR()]), TypeError, "cannot stack BLR: .*classifiers"),
-        (Stacked([BLR(), Shrinkage()]), ValueError, r"Shrinkage\(method='optimize'\) has no posterior"),
+        (
+            Stacked([BLR(), Shrinkage()]),
+            ValueError,
+            r"Shrinkage\(method='optimize'\) has no posterior",
+        ),
         (Stacked([BLR(), BDR(covariance="x")]), ValueError, "covariance must be"),
     ],
     ids=str,

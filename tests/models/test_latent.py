@@ -132,7 +132,7 @@ def test_classes_of_logit_are_averages_over_the_draws(rng):
 
 def test_latent_values_far_from_zero_keep_their_logarithms(rng):
     """Both classes' log probabilities are finite where one is all but sure."""
-    p, at, embedding, draws = uncertain(rng)
+    _, at, embedding, draws = uncertain(rng)
     sure = {**draws, "intercept": np.full(S, 300.0), "w": 1e-3 * draws["w"]}
     predictive = class_predictive(at, embedding, np.array([0, 1]), log_ndtr, **sure)
     rare, common = predictive.log_prob(np.zeros(15)), predictive.log_prob(np.ones(15))

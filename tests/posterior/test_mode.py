@@ -144,7 +144,7 @@ def test_mode_of_classes_is_that_of_logistic_regression(rng, rho):
 
 def test_a_start_far_away_leads_to_the_mode(rng):
     """Where the likelihood bends the wrong way and a whole step would lead too far."""
-    arguments, V = bdr_arguments(reference.random_problem(rng, n=60, d=3))
+    arguments, _ = bdr_arguments(reference.random_problem(rng, n=60, d=3))
     mode = mode_at(arguments, SCALES)
     for start in ([30.0, 30, 30, 30], [-200.0, 5, 0, 50]):
         given = np.array(start)

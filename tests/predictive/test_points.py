@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from builders.point_posteriors import RATES, point_case
+from builders.point_posteriors import point_case
 from scipy import stats
 
 from bdr_stan.aggregate.links import LINKS
@@ -12,7 +12,7 @@ from bdr_stan.predictive import PointPredictive, points
 N, S = 53, 40
 
 
-@pytest.fixture(params=RATES)
+@pytest.fixture(params=LINKS)
 def link(request):
     return request.param
 

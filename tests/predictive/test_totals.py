@@ -15,7 +15,7 @@ COUNTS = [name for name in NAMES if name != "exponential"]
 
 
 class Case:
-    """Means of the draws, with what the likelihood needs besides; the bags' scales lie far apart."""
+    """Means of the draws, with what the likelihood needs besides; the bags' scales differ much."""
 
     def __init__(self, rng, name, weighted=False):
         self.name = name

@@ -1,17 +1,14 @@
-"""Simulation-based calibration of rates inside bags; see test_sbc.py for the method.
+"""Simulation-based calibration of rates inside bags; see builders/calibration.py for the method.
 
-The simulator is reference.random_rates: SciPy's distributions, bag by bag.
+The simulator is builders.totals.random_rates: SciPy's distributions, bag by bag.
 """
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
-import test_stan_aggregate_binomial as binomial
-import test_stan_aggregate_exp as exponent
-import test_stan_aggregate_square as square
-from test_sbc import FALSE_ALARM, KEPT, LANDMARKS, THIN, p_values, ranks
+from builders import calibration, totals
+from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 
 from bdr_stan.cmdstan.programs import compile_program
 
@@ -24,7 +21,7 @@ def simulator(likelihood, link, has_effects, n=10):
     """Bags, labels and parameters drawn anew each time."""
 
     def simulate(rng):
-        p, true = reference.random_rates(rng, likelihood, link, n, LANDMARKS, has_effects)
+        p, true = totals.random_rates(rng, likelihood, link, n, LANDMARKS, has_effects)
         return p, together(true)
 
     return simulate
@@ -39,29 +36,14 @@ def together(parameters):
 
 def log_likelihood(p, weights, rho, **scales):
     effects = {"effect_raw": weights[LANDMARKS:]} if p.has_effects else {}
-    return reference.rate_log_likelihood(p, w=weights[:LANDMARKS], **scales, **effects)
+    return totals.log_likelihood(p, w=weights[:LANDMARKS], **scales, **effects)
 
 
-def thinned_draws(model, data, start, seed):
-    draws = reference.sample(
-        model, data, start, chains=1, warmup=300, draws=THIN * KEPT, seed=seed,
-        divergent=1, adapt_delta=0.9,
-    )  # fmt: skip
-    draws = {name: values[0, ::THIN] for name, values in draws.items() if values.size}
+def fit(model, p, seed):
+    draws = calibration.thinned(model, totals.stan_data(p), totals.start_at(p), seed)
+    draws = {name: values for name, values in draws.items() if values.size}
     draws |= {name: draws[name][:, 0] for name in ("dispersion", "tau") if name in draws}
     return together(draws)
-
-
-def fit_exp(model, p, seed):
-    return thinned_draws(model, exponent.stan_data(p), exponent.start_at(p), seed)
-
-
-def fit_square(model, p, seed):
-    return thinned_draws(model, square.stan_data(p), square.start_at(p), seed)
-
-
-def fit_binomial(model, p, seed):
-    return thinned_draws(model, binomial.stan_data(p), binomial.stan_start(p), seed)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +53,7 @@ def fit_binomial(model, p, seed):
 def test_exp_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_exp", progress=False)
     simulate = simulator(likelihood, "exp", has_effects)
-    found = p_values(ranks(model, simulate, fit_exp, log_likelihood, 100, seed=11))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=11))
     assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
@@ -84,7 +66,7 @@ def test_exp_is_calibrated(likelihood, has_effects):
 def test_square_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_square", progress=False)
     simulate = simulator(likelihood, "square", has_effects)
-    found = p_values(ranks(model, simulate, fit_square, log_likelihood, 100, seed=14))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=14))
     assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
@@ -93,7 +75,7 @@ def test_square_is_calibrated(likelihood, has_effects):
 def test_binomial_is_calibrated():
     model = compile_program("aggregate_binomial", progress=False)
     simulate = simulator("binomial", "logit", has_effects=True)
-    found = p_values(ranks(model, simulate, fit_binomial, log_likelihood, 100, seed=12))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=12))
     assert set(found) >= {"intercept", "rho", "tau", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
@@ -103,7 +85,7 @@ def test_ranks_tell_when_points_are_averaged():
 
     def averaged(model, p, seed):
         means = [np.average(psi, axis=0, weights=w)[None] for psi, w in zip(p.psi, p.weights)]
-        return fit_exp(model, replace(p, psi=means, weights=[w.sum()[None] for w in p.weights]), seed)
+        return fit(model, replace(p, psi=means, weights=[w.sum()[None] for w in p.weights]), seed)
 
     model = compile_program("aggregate_exp", progress=False)
     simulate = simulator("poisson", "exp", has_effects=False, n=30)

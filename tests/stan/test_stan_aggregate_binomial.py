@@ -1,13 +1,11 @@
 """stan/aggregate_binomial.stan against SciPy's densities."""
 
-import cmdstanpy
 import numpy as np
 import pytest
-import reference
+from builders import reference, totals
+from builders.totals import density_of_weights, prior_points, refusal, stan_data, start_at
 from scipy import stats
-from test_stan_aggregate_exp import point_rows, prior_points, start_at, whitening
 
-from bdr_stan.estimators.aggregate import aggregate_data
 from bdr_stan.cmdstan.programs import compile_program
 
 
@@ -17,29 +15,8 @@ def model():
 
 
 def problem(has_effects=True, n=6, d=3):
-    return reference.random_rates(
-        np.random.default_rng(43), "binomial", "logit", n, d, has_effects
-    )[0]
-
-
-def stan_data(p, *, whitened=True, use_likelihood=True):
-    rows = point_rows(p)
-    data = aggregate_data(
-        rows, p.y.astype(int), whitening(p, rows, whitened), p.priors,
-        has_effects=p.has_effects, use_likelihood=use_likelihood,
-    )  # fmt: skip
-    return {**data, "trials": p.trials}
-
-
-def stan_start(p):
-    start = start_at(p)
-    del start["dispersion"]
-    return start
-
-
-def density_of_weights(model, p, data, point):
-    parameters = reference.rate_parameters(p, data, point)
-    return reference.density_of_weights(model, data, parameters)
+    rng = np.random.default_rng(43)
+    return totals.random_rates(rng, "binomial", "logit", n, d, has_effects)[0]
 
 
 def test_data_are_what_the_program_declares(model):
@@ -56,7 +33,7 @@ def test_log_density(model, n, d, has_effects, use_likelihood):
     p = problem(has_effects, n, d)
     data, points = stan_data(p, use_likelihood=use_likelihood), prior_points(p, 5)
     stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [reference.rate_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
+    ours = [totals.log_density(p, **x, use_likelihood=use_likelihood) for x in points]
     gap = np.subtract(ours, stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
@@ -66,9 +43,9 @@ def test_gradient(model, has_effects):
     p = problem(has_effects)
     data = stan_data(p)
     for point in prior_points(p, 2):
-        parameters = reference.rate_parameters(p, data, point)
+        parameters = totals.stan_parameters(p, data, point)
         _, slope = reference.log_density(model, data, parameters, jacobian=True)
-        ours = reference.rate_gradient(p, data, point)
+        ours = totals.gradient(p, data, point)
         np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
 
 
@@ -80,13 +57,36 @@ def test_neither_whitening_nor_the_unit_of_weights_changes_the_density(model):
     np.testing.assert_allclose(density, density[0], rtol=1e-12)
 
 
-def test_more_successes_than_trials_are_refused(model):
+# ---------------------------------------------------------------- what is refused
+
+
+def test_more_successes_than_trials(model):
     p = problem()
     data = stan_data(p)
     data["y"][2] = data["trials"][2] + 1
-    with cmdstanpy.disable_logging(), pytest.raises(RuntimeError) as error:
-        model.optimize(data, inits=stan_start(p), seed=1)
-    assert f"y[3] must be <= trials, found {data['y'][2]} > {data['trials'][2]}" in str(error.value)
+    says = f"y[3] must be <= trials, found {data['y'][2]} > {data['trials'][2]}"
+    assert says in refusal(model, p, data)
+
+
+@pytest.mark.parametrize("changes, says", totals.REFUSED_ROWS)
+def test_rows_that_are_not_all_bags_in_turn(model, changes, says):
+    p = problem()
+    assert says in refusal(model, p, totals.changed(stan_data(p), changes))
+
+
+def test_bags_of_no_weight(model):
+    p = problem()
+    data = stan_data(p)
+    first = data["start"][2] - 1
+    data["weight"] = data["weight"].copy()
+    data["weight"][first : first + data["length"][2]] = 0
+    assert "the weights of bag 3 must not all be 0" in refusal(model, p, data)
+
+
+def test_scales_must_be_positive(model):
+    p = problem()
+    said = refusal(model, p, stan_data(p) | {"tau_scale": 0.0})
+    assert "rho_log_sd and tau_scale must be > 0, found [" in said
 
 
 # ---------------------------------------------------------------- slow
@@ -96,7 +96,7 @@ def test_more_successes_than_trials_are_refused(model):
 def test_without_likelihood_the_prior_comes_back(model):
     p = problem()
     data = stan_data(p, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, stan_start(p), draws=4000)
+    draws = reference.sample(model, data, start_at(p), draws=4000)
     names = ["w", "intercept", "rho", "tau", "effect_raw"]
     rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
     tau = stats.halfnorm(scale=p.priors["tau_scale"])

@@ -1,19 +1,14 @@
 """stan/aggregate_exp.stan against SciPy's densities, with and without threads."""
 
-import cmdstanpy
 import numpy as np
 import pytest
-import reference
+from builders import reference, totals
+from builders.totals import density_of_weights, prior_points, refusal, stan_data, start_at
 from scipy import stats
 
-from bdr_stan.aggregate.densities import aggregate_likelihood
-from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.posterior.evidence import find_mode, whitened_coordinates
-from bdr_stan.estimators.aggregate import aggregate_data
 from bdr_stan.cmdstan.programs import compile_program
 
-LIKELIHOODS = {"poisson": 1, "negative binomial": 2, "exponential": 3}  # and their codes
-RHO = 0.6
+LIKELIHOODS = [name for name, link in totals.MODELS if link == "exp"]
 
 
 @pytest.fixture(scope="session")
@@ -23,49 +18,7 @@ def model():
 
 def problem(likelihood="negative binomial", has_effects=True, n=6, d=3):
     rng = np.random.default_rng(41)
-    return reference.random_rates(rng, likelihood, "exp", n, d, has_effects)[0]
-
-
-def point_rows(p):
-    """The points of all bags with their rows [psi, 1]."""
-    length = np.array([len(weights) for weights in p.weights])
-    psi = np.vstack(p.psi)
-    total = np.array([weights.sum() for weights in p.weights])
-    noise = np.array([np.linalg.norm(weights) for weights in p.weights])
-    start = np.cumsum(length) - length
-    rows = np.column_stack([psi, np.ones(len(psi))])
-    return AggregateRows(rows, start, length, np.concatenate(p.weights), total, noise)
-
-
-def whitening(p, rows, whitened=True):
-    d = rows.rows.shape[1] - 1
-    if not whitened:
-        return reference.plain_coordinates(d)
-    intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-    dispersion = 0.5 if p.likelihood == "negative binomial" else 0.0
-    likelihood = aggregate_likelihood(
-        rows, p.y, p.likelihood, p.link, dispersion=dispersion, trials=p.trials
-    )
-    mode = find_mode(likelihood, np.eye(d), intercept, rho=RHO)
-    return whitened_coordinates(mode, np.eye(d), RHO)
-
-
-def stan_data(p, *, whitened=True, use_likelihood=True, grainsize=2):
-    rows = point_rows(p)
-    data = aggregate_data(
-        rows, p.y, whitening(p, rows, whitened), p.priors,
-        has_effects=p.has_effects, use_likelihood=use_likelihood,
-    )  # fmt: skip
-    return {**data, "likelihood": LIKELIHOODS[p.likelihood], "grainsize": grainsize}
-
-
-def prior_points(p, number):
-    rng = np.random.default_rng(7)
-    return [reference.draw_rate_parameters(rng, p) for _ in range(number)]
-
-
-def density_of_weights(model, p, data, point):
-    return reference.density_of_weights(model, data, reference.rate_parameters(p, data, point))
+    return totals.random_rates(rng, likelihood, "exp", n, d, has_effects)[0]
 
 
 def test_data_are_what_the_program_declares(model):
@@ -80,9 +33,9 @@ def test_data_are_what_the_program_declares(model):
 @pytest.mark.parametrize("n, d", [(6, 3), (1, 1)])
 def test_log_density(model, likelihood, has_effects, n, d):
     p = problem(likelihood, has_effects, n, d)
-    data, points = stan_data(p), prior_points(p, 5)
+    data, points = stan_data(p) | {"grainsize": 2}, prior_points(p, 5)
     stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([reference.rate_log_density(p, **x) for x in points], stan)
+    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
@@ -90,11 +43,11 @@ def test_log_density(model, likelihood, has_effects, n, d):
 @pytest.mark.parametrize("has_effects", [False, True])
 def test_gradient(model, likelihood, has_effects):
     p = problem(likelihood, has_effects)
-    data = stan_data(p)
+    data = stan_data(p) | {"grainsize": 2}
     for point in prior_points(p, 2):
-        parameters = reference.rate_parameters(p, data, point)
+        parameters = totals.stan_parameters(p, data, point)
         _, slope = reference.log_density(model, data, parameters, jacobian=True)
-        ours = reference.rate_gradient(p, data, point)
+        ours = totals.gradient(p, data, point)
         np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
 
 
@@ -103,16 +56,16 @@ def test_without_likelihood_the_density_is_the_prior(model):
     data = stan_data(p, use_likelihood=False)
     points = prior_points(p, 4)
     stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [reference.rate_log_density(p, **x, use_likelihood=False) for x in points]
+    ours = [totals.log_density(p, **x, use_likelihood=False) for x in points]
     gap = np.subtract(ours, stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8)
 
 
 def test_whitening_and_grains_keep_the_density(model):
     p = problem()
-    point = prior_points(p, 1)[0]
-    ways = [{}, {"whitened": False}, {"grainsize": 1}, {"grainsize": 100}]
-    density = [density_of_weights(model, p, stan_data(p, **way), point) for way in ways]
+    point, data = prior_points(p, 1)[0], stan_data(p)
+    ways = [data, stan_data(p, whitened=False), *(data | {"grainsize": k} for k in (2, 100))]
+    density = [density_of_weights(model, p, way, point) for way in ways]
     np.testing.assert_allclose(density, density[0], rtol=1e-12)
 
 
@@ -136,7 +89,7 @@ def test_programs_that_call_reduce_sum_are_built_with_threads(model):
 
 def test_draws_do_not_depend_on_the_number_of_threads(model):
     p = problem()
-    data = stan_data(p, grainsize=1)
+    data = stan_data(p) | {"grainsize": 1}
     one, two = (
         reference.sample(
             model, data, start_at(p), chains=2, warmup=50, draws=20, divergent=1,
@@ -149,28 +102,42 @@ def test_draws_do_not_depend_on_the_number_of_threads(model):
     assert not np.array_equal(one["w"][0], one["w"][1])  # two chains
 
 
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("changes, says", totals.REFUSED_ROWS)
+def test_rows_that_are_not_all_bags_in_turn(model, changes, says):
+    p = problem("poisson", False)
+    assert says in refusal(model, p, totals.changed(stan_data(p), changes))
+
+
+@pytest.mark.parametrize("changes, says", totals.REFUSED_LABELS)
+def test_labels_that_are_no_counts(model, changes, says):
+    p = problem("poisson", False)
+    data = totals.changed(stan_data(p), changes)
+    assert says in refusal(model, p, data)
+
+
+def test_fractions_are_positive_numbers(model):
+    p = problem("exponential", False)
+    data = totals.changed(stan_data(p), {"y": (2, 1.5)})
+    assert np.isfinite(density_of_weights(model, p, data, prior_points(p, 1)[0]))
+
+
 def test_points_of_no_weight_are_refused(model):
     p = problem("poisson", False)
-    data = stan_data(p)
-    data["weight"] = data["weight"].copy()
-    data["weight"][1] = 0
-    with cmdstanpy.disable_logging(), pytest.raises(RuntimeError) as error:
-        model.optimize(data, inits=start_at(p), seed=1)
-    assert "weight[2] must be > 0, found 0: leave the point out" in str(error.value)
+    data = totals.changed(stan_data(p), {"weight": (1, 0.0)})
+    assert "weight[2] must be > 0, found 0: leave the point out" in refusal(model, p, data)
+
+
+@pytest.mark.parametrize("scale", ["intercept_scale", "rho_log_sd", "tau_scale"])
+def test_scales_must_be_positive(model, scale):
+    p = problem()
+    said = refusal(model, p, stan_data(p) | {scale: 0.0})
+    assert "dispersion_scale and tau_scale must be > 0, found [" in said
 
 
 # ---------------------------------------------------------------- slow
-
-
-def start_at(p):
-    n = len(p.psi) if p.has_effects else 0
-    return {
-        "t": np.zeros(p.psi[0].shape[1] + 1),
-        "rho": RHO,
-        "dispersion": [0.5] if p.likelihood == "negative binomial" else [],
-        "tau": [0.3] if p.has_effects else [],
-        "effect_raw": np.zeros(n),
-    }
 
 
 @pytest.mark.slow

@@ -1,18 +1,16 @@
 """stan/aggregate_square.stan, and blr.stan of normal totals, against SciPy on the raw points."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import reference
+from builders import reference, totals
+from builders.totals import density_of_weights, prior_points, refusal, start_at
 from scipy import stats
-from test_stan_aggregate_exp import LIKELIHOODS, point_rows, prior_points, start_at, whitening
 
-from bdr_stan import Bags
-from bdr_stan.aggregate.rows import square_factors, weighted_sums
-from bdr_stan.estimators.aggregate import AggregateRegressor, aggregate_data
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.models.blr import blr_data
+from bdr_stan.models.totals import compressed_totals
 
+LIKELIHOODS = [name for name, link in totals.MODELS if link == "square"]
 FORMS = ["packed", "factors", "points"]  # of what the program gets of the bags
 
 
@@ -21,51 +19,30 @@ def model():
     return compile_program("aggregate_square", progress=False)
 
 
-class Given:
-    """Points that are features already."""
-
-    def __init__(self, d):
-        self.landmarks = np.eye(d)
-
-    def __call__(self, points):
-        return np.column_stack([points, np.ones(len(points))])
-
-
 def problem(likelihood="negative binomial", has_effects=True, n=6, d=3):
     rng = np.random.default_rng(43)
-    return reference.random_rates(rng, likelihood, "square", n, d, has_effects)[0]
-
-
-def compressed(p, compress):
-    return compress(Bags.from_list(p.psi, weights=p.weights), Given(p.psi[0].shape[1]))
+    return totals.random_rates(rng, likelihood, "square", n, d, has_effects)[0]
 
 
 def stan_data(p, form=None, *, whitened=True, use_likelihood=True):
-    """Data as the estimator gives them, or in a form of choice: they take the smaller one."""
-    rows = compressed(p, square_factors)
-    data = aggregate_data(
-        rows, p.y, whitening(p, rows, whitened), p.priors,
-        has_effects=p.has_effects, use_likelihood=use_likelihood,
-    )  # fmt: skip
-    data["likelihood"] = LIKELIHOODS[p.likelihood]
+    """Data as the model gives them, or in a form of choice: they take the smaller one."""
+    data = totals.stan_data(p, whitened=whitened, use_likelihood=use_likelihood)
     if form is None:
         return data
+    rows = totals.compressed(p)
     if form == "packed":
         packed, empty = rows.packed(), np.empty((0, data["D"] + 1))
         return data | {
             "P": packed.shape[1], "packed": packed, "T": 0, "rows": empty, "start": [], "length": []
         }  # fmt: skip
+    values = rows.rows
     if form == "points":
-        rows = point_rows(p)
-        rows = replace(rows, rows=rows.rows * np.sqrt(rows.weights)[:, None], weights=None)
+        rows = totals.point_rows(p)
+        values = rows.rows * np.sqrt(rows.weights)[:, None]
     return data | {
-        "P": 0, "packed": np.empty((0, 0)), "T": len(rows.rows), "rows": rows.rows,
+        "P": 0, "packed": np.empty((0, 0)), "T": len(values), "rows": values,
         "start": rows.start + 1, "length": rows.length,
     }  # fmt: skip
-
-
-def density_of_weights(model, p, data, point):
-    return reference.density_of_weights(model, data, reference.rate_parameters(p, data, point))
 
 
 @pytest.mark.parametrize("n, d, is_packed", [(6, 3, True), (6, 20, False)])
@@ -87,7 +64,7 @@ def test_log_density(model, likelihood, has_effects, form):
     p = problem(likelihood, has_effects)
     data, points = stan_data(p, form), prior_points(p, 5)
     stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([reference.rate_log_density(p, **x) for x in points], stan)
+    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
@@ -96,7 +73,7 @@ def test_one_bag_and_more_weights_than_points(model, n, d):
     p = problem(n=n, d=d)
     data, points = stan_data(p), prior_points(p, 4)
     stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([reference.rate_log_density(p, **x) for x in points], stan)
+    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
@@ -107,9 +84,9 @@ def test_gradient(model, likelihood, has_effects, form):
     p = problem(likelihood, has_effects)
     data = stan_data(p, form)
     for point in prior_points(p, 2):
-        parameters = reference.rate_parameters(p, data, point)
+        parameters = totals.stan_parameters(p, data, point)
         _, slope = reference.log_density(model, data, parameters, jacobian=True)
-        ours = reference.rate_gradient(p, data, point)
+        ours = totals.gradient(p, data, point)
         np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
 
 
@@ -117,7 +94,7 @@ def test_without_likelihood_the_density_is_the_prior(model):
     p = problem()
     data, points = stan_data(p, use_likelihood=False), prior_points(p, 4)
     stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [reference.rate_log_density(p, **x, use_likelihood=False) for x in points]
+    ours = [totals.log_density(p, **x, use_likelihood=False) for x in points]
     gap = np.subtract(ours, stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8)
 
@@ -140,21 +117,50 @@ def test_labels_do_not_tell_f_from_minus_f(model):
     np.testing.assert_allclose(*density, rtol=1e-12)
 
 
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("changes, says", totals.REFUSED_ROWS)
+def test_rows_that_are_not_all_bags_in_turn(model, changes, says):
+    p = problem("poisson", False)
+    assert says in refusal(model, p, totals.changed(stan_data(p, "points"), changes))
+
+
+@pytest.mark.parametrize("changes, says", totals.REFUSED_LABELS)
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_that_are_no_counts(model, form, changes, says):
+    p = problem("poisson", False)
+    assert says in refusal(model, p, totals.changed(stan_data(p, form), changes))
+
+
+def test_rows_or_packed_triangles(model):
+    p = problem("poisson", False)
+    rows, packed = stan_data(p, "factors"), stan_data(p, "packed")
+    both = rows | {name: packed[name] for name in ("P", "packed")}
+    neither = packed | {"P": 0, "packed": np.empty((0, 0))}
+    for data in (both, neither):
+        assert "either as rows (T > 0) or packed (P > 0), found T = " in refusal(model, p, data)
+    few = packed | {"P": 9, "packed": packed["packed"][:, :9]}
+    assert "P must be 10, the entries of a triangle" in refusal(model, p, few)
+    missing = totals.changed(packed, {"packed": ((2, 0), np.nan)})
+    assert "row 3 of packed must hold finite numbers" in refusal(model, p, missing)
+
+
 # ---------------------------------------------------------------- normal totals
 
 
 @pytest.mark.parametrize("n, d", [(12, 3), (3, 5), (1, 1)])
 def test_density_of_normal_totals(n, d):
-    p = reference.random_rates(np.random.default_rng(44), "normal", "identity", n, d)[0]
-    model, program = AggregateRegressor("normal"), compile_program("blr", progress=False)
-    rows = model._model_rows(compressed(p, weighted_sums), p.y, None)
-    data = model._stan_data(rows, reference.plain_coordinates(d), p.priors)
+    p = totals.random_rates(np.random.default_rng(44), "normal", "identity", n, d)[0]
+    program = compile_program("blr", progress=False)
+    rows = compressed_totals(totals.compressed(p), p.y)
+    data = blr_data(rows, reference.plain_coordinates(d), p.priors)
     points, stan = prior_points(p, 5), []
     for point in points:
         parameters = {"t": reference.whiten(data, point["w"], point["intercept"], point["rho"])}
         parameters |= {name: point[name] for name in ("sigma", "rho")}
         stan.append(reference.density_of_weights(program, data, parameters))
-    gap = np.subtract([reference.rate_log_density(p, **x) for x in points], stan)
+    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 

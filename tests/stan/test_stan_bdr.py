@@ -86,7 +86,9 @@ def test_data_are_what_the_program_declares(model, problem):
     assert (data["D"], data["G"]) == (4, 4)
     assert data["rows"].shape == (data["T"], 6) and data["T"] == sum(data["length"])
     np.testing.assert_array_equal(data["bag_size"], [1, 3, 10, 200])
-    np.testing.assert_array_equal(data["n_bags"], [np.sum(problem.sizes == s) for s in (1, 3, 10, 200)])
+    np.testing.assert_array_equal(
+        data["n_bags"], [np.sum(problem.sizes == s) for s in (1, 3, 10, 200)]
+    )
     assert data["start"][0] == 1  # Stan counts from 1
     np.testing.assert_array_equal(data["start"][1:], 1 + np.cumsum(data["length"])[:-1])
     assert data["lambda"].shape == (4,) and data["prior_factor"].shape == (4, 4)
@@ -161,8 +163,7 @@ def test_compression_keeps_the_density(model):
 
 def assert_same_density(model, p, *datasets):
     density = [
-        [density_of_weights(model, p, data, x) for data in datasets]
-        for x in prior_points(p)
+        [density_of_weights(model, p, data, x) for data in datasets] for x in prior_points(p)
     ]
     np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
 

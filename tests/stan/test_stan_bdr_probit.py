@@ -1,4 +1,4 @@
-"""stan/bdr_probit.stan against SciPy's densities in landmark coordinates and simulated embeddings."""
+"""stan/bdr_probit.stan against SciPy's densities at landmarks and simulated embeddings."""
 
 from functools import partial
 
@@ -287,7 +287,5 @@ def grid_moments(p):
         "eta": (etas, np.einsum("abe,ar->e", joint, by_rho)),
     }
     mean = [np.average(x, weights=of) for x, of in weights.values()]
-    variance = [
-        np.average((x - m) ** 2, weights=of) for m, (x, of) in zip(mean, weights.values())
-    ]
+    variance = [np.average((x - m) ** 2, weights=of) for m, (x, of) in zip(mean, weights.values())]
     return mean, variance

@@ -139,8 +139,7 @@ def test_compression_keeps_the_density(model, problem):
 
 def assert_same_density(model, p, *datasets):
     density = [
-        [density_of_weights(model, p, data, x) for data in datasets]
-        for x in prior_points(p)
+        [density_of_weights(model, p, data, x) for data in datasets] for x in prior_points(p)
     ]
     np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
 
@@ -247,7 +246,11 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
         other, other_slope = reference.log_density(twin, plain, point)
         gaps.append(density_of_weights(model, problem, data, point) - other)
         by_t, gain = reference.slope_by_t(
-            data, parameters["t"], point["rho"], rotation(problem).T @ other_slope[1:5], other_slope[0]
+            data,
+            parameters["t"],
+            point["rho"],
+            rotation(problem).T @ other_slope[1:5],
+            other_slope[0],
         )
         expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-8)

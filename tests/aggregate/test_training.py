@@ -1,0 +1,106 @@
+"""From bags and totals to landmarks, a kernel and rows."""
+
+import numpy as np
+import pytest
+from builders import totals
+
+from bdr_stan.aggregate import training
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.training import training_features
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import RBF, Matern32
+from bdr_stan.models.aggregate import aggregate_model
+from bdr_stan.models.totals import totals_model
+
+EVERY = pytest.mark.parametrize("likelihood, link", totals.MODELS)
+TRIALS = np.full(12, 50.0)
+
+
+@pytest.fixture
+def bags(rng):
+    sizes = rng.integers(1, 9, 12)
+    points = rng.normal(size=(sizes.sum(), 2)) * [1.0, 10.0]
+    return Bags.from_points(
+        points, sizes=sizes, weights=rng.gamma(2, 1, len(points)), ids=[f"b{i}" for i in range(12)]
+    )
+
+
+def labels(bags, likelihood):
+    rate = 1.5 + np.sin(bags.points[:, 0])
+    mean = bags.sums(bags.weights * rate)
+    if likelihood == "binomial":
+        return np.round(TRIALS * mean / bags.totals / 3)
+    return np.round(mean) + 1.0
+
+
+def features(bags, likelihood, link, *, learn=False, **options):
+    family, of = LIKELIHOODS[likelihood], LINKS[link]
+    y, trials = labels(bags, likelihood), TRIALS if family.has_trials else None
+
+    def model_of(rows):
+        if of.is_linear:
+            return totals_model(rows, y)
+        return aggregate_model(rows, y, family, of, trials=trials)
+
+    given = {
+        "kernel": RBF(1.0),
+        "n_landmarks": 5,
+        "landmarks": "kmeans",
+        "trials": trials,
+        "seed": 1,
+    }
+    return training_features(
+        bags, y, family, of, learn=model_of if learn else None, **{**given, **options}
+    )
+
+
+@EVERY
+def test_rows_are_those_of_the_link(bags, likelihood, link):
+    found = features(bags, likelihood, link)
+    expected = LINKS[link].rows(bags, found.feature_map)
+    np.testing.assert_array_equal(found.rows.rows, expected.rows)
+    assert found.feature_map.landmarks.shape == (5, 2)
+    assert (found.trials is None) == (likelihood != "binomial")
+    np.testing.assert_array_equal(found.index, bags.ids)
+
+
+@EVERY
+def test_kernels_are_learned_where_they_may_be(bags, likelihood, link):
+    assert features(bags, likelihood, link).feature_map.kernel.bandwidth == 1.0
+    learned = features(bags, likelihood, link, learn=True).feature_map.kernel
+    assert learned.bandwidth != 1.0
+    again = features(bags, likelihood, link, learn=True).feature_map.kernel
+    assert learned.bandwidth == again.bandwidth
+
+
+def test_landmarks_are_of_standardised_columns(bags):
+    """The wide column does not drown the other: as if both had the same unit."""
+    one = features(bags, "poisson", "square").feature_map.landmarks
+    equal = Bags(bags.points / [1.0, 10.0], bags.offsets, weights=bags.weights)
+    other = features(equal, "poisson", "square").feature_map.landmarks
+    np.testing.assert_allclose(one, other * [1.0, 10.0])
+
+
+def test_landmarks_and_names_that_are_given(bags):
+    named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["x", "z"])
+    given, kernel = bags.points[:4], RBF([1.0, 2.0]) + Matern32(columns=["z"])
+    found = features(named, "poisson", "exp", landmarks=given, kernel=kernel, n_landmarks=60)
+    np.testing.assert_array_equal(found.feature_map.landmarks, given)
+    assert found.feature_map.kernel.second.columns == (1,)
+    assert found.names == ["x", "z"] and list(found.index) == list(range(12))
+
+
+def test_points_are_thinned_for_the_fit(bags):
+    found = features(bags, "poisson", "exp", thin=2)
+    assert found.rows.length.max() == 2
+
+
+@pytest.mark.parametrize("likelihood, link", [("poisson", "square"), ("normal", "identity")])
+def test_many_points_are_thinned_for_learning(bags, likelihood, link, monkeypatch):
+    """But weighted sums, which need no points, learn from all."""
+    whole = features(bags, likelihood, link, learn=True).feature_map.kernel.bandwidth
+    monkeypatch.setattr(training, "LEARNING_POINTS", 24)
+    monkeypatch.setattr(training, "LEARNING_POINTS_A_BAG", 1)
+    few = features(bags, likelihood, link, learn=True).feature_map.kernel.bandwidth
+    assert (few == whole) == LINKS[link].is_linear

@@ -1,0 +1,141 @@
+"""Models of totals as values: their data, priors, likelihoods, starting points and draws."""
+
+import numpy as np
+import pytest
+from builders import totals
+
+from bdr_stan.aggregate.densities import aggregate_likelihood
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.models.aggregate import (
+    aggregate_model,
+    aggregate_predictive,
+    rate_priors,
+    variational_fit,
+)
+
+SAMPLED = [(name, link) for name, link in totals.MODELS if not LINKS[link].is_linear]
+EVERY = pytest.mark.parametrize("likelihood, link", SAMPLED)
+
+
+def model_of(likelihood, link, n=12, **options):
+    p, true = totals.random_rates(np.random.default_rng(5), likelihood, link, n)
+    of = LIKELIHOODS[likelihood], LINKS[link]
+    model = aggregate_model(totals.compressed(p), p.y, *of, trials=p.trials, **options)
+    return p, model, np.append(true["w"], true["intercept"])
+
+
+@EVERY
+def test_program_and_scales(likelihood, link):
+    _, model, _ = model_of(likelihood, link)
+    assert model.program == LINKS[link].program
+    assert model.scales == ("rho", *LIKELIHOODS[likelihood].scales)
+    for name in model.scales:
+        assert f"{name}_scale" in model.priors or f"{name}_median" in model.priors
+    np.testing.assert_array_equal(model.prior_factor, np.eye(3))
+    np.testing.assert_array_equal(model.weight_basis, np.eye(3))
+
+
+@EVERY
+def test_likelihood_is_that_of_the_labels(likelihood, link):
+    p, model, theta = model_of(likelihood, link)
+    scales = dict.fromkeys(LIKELIHOODS[likelihood].scales, 0.4)
+    rows = totals.point_rows(p)
+    of = LIKELIHOODS[likelihood], LINKS[link]
+    expected = aggregate_likelihood(rows, p.y, *of, trials=p.trials, **scales)(theta)
+    for one, other in zip(model.likelihood(**scales)(theta), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+
+
+@EVERY
+def test_bag_effects(likelihood, link):
+    """Where labels with gamma effects have a likelihood, it stands for theirs."""
+    p, model, theta = model_of(likelihood, link, bag_effects=True)
+    assert model.priors["tau_scale"] == 1.0
+    assert ("tau" in model.scales) == (likelihood == "poisson")
+    data = model.stan_data(totals.reference.plain_coordinates(3), model.priors)
+    assert data["has_effects"] == 1
+    if likelihood == "poisson":
+        spread = LIKELIHOODS["negative binomial"]
+        rows = totals.point_rows(p)
+        expected = aggregate_likelihood(rows, p.y, spread, LINKS[link], dispersion=0.3)(theta)
+        assert model.likelihood(tau=0.3)(theta)[0] == pytest.approx(expected[0])
+
+
+@EVERY
+@pytest.mark.parametrize("bag_effects", [False, True])
+def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
+    """A number is an array of one to the program, what the model lacks an array of none."""
+    _, model, _ = model_of(likelihood, link, bag_effects=bag_effects)
+    start = {"t": np.zeros(4), **dict.fromkeys(model.scales, 0.5)}
+    given = model.inits(start)
+    assert given["rho"] == 0.5 and len(given["t"]) == 4
+    assert len(given["effect_raw"]) == (12 if bag_effects else 0)
+    assert np.shape(given["dispersion"]) == ((1,) if "dispersion" in model.scales else (0,))
+    assert np.shape(given["tau"]) == ((1,) if bag_effects else (0,))
+    drawn = {  # as CmdStan writes it: arrays of none are not there
+        name: np.broadcast_to(values, (2, 7, *np.shape(values))).copy()
+        for name, values in given.items()
+        if np.size(values)
+    }
+    seen = model.draws(drawn)
+    assert "effect_raw" not in seen
+    for name in (*model.scales, *(["tau"] if bag_effects else [])):
+        assert seen[name].shape == (2, 7)
+    if bag_effects:
+        drawn["effect_raw"][:] = 2.0
+        effect = model.draws(drawn)["effect"]
+        np.testing.assert_array_equal(effect, 2 * np.full((2, 7, 12), seen["tau"][0, 0]))
+
+
+@pytest.mark.parametrize("link, level, spread", [("square", 2.0, 2 / 3), ("exp", np.log(4), 1.5)])
+def test_priors_are_on_the_scale_of_the_data(link, level, spread):
+    p, _, _ = model_of("poisson", link)
+    rows, share = totals.point_rows(p), 4 * totals.point_rows(p).total  # a rate of 4
+    priors = rate_priors(rows, share, LINKS[link])
+    assert priors["intercept_location"] == pytest.approx(level)
+    assert priors["intercept_scale"] == pytest.approx(spread)
+    psi = rows.rows[:, :-1]
+    norm = np.average(np.sum(psi**2, axis=1), weights=rows.weights)
+    assert priors["rho_median"] == pytest.approx(1 / np.sqrt(norm))  # f has a sd of about 1
+    compressed = rate_priors(totals.compressed(p), share, LINKS[link])
+    assert compressed == pytest.approx(priors)
+
+
+def test_priors_of_shares_count_trials():
+    p, _, _ = model_of("binomial", "logit")
+    priors = rate_priors(totals.point_rows(p), 0.2 * p.trials, LINKS["logit"], p.trials)
+    assert priors["intercept_location"] == pytest.approx(np.log(0.25))
+
+
+def test_numbers_of_priors_can_be_given():
+    _, model, _ = model_of("negative binomial", "exp", prior={"dispersion_scale": 0.2})
+    assert model.priors["dispersion_scale"] == 0.2
+    with pytest.raises(ValueError, match="prior has no number called 'sigma_scale'; this model"):
+        model_of("poisson", "exp", prior={"sigma_scale": 1.0})
+
+
+@pytest.mark.parametrize("likelihood, link", [m for m in SAMPLED if m[0] != "binomial"])
+def test_variational_fit(likelihood, link):
+    p, model, _ = model_of(likelihood, link, weight_basis=2 * np.eye(3))
+    rows, of = totals.compressed(p), (LIKELIHOODS[likelihood], LINKS[link])
+    one, again = (variational_fit(model, rows, p.y, *of, draws=50, seed=4) for _ in range(2))
+    assert one.attrs["inference_method"] == "vb" and np.isfinite(one.attrs["bound"])
+    assert set(one.draws) == {"w", "intercept", "beta", *model.scales}
+    assert one.draws["w"].shape == (1, 50, 3)
+    np.testing.assert_array_equal(one.draws["beta"], 2 * one.draws["w"])
+    np.testing.assert_array_equal(one.draws["w"], again.draws["w"])
+    for name in model.scales:
+        assert np.ptp(one.draws[name]) == 0
+
+
+@EVERY
+def test_predictive(likelihood, link):
+    p, _, theta = model_of(likelihood, link)
+    likelihood = LIKELIHOODS[likelihood]
+    means = LINKS[link].means(totals.point_rows(p), theta + 0.01 * np.arange(5)[:, None])
+    scales = {name: np.full(5, 0.3) for name in likelihood.scales}
+    found = aggregate_predictive(means, likelihood, trials=p.trials, **scales)
+    expected = means.mean(axis=0) * (1 if p.trials is None else p.trials)
+    np.testing.assert_allclose(found.mean, expected, rtol=1e-10)
+    assert found.sample(seed=1).shape == (5, 12)
