@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -172,7 +172,5 @@ def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, 
 
 def _end(process):
     """End make and all that it started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

@@ -232,7 +232,8 @@ def _mend(home, wheel):
 
 def _tool(name):
     """A program for CmdStanPy that runs one of our modules in this Python."""
-    return f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m bdr_stan.cmdstan.summaries {name} "$@"\n'
+    command = f"{shlex.quote(sys.executable)} -P -m bdr_stan.cmdstan.summaries {name}"
+    return f'#!/bin/sh\nexec {command} "$@"\n'
 
 
 def _stale_tools(home):

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -31,8 +32,6 @@ def end_all_in(folder: Path) -> None:
     deadline = time.monotonic() + 10
     while (found := working_in(folder)) and time.monotonic() < deadline:
         for pid in found:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         time.sleep(0.02)
