@@ -11,7 +11,7 @@ and localization: an improved R-hat.
 import argparse
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,10 +57,10 @@ def read_draws(files: Sequence[str]) -> Draws:
     ValueError : a file has no draws, or other columns than the first.
     """
     chains, seconds, settings = [], 0.0, {}
-    names = None
+    names: list[str] = []
     for file in files:
         header, rows, time, settings = _read_chain(file)
-        if names is not None and header != names:
+        if names and header != names:
             raise ValueError(f"{file} has other columns than {files[0]}: name chains of one fit")
         names = header
         chains.append(rows)
@@ -142,7 +142,7 @@ def _columns(percentiles):
     ]
 
 
-def _rows(draws: Draws, percentiles, sig_figs) -> Iterator[tuple]:
+def _rows(draws, percentiles, sig_figs):
     import arviz
 
     for i, name in enumerate(draws.names):
