@@ -24,7 +24,7 @@ TIMES = int(os.environ.get("BDR_STAN_STRESS", "3"))
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
 # An interrupt is for Python alone, as from a notebook or an editor.
 SIGNALS = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
-SOON = 10  # seconds within which an interrupted call ends
+SOON = 60  # seconds; a call that waits for its compilers or chains takes longer
 
 SETUP = "from bdr_stan import cmdstan; cmdstan.setup(programs=['blr', 'bdr'], progress=False)"
 COMPILE = """
