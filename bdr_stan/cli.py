@@ -34,7 +34,8 @@ class OneSentence(click.Group):
             warnings.showwarning = lambda message, *_, **__: _warn(message)
             try:
                 return super().invoke(ctx)
-            except BrokenPipeError:  # ``bdr-stan summary fit.nc | head``: click ends quietly
+            # Click's own ends: a help page, and ``bdr-stan summary fit.nc | head``.
+            except (click.exceptions.Exit, BrokenPipeError):
                 raise
             except EXPECTED as error:
                 if ctx.params["debug"]:
@@ -142,6 +143,9 @@ def fit(
     weights = [] if weight is None else [weight]
     _check_roles(bag=[bag], label=[label], weight=weights, features=features or [])
     bags = _read_bags(data, bag, features, weight, [label])
+    if features is None:
+        _check_default_features(data, bags.features, [bag, label, *weights])
+    click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]
     if y.dtype.kind not in "fiub" and not is_classifier(estimator):
         raise TypeError(
@@ -183,8 +187,9 @@ def predict(fitted, new, output, bag, weight, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
     Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for classes bag,
-    n_points, predicted, and probability, lower, upper of the class in the last column.
+    n_points, predicted, and probability, lower, upper of the predicted class.
     """
+    import numpy as np
     import pandas as pd
     from sklearn.base import is_classifier
 
@@ -200,17 +205,21 @@ def predict(fitted, new, output, bag, weight, level, force):
             f"{fitted} was fitted to points without column names: predict in Python, with "
             f"bdr_stan.load({str(fitted)!r})"
         )
+    if getattr(model, "likelihood", None) == "binomial":
+        raise ValueError(
+            f"{fitted} was fitted to counts out of trials, which a prediction needs too: predict "
+            f"in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"
+        )
     bags = _read_bags(new, bag, list(model.feature_names_in_), weight)
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
     if is_classifier(model):
-        second = model.classes_[1]
+        second = predictive.mean > 0.5
         columns = {
-            "predicted": model.classes_[(predictive.mean > 0.5).astype(int)],
-            "probability": predictive.mean,
-            "lower": lower,
-            "upper": upper,
-            "class": [second] * len(bags),
+            "predicted": model.classes_[second.astype(int)],
+            "probability": np.where(second, predictive.mean, 1 - predictive.mean),
+            "lower": np.where(second, lower, 1 - upper),
+            "upper": np.where(second, upper, 1 - lower),
         }
     else:
         columns = {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
@@ -323,10 +332,10 @@ def _load(path):
     from bdr_stan import load
 
     model = load(path)
-    if type(model).__name__ not in MODELS.values():
+    if not model.samples_posterior:
         raise ValueError(
-            f"{path} holds a fit of {type(model).__name__}, which has no single posterior: use it "
-            f"in Python, with bdr_stan.load({str(path)!r})"
+            f"{path} holds a fit of {type(model).__name__}, which has no posterior of its own: use "
+            f"it in Python, with bdr_stan.load({str(path)!r})"
         )
     return model
 
@@ -355,6 +364,30 @@ def _check_roles(**columns):
                 raise ValueError(
                     f"column {name!r} is both {role_of[name]} and {role}: name another one"
                 )
+
+
+def _check_default_features(path, features, named):
+    """Refuse to guess: columns left out because they hold text, and row numbers taken in."""
+    import pandas as pd
+
+    unnamed = [name for name in features if name.startswith("Unnamed:")]
+    if unnamed:
+        raise ValueError(
+            f"{path} has a column of numbers without a name ({unnamed[0]!r}), most likely the "
+            "rows' numbers: name the columns of a point by --features"
+        )
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        columns = [c for c in pq.read_schema(path).names if not c.startswith("__index_level_")]
+    else:
+        columns = list(pd.read_csv(path, nrows=0).columns)
+    left = [name for name in columns if name not in {*features, *named}]
+    if left:
+        raise ValueError(
+            f"column {left[0]!r} of {path} holds text, not numbers ({len(left)} such column"
+            f"{'s' * (len(left) > 1)}): mend it, or name the columns of a point by --features"
+        )
 
 
 def _read_bags(path, bag, features, weight, metadata=None):

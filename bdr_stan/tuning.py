@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
@@ -19,7 +19,7 @@ from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.kernels import kernel_config
 from bdr_stan.metrics import mse
-from bdr_stan.types import ArrayLike
+from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +88,9 @@ def tune(
     validation : (bags, y), optional
         Held-out bags and labels.
     cv : int or scikit-learn splitter, optional
-        Cross-validation instead; give exactly one of the two. Landmarks, bandwidth and
-        within-bag covariance then come from all bags, labels only from the training folds.
+        Cross-validation instead, a number of folds shuffled by `seed`; give exactly one of the
+        two. Landmarks, bandwidth and within-bag covariance then come from all bags, labels only
+        from the training folds.
     bandwidth_scale : sequence of float, default (0.5, 0.75, 1, 1.25, 1.5)
     n_landmarks : sequence of int, default (30, 60, 90)
         Left alone where a model's landmarks are given as an array.
@@ -130,8 +131,11 @@ def tune(
     if refine not in (None, "bandwidth", "ard"):
         raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")
     models = _by_name([BDR()] if models is None else models)
-    for model in models.values():
+    for name, model in models.items():
         model.check_parameters()
+        methods = getattr(model, "methods", None)
+        if method is not None and methods is not None and method not in methods:
+            raise ValueError(f"{name} has no method {method!r}; there are: {', '.join(methods)}")
     task = _Task.of(bags, y, validation, cv, models, seed, options)
 
     rows: list[dict[str, Any]] = []
@@ -208,7 +212,7 @@ class _Task:
         bags = as_bags(bags)
         y = check(bags, y)
         if validation is None:
-            splits = list(check_cv(cv, y, classifier=classes).split(np.arange(len(y)), y))
+            splits = list(shuffled_folds(cv, y, classes, seed).split(np.arange(len(y)), y))
             return cls(bags, y, None, y, splits, seed, options)
         held = as_bags(validation[0])
         held_y = check(held, validation[1])
@@ -244,6 +248,16 @@ class _Task:
                 fitted = clone(model).fit_features(training.take(train), self.y[train], **options)
                 scores.append(_scores(fitted, held.take(test), self.held_y[test]))
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
+    """A splitter; of a number of folds one that shuffles, as bags may be sorted by size."""
+    if not isinstance(cv, (int, np.integer)):
+        return check_cv(cv, y, classifier=classes)
+    if not 2 <= cv <= len(y):
+        raise ValueError(f"cv must be from 2 to {len(y)}, the number of bags, found {cv}")
+    kind = StratifiedKFold if classes else KFold
+    return kind(cv, shuffle=True, random_state=seed)
 
 
 def _scores(fitted, embedding, y):

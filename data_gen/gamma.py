@@ -103,7 +103,7 @@ class GridPredictive:
 
     Notes
     -----
-    Methods are those of `bdr_stan.predictive.mixtures.Predictive`.
+    Methods are those of `bdr_stan.predictive.Predictive`.
     """
 
     def __init__(self, grid, log_density):

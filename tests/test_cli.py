@@ -179,11 +179,9 @@ def test_classes_are_fitted_and_predicted(tmp_path):
     truth = table.groupby("town")["party"].first()[predicted["bag"]]
     assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.85
     assert list(predicted.columns) == [
-        "bag", "n_points", "predicted", "probability", "lower", "upper", "class"
+        "bag", "n_points", "predicted", "probability", "lower", "upper"
     ]  # fmt: skip
-    assert set(predicted["class"]) == {"right"}
-    right = predicted["probability"] > 0.5
-    assert (right == (predicted["predicted"] == "right")).all()
+    assert (predicted["probability"] >= 0.5).all()
     assert predicted["probability"].between(predicted["lower"], predicted["upper"]).all()
 
 
@@ -191,7 +189,7 @@ def test_a_fit_without_a_posterior_is_for_python(tmp_path):
     bags = [np.array([[0.0], [1.0]]), np.array([[2.0]]), np.array([[3.0], [5.0]])]
     bdr_stan.RBFNetwork(2).fit(bags, [0.0, 1.0, 2.0]).save(tmp_path / "fit.nc")
     points().to_csv(tmp_path / "points.csv", index=False)
-    text = "holds a fit of RBFNetwork, which has no single posterior"
+    text = "holds a fit of RBFNetwork, which has no posterior of its own"
     fails(text, "summary", tmp_path / "fit.nc")
     fails(text, "predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", tmp_path / "p.csv")
 
@@ -483,3 +481,24 @@ def test_an_error_is_one_line_on_stderr(tmp_path):
     done = program("summary", tmp_path / "no.nc")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"Error: there is no file {tmp_path / 'no.nc'}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["setup"], ["doctor"], ["eject"]])
+def test_help_is_no_error(command):
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output and "Error" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda t: t.reset_index(names=""), "a column of numbers without a name"),
+        (lambda t: t.assign(age=["old", *t["age"][1:]]), "holds text, not numbers (1 such column)"),
+    ],
+)
+def test_default_columns_are_not_guessed(tmp_path, change, text):
+    change(points()).to_csv(tmp_path / "points.csv", index=False)
+    fit = ["--bag", "town", "--label", "y", "--model", "blr", "-o", tmp_path / "fit.nc"]
+    fails(text, "fit", tmp_path / "points.csv", *fit)
+    assert not (tmp_path / "fit.nc").exists()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune
+from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune, tuning
 from bdr_stan.embedding import training
 from bdr_stan.estimators import BLRClassifier
 
@@ -267,3 +267,25 @@ def test_options_reach_the_candidates(monkeypatch, problem):
         draws=50,
     )
     assert [options["draws"] for options in seen] == [50]
+
+
+def test_an_unknown_method_is_refused(problem):
+    bags, y = problem
+    with pytest.raises(ValueError, match="BDR has no method 'typo'; there are: nuts"):
+        tune(bags, y, cv=3, method="typo")
+    with pytest.raises(ValueError, match="BDR has no method 'typo'"):
+        model = BDR(3)
+        model.set_params(method="typo").fit_features(BDR(3).training_features(bags), y)
+
+
+def test_more_folds_than_bags_are_refused(problem):
+    bags, y = problem
+    with pytest.raises(ValueError, match="cv must be from 2 to 4, the number of bags, found 5"):
+        tune(bags[:4], y[:4], cv=5)
+
+
+def test_folds_do_not_follow_the_order_of_the_bags():
+    """Bags sorted by size: every fold holds small and large ones."""
+    labels = np.arange(40.0)
+    held = [test for _, test in tuning.shuffled_folds(4, labels, False, 0).split(labels)]
+    assert all(test.min() < 20 <= test.max() and np.ptp(test) >= 20 for test in held)

@@ -55,6 +55,7 @@ def plain(value: object) -> object:
 
 def as_points(points: ArrayLike) -> Array:
     """Stacked points as contiguous floats, shape (N_points, p); a memory map as it is."""
+    _check_unmasked(points, "points")
     if not isinstance(points, np.ndarray):
         points = np.asarray(points)
     if points.ndim == 1:
@@ -73,6 +74,7 @@ def as_points(points: ArrayLike) -> Array:
 
 def as_bag(array: ArrayLike, name: str) -> Array:
     """Points of one bag as floats, shape (n_points, p); messages call it `name`."""
+    _check_unmasked(array, name)
     try:
         array = np.asarray(array)
     except ValueError:
@@ -89,8 +91,18 @@ def as_bag(array: ArrayLike, name: str) -> Array:
     return _as_floats(array, name)
 
 
+def _check_unmasked(values, name):
+    """NumPy hands on what lies below a mask: values that somebody marked as unusable."""
+    if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
+        count = int(np.ma.getmaskarray(values).sum())
+        raise ValueError(
+            f"{name} has {count} masked value{'s' * (count > 1)}: drop these points or fill them in"
+        )
+
+
 def as_vector(values: object, n: int, name: str, unit: str) -> Array:
     """Array of shape (n,); messages call it `name`, and what its entries belong to `unit`."""
+    _check_unmasked(values, name)
     values = np.asarray(values)
     if values.shape != (n,):
         raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one a {unit}")

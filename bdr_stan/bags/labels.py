@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bdr_stan.bags.checks import describe, plain
+from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.types import Array, ArrayLike
 
@@ -24,12 +24,13 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        Wrong length or shape, NaN or infinite (the bag is named), or all equal.
+        Wrong length or shape, NaN, infinite or a nodata marker (the bag is named), or all equal.
     TypeError
         Not numbers.
     """
     try:
-        labels = np.asarray(y)
+        labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
+        labels = np.asarray(labels)
         if labels.dtype.kind not in "fiubO":
             raise TypeError
         labels = labels.astype(np.float64)
@@ -41,6 +42,12 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         raise ValueError(
             f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} such in all): "
             "leave these bags out"
+        )
+    nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
+    if len(nodata):
+        raise ValueError(
+            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} such "
+            "in all), which looks like a nodata marker: leave these bags out"
         )
     if np.all(labels == labels[0]):
         raise ValueError(

@@ -32,6 +32,7 @@ def from_list(
 ) -> dict[str, Any]:
     """Arguments of `Bags` from 2-D arrays, one a bag; see `Bags.from_list`."""
     names = [describe(i, ids) for i in range(len(arrays))]
+    _check_same_frames(arrays, names)
     bags = [as_bag(array, name) for array, name in zip(arrays, names)]
     for bag, name in zip(bags, names):
         if bag.shape[1] != bags[0].shape[1]:
@@ -47,6 +48,18 @@ def from_list(
         "metadata": metadata,
         "features": features,
     }
+
+
+def _check_same_frames(arrays, names):
+    """Refuse data frames whose columns differ: their values would be mixed up by position."""
+    frames = [(name, list(a.columns)) for name, a in zip(names, arrays) if hasattr(a, "columns")]
+    for name, columns in frames[1:]:
+        if columns != frames[0][1]:
+            raise ValueError(
+                f"{name} is a table with the columns {', '.join(map(str, columns))}, but "
+                f"{frames[0][0]} has {', '.join(map(str, frames[0][1]))}: give every bag the same "
+                "columns in the same order"
+            )
 
 
 def from_points(
@@ -118,7 +131,7 @@ def from_dataframe(
     if len(table) == 0:
         raise ValueError("the table has no rows: there are no bags")
     codes, ids = _bag_codes(
-        table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing"
+        table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
     )
     order = _grouping(codes)
     single = all(column.dtype == np.float32 for column in columns)
@@ -196,11 +209,19 @@ def _stack_weights(weights, arrays, names):
     return np.concatenate(weights) if weights else np.empty(0)
 
 
-def _bag_codes(bag: Array, message: str) -> tuple[Array, Array]:
-    """Number of each point's bag, in order of first appearance, and the bags' ids."""
+def _bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
+    """Number of each point's bag, in order of first appearance or of the ids, and the bags' ids."""
     import pandas as pd
 
     codes, ids = pd.factorize(bag)
+    if by_id:
+        try:
+            order = np.argsort(ids, kind="stable")
+        except TypeError:  # ids of several kinds have no order
+            order = np.argsort([str(value) for value in ids], kind="stable")
+        place = np.empty(len(ids) + 1, np.int64)
+        place[order], place[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
+        codes, ids = place[codes], ids[order]
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise ValueError(
@@ -232,6 +253,16 @@ def _named_columns(columns, bag, features, weight, metadata):
                 else f"it has {', '.join(map(repr, columns))}"
             )
             raise ValueError(f"the table has no column {name!r}: {hint}")
+    twice = [name for k, name in enumerate(features) if name in features[:k]]
+    if twice:
+        raise ValueError(f"features names the column {twice[0]!r} twice: name each once")
+    roles = {"bag": [bag], "weight": [] if weight is None else [weight], "metadata": metadata}
+    for role, names in roles.items():
+        for name in names:
+            if name in features:
+                raise ValueError(
+                    f"column {name!r} is both {role} and among the features: leave it out of one"
+                )
     return list(dict.fromkeys(named))
 
 

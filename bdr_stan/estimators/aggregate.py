@@ -238,7 +238,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             landmarks=self.landmarks,
             trials=trials,
             thin=self.thin,
-            seed=seed,
+            seed=self.random_state if seed is None else seed,
         )
 
     def fit_features(
@@ -259,7 +259,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         -------
         self
         """
+        self.check_parameters()
         self._forget()
+        seed = self.random_state if seed is None else seed
         y, rows, features = np.asarray(y, float), training.rows, training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"):
@@ -288,6 +290,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             training.index,
             y,
             self._predictive(means, rows.noise_factor, drawn, training.trials),
+            own_program=self.stan_file is not None,
             seed=seed,
         )
         settings = {

@@ -116,6 +116,9 @@ class BLR(RegressorMixin, EmbeddingEstimator):
 
     def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
         if self.method == "exact":
+            if options["options"]:
+                name = next(iter(options["options"]))
+                raise ValueError(f"method='exact' runs no Stan program: leave {name} out")
             return exact_posterior(model, draws=options["draws"], seed=options["seed"])
         return super()._sample(model, **options)
 

@@ -1,5 +1,7 @@
 """The Bayesian estimators on mean embeddings: what their fits and predictions have in common."""
 
+import warnings
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -121,7 +123,9 @@ class EmbeddingEstimator(BagEstimator):
         -------
         self
         """
+        self.check_parameters()
         self._forget()
+        seed = self.random_state if seed is None else seed
         settings = {
             "kernel": training.kernel,
             "n_features": training.landmarks.shape[1],
@@ -158,6 +162,7 @@ class EmbeddingEstimator(BagEstimator):
             training.index,
             y,
             self._predictive(at, training.embedding, posterior.flat(), classes),
+            own_program=self.stan_file is not None,
             seed=seed,
         )
         self._keep(Result(groups, {**settings, "priors": model.priors}))
@@ -171,6 +176,7 @@ class EmbeddingEstimator(BagEstimator):
         ----------
         bags : Bags, or list of arrays
         seed : int, optional
+            Default `random_state`.
 
         Returns
         -------
@@ -186,7 +192,7 @@ class EmbeddingEstimator(BagEstimator):
             landmarks=self.landmarks,
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
-            seed=seed,
+            seed=self.random_state if seed is None else seed,
         )
 
     def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:
@@ -242,6 +248,19 @@ class EmbeddingEstimator(BagEstimator):
         check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
         if self.stan_file is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
+        if self.stan_file is not None and getattr(self, "compress", False):
+            self._warn_of_compressed_rows()
+
+    def _warn_of_compressed_rows(self):
+        """A program without the density of compressed rows most likely takes one row a bag."""
+        path = Path(self.stan_file)
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        if text and "compressed_normal_lpdf" not in text:
+            warnings.warn(
+                f"{self.stan_file} does not use compressed_normal_lpdf, but gets compressed rows, "
+                "which stand for the bags under normal labels alone: pass compress=False",
+                stacklevel=4,
+            )
 
     # ------------------------------------------------------------ what a subclass says
 

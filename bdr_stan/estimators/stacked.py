@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.training import TrainingFeatures
@@ -11,6 +12,7 @@ from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
 from bdr_stan.predictive import mix
+from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
 from bdr_stan.types import ArrayLike
@@ -77,6 +79,14 @@ class Stack(BagEstimator):
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
+
+    @property
+    def idata(self) -> InferenceData:
+        """A stack has no posterior of its own: raises AttributeError that says where theirs are."""
+        check_is_fitted(self, "result_")
+        raise AttributeError(
+            f"{type(self).__name__} has no posterior of its own: see models_[0].idata and so on"
+        )
 
     def check_parameters(self) -> None:
         if not isinstance(self.models, (list, tuple)) or len(self.models) < 2:

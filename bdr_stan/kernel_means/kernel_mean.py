@@ -112,6 +112,25 @@ class KernelMean(HilbertMean):
             )
         return kernel_mean_values(self.kernel, self.points, self.weights, x)
 
+    def distance(self, other: HilbertMean) -> float:
+        """RKHS distance to the mean of another sample or distribution.
+
+        Of two samples it is the norm of their difference, in which points that both have meet:
+        nothing of identical samples is left. With the Gaussian kernel the maximum mean discrepancy.
+        """
+        if not isinstance(other, KernelMean):
+            return super().distance(other)
+        self.check_same_kernel(other)
+        points = np.concatenate([self.points, other.points])
+        points, place = np.unique(points, axis=0, return_inverse=True)
+        difference = np.bincount(place.ravel(), np.concatenate([self.weights, -other.weights]))
+        left = difference != 0
+        if not left.any():
+            return 0.0
+        points, difference = points[left], difference[left]
+        values = kernel_mean_values(self.kernel, points, difference, points)
+        return float(np.sqrt(max(difference @ values, 0.0)))
+
     def inner(self, other: Any) -> float:
         """Inner product in the RKHS with the mean of a sample or of a distribution."""
         self.check_same_kernel(other)

@@ -9,7 +9,6 @@ al. (2016), "Learning theory for distribution regression".
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,12 @@ def squared_distances(products: Array, squares: Array, other_squares: Array) -> 
     return np.maximum(squares[:, None] + other_squares - 2 * products, 0)
 
 
-def between(outer: Stationary | None, products: Array, squares: Any, other_squares: Any) -> Array:
+def between(
+    outer: Stationary | None,
+    products: Array,
+    squares: Array | None = None,
+    other_squares: Array | None = None,
+) -> Array:
     """Kernel of kernel means from their inner products and squared norms.
 
     Parameters
@@ -104,10 +108,9 @@ def outer_at_median(
 
 def check_outer(outer: str | Kernel) -> None:
     """Raise ValueError unless this is "linear", or a kernel of the distance or the name of one."""
-    of_distance = isinstance(outer, Stationary) and not outer.columns
-    if of_distance and np.ndim(outer.bandwidth) == 0 and outer.bandwidth != "ard":
-        return
     if isinstance(outer, Kernel):
+        if _has_one_bandwidth(outer):
+            return
         raise ValueError(
             "a kernel of kernel means must be one of the distance, with one bandwidth and no "
             f"columns, found {outer!r}"
@@ -115,6 +118,13 @@ def check_outer(outer: str | Kernel) -> None:
     if not isinstance(outer, str) or outer not in ("linear", *OUTER_KERNELS):
         names = ", ".join(map(repr, ("linear", *OUTER_KERNELS)))
         raise ValueError(f"outer must be a kernel or one of {names}, found {outer!r}")
+
+
+def _has_one_bandwidth(kernel: Kernel) -> bool:
+    """Whether this is a kernel of the distance on all columns, its bandwidth no array."""
+    if not isinstance(kernel, Stationary) or kernel.columns:
+        return False
+    return np.ndim(kernel.bandwidth) == 0 and kernel.bandwidth != "ard"
 
 
 def check_outer_bandwidth(bandwidth: float | str) -> None:

@@ -5,9 +5,9 @@ d the squared singular values or the eigenvalues, and level the average label, t
 
     level + U diag(d / (d + penalty)) U' (y - level)
 
-and so are errors of leave-one-out cross-validation, from the diagonal of that matrix. `RidgePath`
-is the regression on features, `KernelRidgePath` that on a kernel, `held_out` their errors on bags
-that other bags predict.
+The diagonal of that matrix gives the errors of leave-one-out cross-validation as well. `RidgePath`
+is the regression on features, `KernelRidgePath` that on a kernel; `held_out` are errors on bags
+that others predict.
 """
 
 from collections.abc import Sequence

@@ -254,7 +254,7 @@ def row_factors(variance: float, log_scale: ArrayLike) -> float | Array:
 def check_positive(kernel: Kernel, name: str) -> None:
     """Raise unless the parameter of this name is a positive number."""
     value = getattr(kernel, name)
-    if not (isinstance(value, Real) and 0 < value < np.inf):
+    if not (isinstance(value, Real) and 0 < float(value) < np.inf):
         raise ValueError(
             f"{name} of {type(kernel).__name__} must be a positive number, found {value!r}"
         )

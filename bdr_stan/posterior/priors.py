@@ -5,7 +5,6 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logit
 
 from bdr_stan.types import Array
 
@@ -53,83 +52,6 @@ RATES = {
         "log rate or log odds",
     ),
 }
-
-
-def rate_priors(rows, y, link, trials=None):
-    """Default priors of level and weights of a model of rates.
-
-    Parameters
-    ----------
-    rows : AggregateRows
-    y : array, shape (n,)
-        Training labels.
-    link : {"square", "exp", "logit"}
-    trials : array, shape (n,)
-        For "logit".
-
-    Returns
-    -------
-    dict
-        With r the overall rate (for "logit" the share) of all bags, "square": f has the level
-        sqrt(r), known to a third, which also tells f from -f, and a standard deviation around
-        half of it; "exp" and "logit": the level log r or logit r, give or take 1.5, and a
-        standard deviation around 1. All points together count, by their weights.
-    """
-    overall = float(np.sum(y) / np.sum(rows.total if trials is None else trials))
-    if link == "square":
-        level = np.sqrt(overall)
-        spread, unit = level / 3, level / 2
-    elif link == "exp":
-        level, spread, unit = np.log(overall), 1.5, 1.0
-    else:
-        level, spread, unit = logit(min(overall, 1 - 1e-6)), 1.5, 1.0
-    weights = 1.0 if rows.weights is None else rows.weights[:, None]
-    squared_norm = np.sum(weights * rows.rows[:, :-1] ** 2) / np.sum(rows.total)
-    return {
-        "intercept_location": float(level),
-        "intercept_scale": float(spread),
-        "rho_median": float(unit / np.sqrt(squared_norm)),
-        "rho_log_sd": 1.0,
-    }
-
-
-def total_priors(rows, y):
-    """Default priors of a model whose labels are totals of normal outcomes.
-
-    Parameters
-    ----------
-    rows : AggregateRows
-        One row a bag, from `weighted_sums`.
-    y : array, shape (n,)
-        Training labels.
-
-    Returns
-    -------
-    dict
-        intercept_location = sum y / sum p, intercept_scale = 2.5 s, s the standard deviation of
-        the bags' averages y / sum p; rho_median such that these averages have the prior standard
-        deviation s, rho_log_sd = 1.5; sigma_scale such that noise alone would explain s.
-
-    Raises
-    ------
-    ValueError : all these averages are the same.
-    """
-    averages = y / rows.total
-    level = float(np.sum(y) / np.sum(rows.total))
-    spread = float(np.std(averages))
-    if spread <= 1e-12 * abs(level):
-        raise ValueError(
-            f"every label is {level:.6g} times its bag's total weight: there is nothing to explain"
-        )
-    norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
-    noise = (y - level * rows.total) / rows.noise_factor
-    return {
-        "intercept_location": level,
-        "intercept_scale": 2.5 * spread,
-        "sigma_scale": float(np.sqrt(np.mean(noise**2))),
-        "rho_median": spread / float(np.sqrt(np.mean(norms))),
-        "rho_log_sd": 1.5,
-    }
 
 
 def weight_priors(y: Array, prior_variance: Array) -> dict[str, float]:

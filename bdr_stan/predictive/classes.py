@@ -5,6 +5,7 @@ from typing import Self
 
 import numpy as np
 
+from bdr_stan.bags.checks import plain
 from bdr_stan.predictive.mixture import Mixture
 from bdr_stan.types import Array, ArrayLike
 
@@ -52,7 +53,7 @@ class ClassPredictive(Mixture):
     def __repr__(self) -> str:
         return (
             f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
-            f"{self.classes[1]!r}: mean, sd, quantile(q), interval(level); log_prob(y), "
+            f"{plain(self.classes[1])!r}: mean, sd, quantile(q), interval(level); log_prob(y), "
             "sample(size))"
         )
 

@@ -233,7 +233,9 @@ def quantile_levels(q: ArrayLike) -> Array:
 
 
 def mixture_quantile(
-    own: Array,
+    start: Array,
+    low: Array,
+    high: Array,
     level: float,
     weights: Array,
     cdf_and_density: Callable[[Array, Array], tuple[Array, Array]],
@@ -243,13 +245,14 @@ def mixture_quantile(
 
     Parameters
     ----------
-    own : array, shape (S, m)
-        Quantiles of the components, a column for each mixture, whose own lies between them.
+    start, low, high : arrays, shape (m,)
+        Where the search for the quantile of each mixture begins, and the smallest and largest of
+        its components' quantiles, between which its own lies.
     level : float, 0 < level < 1
     weights : array, shape (S,), of sum 1
     cdf_and_density : callable
         ``cdf_and_density(x, of)`` gives both, of shape (S, len(of)), of the components of the
-        columns `of`, each at its own x, shape (len(of),).
+        mixtures `of`, each at its own x, shape (len(of),).
     tolerance : array, shape (m,)
         A step below it is the last.
 
@@ -257,8 +260,8 @@ def mixture_quantile(
     -------
     array, shape (m,)
     """
-    low, high = own.min(axis=0), own.max(axis=0)
-    x = np.clip(weights @ own, low, high)
+    low, high = low.copy(), high.copy()
+    x = np.clip(start, low, high)
     going = np.flatnonzero(high - low > tolerance)
     for _ in range(100):
         if not len(going):

@@ -116,4 +116,5 @@ def normal_quantile(
         return ndtr(standard), np.exp(-0.5 * standard**2) / sd[:, of] / np.sqrt(2 * np.pi)
 
     own = mean + sd * ndtri(level)
-    return mixture_quantile(own, level, weights, cdf_and_density, tolerance)
+    low, high = own.min(axis=0), own.max(axis=0)
+    return mixture_quantile(weights @ own, low, high, level, weights, cdf_and_density, tolerance)

@@ -78,10 +78,12 @@ class PointPredictive:
 
     @property
     def mean(self) -> Array:
+        """Posterior mean of the rate at each point, shape (n,)."""
         return self._moments[0]
 
     @property
     def sd(self) -> Array:
+        """Posterior standard deviation of the rate at each point, shape (n,)."""
         return self._moments[1]
 
     @cached_property
@@ -170,7 +172,8 @@ class PointPredictive:
         def exceeding(rates, at):
             return np.greater(rates, each[at, None], out=rates) @ weights
 
-        return self._pass(exceeding, 1)[0]
+        # Weights that sum to 1 but for rounding may add up to more.
+        return np.minimum(self._pass(exceeding, 1)[0], 1.0)
 
     def cdf(self, rate: ArrayLike) -> Array:
         """Posterior probability of a rate not above each of `rate`, shape (n,).

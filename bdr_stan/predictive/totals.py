@@ -131,11 +131,12 @@ class AggregatePredictive(Mixture):
         def cdf_and_density(x, of):
             return self.likelihood.cdf_and_density(x, means[:, of])
 
+        # Quantiles grow with the mean.
+        ends_and_middle = np.stack([means.min(axis=0), weights @ means, means.max(axis=0)])
         values = np.empty((len(levels), len(i)))
         for q, row in zip(levels, values, strict=True):
-            own = self._given_draw(means, i).ppf(q)
-            tolerance = 1e-10 * own.min(axis=0)
-            row[:] = mixture_quantile(own, q, weights, cdf_and_density, tolerance)
+            low, start, high = self.likelihood.distribution(ends_and_middle).ppf(q)
+            row[:] = mixture_quantile(start, low, high, q, weights, cdf_and_density, 1e-10 * low)
         return values
 
     def _log_density(self, means, i, labels):

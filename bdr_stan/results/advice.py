@@ -73,8 +73,8 @@ def _nuts_checks(d):
             _of(d, "max_r_hat", ".3f"),
             "<= 1.01",
             d["max_r_hat"] > 1.01,
-            f"R-hat of {d['max_r_hat_of']} is {d['max_r_hat']:.3f} (at most 1.01 is good): the "
-            "chains do not agree yet.",
+            f"R-hat of {_whose(d['max_r_hat_of'])} is {d['max_r_hat']:.3f} (at most 1.01 is good): "
+            "the chains do not agree yet.",
             "Raise warmup and draws; if it stays, look for several modes or parameters the data "
             "do not determine.",
         ),
@@ -87,8 +87,8 @@ def _nuts_checks(d):
                 _of(d, f"min_ess_{part}", ".0f"),
                 f">= {enough}",
                 ess < enough,
-                f"The {part} effective sample size of {element} is {ess:.0f} (at least {enough} "
-                f"is good): {of_what} is imprecise.",
+                f"The {part} effective sample size of {_whose(element)} is {ess:.0f} (at least "
+                f"{enough} is good): {of_what} is imprecise.",
                 "Raise draws.",
             )
         )
@@ -133,7 +133,14 @@ def _pareto_check(d):
 
 
 def _of(d, name, form):
-    return "unknown" if d[f"{name}_of"] is None else f"{d[name]:{form}} of {d[f'{name}_of']}"
+    return (
+        "unknown" if d[f"{name}_of"] is None else f"{d[name]:{form}} of {_whose(d[f'{name}_of'])}"
+    )
+
+
+def _whose(element):
+    """Weights by what they are: their numbers say nothing to a reader."""
+    return "the weights" if str(element).startswith(("w[", "beta[")) else element
 
 
 def sampling_warnings(diagnostics: dict[str, Any]) -> list[str]:

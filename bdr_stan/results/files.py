@@ -90,9 +90,35 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
             names = list(file.groups)
     except OSError as error:
         raise ValueError(f"{path} is no fit saved by bdr_stan: not a NetCDF file") from error
+    _check_self_contained(path)
     if text is None:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
         )
     groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
     return groups, json.loads(text)
+
+
+def _check_self_contained(path: Path) -> None:
+    """Raise ValueError where a file would read other files: a fit needs none."""
+    import h5py
+
+    def check(group):
+        for name in group:
+            link = group.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                raise ValueError(
+                    f"{path} is no fit saved by bdr_stan: {group.name}/{name} is a link; do not "
+                    "load files of unknown origin"
+                )
+            held = group[name]
+            if isinstance(held, h5py.Group):
+                check(held)
+            elif held.external or held.is_virtual:
+                raise ValueError(
+                    f"{path} is no fit saved by bdr_stan: {held.name} lies in another file; do "
+                    "not load files of unknown origin"
+                )
+
+    with h5py.File(path, "r") as file:
+        check(file)

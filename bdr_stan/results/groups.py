@@ -1,5 +1,6 @@
 """The groups of a fit: draws, data and pointwise quantities under named dimensions."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -110,15 +111,25 @@ def fitted_groups(
     y: Array,
     training: "Mixture",
     *,
+    own_program: bool = False,
     seed: Seed = None,
 ) -> Groups:
     """All groups of a fit: those of `named_groups` and of `pointwise_groups`.
 
     Draws called log_lik and y_rep, which a user's Stan program may write for each bag, become the
-    groups of that meaning.
+    groups of that meaning. The density of labels under a user's program (`own_program`) is known
+    to that program alone: without log_lik there is no group log_likelihood, and a warning.
     """
     own = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
     parameters = {name: values for name, values in draws.items() if name not in own}
     groups = named_groups(parameters, stats, attrs, constants, ids, y)
     shape = parameters["intercept"].shape
-    return groups | pointwise_groups(training, y, ids, shape, **own, seed=seed)
+    groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
+    if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
+        warnings.warn(
+            "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
+            "comparing and stacking models needs: define log_lik[i] for each bag in generated "
+            "quantities",
+            stacklevel=4,
+        )
+    return groups

@@ -75,3 +75,11 @@ def test_bags_without_ids_are_named_by_position(arrays):
         check_labels(arrays, [1, 2, 3, np.nan, 4])
     with pytest.raises(ValueError, match="the label of bag 0 is missing"):
         check_classes(arrays, [None, "a", "b", "a", "b"])
+
+
+def test_labels_that_mark_missing_values_are_refused():
+    bags = [np.ones((1, 1))] * 3
+    with pytest.raises(ValueError, match="label of bag 1 is -3.4e.38 .* nodata marker"):
+        check_labels(bags, [1.0, -3.4e38, 2.0])
+    with pytest.raises(ValueError, match="label of bag 2 is nan"):
+        check_labels(bags, np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 0, 1]))

@@ -70,12 +70,12 @@ def test_from_dataframe(people, kind):
         "pyarrow": pa.Table.from_pandas(people),
     }[kind]
     bags = Bags.from_dataframe(df, "county", weight="weight", metadata=["region"])
-    assert list(bags.ids) == ["b", "a", "c"]
+    assert list(bags.ids) == ["a", "b", "c"]
     assert bags.features == ["age", "income", "employed"]
     assert_equal(
-        list(bags), [[[1, 0.1, 1], [3, 0.3, 1]], [[2, 0.2, 0], [5, 0.5, 0]], [[4, 0.4, 1]]]
+        list(bags), [[[2, 0.2, 0], [5, 0.5, 0]], [[1, 0.1, 1], [3, 0.3, 1]], [[4, 0.4, 1]]]
     )
-    np.testing.assert_array_equal(bags.weights, [1, 3, 2, 5, 4])
+    np.testing.assert_array_equal(bags.weights, [2, 5, 1, 3, 4])
     assert bags.metadata["region"].to_dict() == {"b": "N", "a": "S", "c": "W"}
     chosen = Bags.from_dataframe(df, "county", features=["income", "age"])
     np.testing.assert_array_equal(chosen[2], [[0.4, 4]])
@@ -99,9 +99,9 @@ def test_from_parquet_and_csv(people, tmp_path, features):
         Bags.from_csv(tmp_path / "people.csv", "county", **options),
     ):
         assert_equal(list(bags), list(frame))
-        assert list(bags.ids) == ["b", "a", "c"] and bags.features == frame.features
+        assert list(bags.ids) == ["a", "b", "c"] and bags.features == frame.features
         np.testing.assert_array_equal(bags.weights, frame.weights)
-        assert list(bags.metadata["region"]) == ["N", "S", "W"]
+        assert list(bags.metadata["region"]) == ["S", "N", "W"]
 
 
 def test_from_parquet_leaves_out_the_index_of_pandas(people, tmp_path):
@@ -219,11 +219,11 @@ def test_bad_arrays(make, error, message):
         ({}, {"features": ["name"]}, TypeError, "column 'name' holds String, not numbers"),
         ({}, {"weight": "name"}, TypeError, "column 'name' holds String, not numbers"),
         ({}, {"metadata": ["age"]}, ValueError,
-         r"column 'age' is not constant in bag 0 \(id 'b'\): 1 and 3; it must have one value"),
+         r"column 'age' is not constant in bag 1 \(id 'b'\): 1 and 3; it must have one value"),
         ({"county": ["b", None, "b", "c", "a"]}, {}, ValueError,
          r"row 1 has no bag: column 'county' is missing \(1 such in all\)"),
         ({"age": [1, None, 3, 4, 5]}, {}, ValueError,
-         r"bag 1 \(id 'a'\), point 0, column 0 \('age'\): value is nan"),
+         r"bag 0 \(id 'a'\), point 0, column 0 \('age'\): value is nan"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("convert", [lambda df: df, pl.from_pandas], ids=["pandas", "polars"])
@@ -247,3 +247,54 @@ def test_missing_column_in_a_file(people, tmp_path):
     for read, name in ((Bags.from_parquet, "people.parquet"), (Bags.from_csv, "people.csv")):
         with pytest.raises(ValueError, match=r"no column 'incom': did you mean 'income'\?"):
             read(tmp_path / name, "county", features=["incom"])
+
+
+def test_bags_of_a_table_come_in_the_order_of_their_ids(rng):
+    """In a shuffled table large bags appear first: their order would tell their size."""
+    county = np.repeat(np.arange(50), np.arange(1, 51))
+    table = pd.DataFrame({"county": county, "x": rng.normal(size=len(county))})
+    shuffled = table.sample(frac=1, random_state=1)
+    bags = Bags.from_dataframe(shuffled, bag="county")
+    np.testing.assert_array_equal(bags.ids, np.arange(50))
+    np.testing.assert_array_equal(bags.sizes, np.arange(1, 51))
+    for k in (0, 20, 49):
+        np.testing.assert_array_equal(
+            bags[k][:, 0], shuffled["x"][shuffled["county"] == k].to_numpy()
+        )
+
+
+def test_ids_of_several_kinds_are_ordered_by_their_text(rng):
+    table = pd.DataFrame({"bag": ["b", 2, "a", 2], "x": [1.0, 2.0, 3.0, 4.0]})
+    bags = Bags.from_dataframe(table, bag="bag", features=["x"])
+    assert list(bags.ids) == [2, "a", "b"]
+    np.testing.assert_array_equal(bags.points[:, 0], [2, 4, 3, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": ["x", "x"]}, "features names the column 'x' twice"),
+        ({"features": ["x", "bag"]}, "column 'bag' is both bag and among the features"),
+        ({"features": ["x", "y"], "metadata": ["y"]}, "column 'y' is both metadata and among"),
+        ({"features": ["x", "w"], "weight": "w"}, "column 'w' is both weight and among"),
+    ],
+)
+def test_a_column_has_one_role(arguments, message):
+    table = pd.DataFrame({"bag": [0, 0, 1], "x": [1.0, 2, 3], "y": [1, 1, 2], "w": [1.0, 1, 1]})
+    with pytest.raises(ValueError, match=message):
+        Bags.from_dataframe(table, bag="bag", **arguments)
+
+
+def test_masked_values_are_refused():
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, -9999.0]], mask=[[0, 0], [0, 1]])
+    with pytest.raises(ValueError, match="bag 1 has 1 masked value"):
+        Bags.from_list([np.ones((2, 2)), masked])
+    with pytest.raises(ValueError, match="points has 1 masked value"):
+        Bags.from_points(masked, sizes=[2])
+    assert len(Bags.from_list([np.ma.masked_array([[1.0]], mask=False)])) == 1
+
+
+def test_frames_with_reordered_columns_are_refused():
+    frame = pd.DataFrame({"age": [1.0], "income": [2.0]})
+    with pytest.raises(ValueError, match="bag 1 is a table with the columns income, age"):
+        Bags.from_list([frame, frame[["income", "age"]]])

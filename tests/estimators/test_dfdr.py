@@ -32,8 +32,8 @@ def distances(bags, others, h, kind):
     return np.sqrt(np.trapezoid(gaps**2, GRID))
 
 
-def smoothed(apart, y, b):
-    weights = np.exp(-(apart**2) / (2 * b**2))
+def smoothed(gaps, y, b):
+    weights = np.exp(-(gaps**2) / (2 * b**2))
     return weights @ y / weights.sum(axis=1)
 
 
@@ -71,10 +71,10 @@ def test_bandwidths_by_validation_and_leave_one_out(problem, kind):
     assert model.table_["rmse"][0] == pytest.approx(min(rmse.values()), rel=0.02)
 
     alone = clone(model).fit(bags, y, seed=1)
-    apart = distances(bags, bags, alone.bandwidth_, kind)
-    b = alone.smoothing_ * np.median(apart[np.triu_indices(25, 1)])
-    np.fill_diagonal(apart, np.inf)
-    expected = np.sqrt(np.mean((smoothed(apart, y, b) - y) ** 2))
+    gaps = distances(bags, bags, alone.bandwidth_, kind)
+    b = alone.smoothing_ * np.median(gaps[np.triu_indices(25, 1)])
+    np.fill_diagonal(gaps, np.inf)
+    expected = np.sqrt(np.mean((smoothed(gaps, y, b) - y) ** 2))
     assert alone.table_["rmse"][0] == pytest.approx(expected, rel=0.03)
 
 

@@ -7,7 +7,7 @@ from scipy.stats import wilcoxon
 from bdr_stan.kernel_means.gaussian_mixtures import MixtureMean
 from bdr_stan.kernel_means.kernel_mean import KernelMean
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
-from bdr_stan.kernels import RBF, Polynomial, median_bandwidth
+from bdr_stan.kernels import KERNELS, RBF, Polynomial, median_bandwidth
 from data_gen.mixtures import random_mixture
 
 
@@ -69,3 +69,15 @@ def test_errors(rng):
         KernelMean(x)(x[:, :2])
     with pytest.raises(ValueError, match="the means have different kernels"):
         KernelMean(x).distance(KernelMean(2 * x))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "exponential", "matern32", "student t"])
+def test_identical_samples_have_no_distance(kernel, rng):
+    """Also with kernels that have a kink where points meet."""
+    x = rng.normal(size=(30, 2))
+    mean = KernelMean(x, kernel, bandwidth=0.7)
+    assert mean.distance(KernelMean(x[::-1], kernel, bandwidth=0.7)) < 1e-8
+    other = KernelMean(x + 0.3, kernel, bandwidth=0.7)
+    K = KERNELS[kernel](0.7)
+    squared = K(x, x).mean() - 2 * K(x, x + 0.3).mean() + K(x + 0.3, x + 0.3).mean()
+    assert mean.distance(other) == pytest.approx(np.sqrt(squared), rel=1e-6)

@@ -16,20 +16,23 @@ def test_quantile_of_any_continuous_components(rng):
 
     for level in (1e-4, 0.3, 0.999):
         own = stats.gamma(shapes).ppf(level)
-        found = mixture_quantile(own, level, weights, cdf_and_density, np.full(4, 1e-12))
+        low, high = own.min(axis=0), own.max(axis=0)
+        found = mixture_quantile(
+            weights @ own, low, high, level, weights, cdf_and_density, np.full(4, 1e-12)
+        )
         for j, x in enumerate(found):
 
             def excess(x, j=j, level=level):
                 return weights @ stats.gamma(shapes[:, j]).cdf(x) - level
 
-            root = optimize.brentq(excess, own[:, j].min(), own[:, j].max(), xtol=1e-14)
+            root = optimize.brentq(excess, low[j], high[j], xtol=1e-14)
             assert x == pytest.approx(root, rel=1e-9)
 
 
 def test_quantile_of_equal_components_is_theirs():
-    own = np.full((3, 2), [1.5, -2.0])
-    found = mixture_quantile(own, 0.2, np.full(3, 1 / 3), None, np.full(2, 1e-12))
-    np.testing.assert_allclose(found, own[0])
+    own = np.array([1.5, -2.0])
+    found = mixture_quantile(own, own, own, 0.2, np.full(3, 1 / 3), None, np.full(2, 1e-12))
+    np.testing.assert_array_equal(found, own)
 
 
 def test_levels():

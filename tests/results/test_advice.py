@@ -49,9 +49,9 @@ def test_each_trouble_gives_its_sentence():
     for part in [
         "3 of 1000 transitions diverged",
         "Raise adapt_delta",
-        "R-hat of w[2] is 1.600",
+        "R-hat of the weights is 1.600",
         "Raise warmup and draws",
-        "bulk effective sample size of w[2] is 7",
+        "bulk effective sample size of the weights is 7",
         "at least 400 is good",
         "E-BFMI of a chain is 0.00",
         "1.0% of the transitions stopped at the largest tree depth 5",
