@@ -66,7 +66,7 @@ def test_script_runs_quickly_through(script, tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,  # the tests run side by side, and one script compiles a program of its own
     )
     assert run.returncode == 0, run.stderr
     assert SAYS[script] in run.stdout
