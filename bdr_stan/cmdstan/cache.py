@@ -1,18 +1,31 @@
 """The folder of built things: CmdStan homes and compiled programs.
 
 Whatever stands in it under its final name is whole: it is built under another
-name, under a lock, and renamed at the end.
+name, under a lock, and renamed at the end. A manifest beside the files tells
+later whether they still are what was built.
 """
 
 import errno
 import fcntl
+import hashlib
+import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
+
+from bdr_stan.cmdstan.processes import end_all_in
+
+_MANIFEST = "manifest.json"
+
+# Set while a call that was interrupted waits for its threads, which then begin nothing new.
+interrupted = threading.Event()
 
 
 class ToolchainError(RuntimeError):
@@ -44,37 +57,129 @@ def writing() -> Iterator[None]:
         ) from error
 
 
+# ------------------------------------------------------------------ one builder at a time
+
+
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Hold the lock called `name`, after waiting for whoever holds it.
 
     The kernel lifts the lock when the process ends, however it ends.
     """
+    with _lock_file(name).open() as handle:
+        while not _lock(handle):
+            if interrupted.is_set():
+                raise ToolchainError(f"waiting for another process to build {name} was interrupted")
+            time.sleep(0.05)
+        yield
+
+
+def _lock(handle):
+    """Lock a file for this process; False where another one holds it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lock_file(name):
     path = cache_directory() / "locks" / f"{name}.lock"
     with writing():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    with path.open() as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return path
+
+
+@contextmanager
+def workplace(target: Path) -> Iterator[Path]:
+    """Give an empty folder beside `target` that is gone when the block ends.
+
+    Call it under the lock called like the target. What a killed process left behind is
+    cleared first, compilers that still run there too.
+    """
+    folder = target.with_name(f"{target.name}.building-{os.getpid()}")
+    with writing():
+        for stale in target.parent.glob(f"{target.name}.building-*"):
+            _clear(stale)
+        folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def built_whole(target: Path) -> Iterator[Path]:
-    """Give an empty folder to build in, which becomes `target` when the block ends well.
-
-    Call it under a lock of its own. What a killed process left behind is cleared first; its
-    compilers may still run, so no two processes build under the same name.
-    """
-    building = target.with_name(f"{target.name}.building-{os.getpid()}")
-    with writing():
-        for stale in target.parent.glob(f"{target.name}.building-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        building.mkdir(parents=True)
-    try:
+    """Give a `workplace` that becomes `target` when the block ends well."""
+    with workplace(target) as building:
         yield building
         with writing():
             shutil.rmtree(target, ignore_errors=True)
             building.rename(target)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Clear what killed processes left in the cache, unless somebody works there."""
+    folder = cache_directory()
+    for stale in (*folder.glob("*.building-*"), *folder.glob("programs/*.building-*")):
+        try:
+            with _lock_file(stale.name.partition(".building-")[0]).open() as handle:
+                if _lock(handle):
+                    _clear(stale)
+        except ToolchainError:  # a cache that cannot be written to
+            return
+
+
+def _clear(folder):
+    end_all_in(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# ------------------------------------------------------------------ what was built is there
+
+
+def seal(folder: Path) -> None:
+    """Write down what the files of a folder are, for `damage` to compare."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    manifest = {
+        str(path.relative_to(folder)): [digest(path), os.access(path, os.X_OK)] for path in files
+    }
+    with writing():
+        (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+
+
+def damage(folder: Path) -> list[str]:
+    """What is not as it was sealed, each as a short text; empty when all is."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text()).items()
+        return [
+            f"{name} is {trouble}"
+            for name, (sealed, executable) in manifest
+            if (trouble := _trouble(folder / name, sealed, executable))
+        ]
+    except (OSError, ValueError, AttributeError, TypeError):
+        return [f"{_MANIFEST} is missing or damaged"]
+
+
+def _trouble(path, sealed, executable):
+    if not path.is_file():
+        return "missing"
+    if digest(path) != sealed:
+        return "damaged"
+    return "not executable" if executable and not os.access(path, os.X_OK) else ""
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's content, "" where it cannot be read; read once unless it changes."""
+    try:
+        state = path.stat()
+        return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
+    except OSError:
+        return ""
+
+
+@lru_cache(4096)
+def _digest(path, *state):
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -2,13 +2,21 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
-from bdr_stan.cmdstan.cache import ToolchainError
+from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, interrupted
 from bdr_stan.types import PathName
+
+_FULL = ("No space left on device", "Disk quota exceeded")
+_KILLED = ("Killed signal", "error: Killed", "Terminated signal", "Error 137", "Error 143")
+_NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
 
 
 def make_program() -> str:
@@ -21,6 +29,11 @@ def cxx_program() -> str:
     return os.environ.get("CXX") or "g++"
 
 
+def missing_programs() -> list[str]:
+    """Which of compiler and make are not on the PATH."""
+    return [p for p in (cxx_program(), make_program()) if shutil.which(p.split()[0]) is None]
+
+
 def require_compiler() -> None:
     """Stop where the compiler or make is missing.
 
@@ -28,7 +41,7 @@ def require_compiler() -> None:
     ------
     ToolchainError : one of them is not on the PATH; the text says what to install.
     """
-    missing = [p for p in (cxx_program(), make_program()) if shutil.which(p.split()[0]) is None]
+    missing = missing_programs()
     if missing:
         raise ToolchainError(
             f"compiling a Stan program needs {' and '.join(missing)}, not found on the PATH; on "
@@ -37,9 +50,14 @@ def require_compiler() -> None:
         )
 
 
-@lru_cache
 def compiler_version(program: str) -> str:
     """First line of what the compiler says of itself, "" if it cannot be run."""
+    found = shutil.which(program.split()[0])
+    return _version(program, found) if found else ""
+
+
+@lru_cache
+def _version(program, found):
     try:
         said = subprocess.run(
             [*program.split(), "--version"], check=False, capture_output=True, text=True
@@ -55,29 +73,104 @@ def make_local_texts(home: PathName) -> list[str]:
     return [file.read_text() for file in files if file.is_file()]
 
 
+# ------------------------------------------------------------------ running them
+
+
 def _room():
     """How many compilers may run at once: each takes up to 3 GB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(os.cpu_count() or 1, int(memory / 3e9)))
 
 
-compiler_slot = threading.BoundedSemaphore(_room())
+_slot = threading.BoundedSemaphore(_room())
+_running: set[subprocess.Popen] = set()
 
 
-def run_make(home: PathName, *arguments: str) -> tuple[int, str]:
+@contextmanager
+def side_by_side(n: int) -> Iterator[Executor]:
+    """Threads to compile in; where the block is interrupted, compilers end and none starts."""
+    with ThreadPoolExecutor(n) as pool:
+        try:
+            yield pool
+        except Exception:
+            raise
+        except BaseException:
+            interrupted.set()
+            try:
+                for process in tuple(_running):
+                    _end(process)
+                pool.shutdown(wait=True, cancel_futures=True)
+            finally:
+                interrupted.clear()
+            raise
+
+
+def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[int, str]:
+    """Run make when there is room for one more compiler; the exit code and all it printed.
+
+    Parameters
+    ----------
+    home : path, the folder that make runs in
+    workplace : path, where the compiler keeps its temporary files
+    what : str, what is compiled, for the message
+    *arguments : str, of make
+
+    Raises
+    ------
+    ToolchainError : no room on the disk, the compiler was killed, or the call interrupted.
+    """
+    with _slot:
+        if interrupted.is_set():
+            raise ToolchainError(f"compiling {what} was interrupted")
+        code, said = run_make(home, *arguments, TMPDIR=str(workplace))
+    if code != 0 and any(text in said for text in _FULL):
+        raise ToolchainError(disk_is_full(what))
+    if code < 0 or (code != 0 and any(text in said for text in (*_KILLED, *_NO_MEMORY))):
+        raise ToolchainError(
+            f"the compiler was ended while compiling {what}, most likely for want of memory "
+            "(it takes up to 3 GB); close other programs, then try again"
+        )
+    return code, said
+
+
+def disk_is_full(what: str) -> str:
+    """The sentence for it, about compiling `what`."""
+    return (
+        f"the disk is full, compiling {what} in {cache_directory()} stopped; "
+        "make room, or set the environment variable BDR_STAN_CACHE to another folder"
+    )
+
+
+def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, str]:
     """Run make in the home; the exit code and all it printed."""
-    command = [make_program(), *arguments]
     # Another make that called us must not pass on its flags.
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
-    done = subprocess.run(
-        command,
-        check=False,
+    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
+    process = subprocess.Popen(
+        [make_program(), *arguments],
         cwd=home,
-        env=environment,
+        env={**inherited, **environment},
         text=True,
         errors="replace",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        start_new_session=True,  # so that its compilers end with it
     )
-    return done.returncode, done.stdout
+    _running.add(process)
+    try:
+        if interrupted.is_set():
+            _end(process)
+        said, _ = process.communicate()
+    except BaseException:
+        _end(process)
+        process.communicate()
+        raise
+    finally:
+        _running.discard(process)
+    return process.returncode, said
+
+
+def _end(process):
+    """End make and all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Look at everything Stan needs, and say how to mend what is wrong."""
 
+import shlex
 import shutil
 import subprocess
 from typing import NamedTuple
@@ -8,6 +9,7 @@ from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
 from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
 from bdr_stan.cmdstan.discovery import foreign_home
 from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
+from bdr_stan.cmdstan.programs import compiled_programs
 
 
 class Finding(NamedTuple):
@@ -20,7 +22,7 @@ class Finding(NamedTuple):
 
 
 def doctor() -> list[Finding]:
-    """Look at the compiler, make, the httpstan package, the cache folder and CmdStan.
+    """Look at the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
 
     Builds nothing.
 
@@ -28,7 +30,7 @@ def doctor() -> list[Finding]:
     -------
     list of Finding, with `mend` a command or an advice where `ok` is False.
     """
-    return [_compiler(), _make(), _cache(), *_stan(), _summaries()]
+    return [_compiler(), _make(), _cache(), *_stan(), _programs()]
 
 
 def _compiler():
@@ -90,16 +92,28 @@ def _stanc(home):
     try:
         said = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
     except OSError as error:
-        return Finding(
-            "CmdStan",
-            False,
-            f"{stanc} does not run: {error.strerror}",
-            f"rm -r {home}; bdr-stan setup",
-        )
-    return Finding("CmdStan", True, f"{home}, {said.stdout.strip()}")
-
-
-def _summaries():
+        trouble = error.strerror
+    else:
+        if said.returncode == 0:
+            return Finding("CmdStan", True, f"{home}, {said.stdout.strip()}")
+        trouble = said.stderr.strip() or f"exit code {said.returncode}"
     return Finding(
-        "stansummary, diagnose", True, "not needed: ArviZ summarises and diagnoses the draws"
+        "CmdStan",
+        False,
+        f"{stanc} does not run: {trouble}",
+        f"rm -r {shlex.quote(str(home))}; bdr-stan setup",
+    )
+
+
+def _programs():
+    """The compiled programs; a damaged one is compiled again when it is next used."""
+    programs = compiled_programs()
+    damaged = {entry: faults for entry, faults in programs.items() if faults}
+    if not damaged:
+        return Finding("compiled programs", True, f"{len(programs)}, all whole")
+    return Finding(
+        "compiled programs",
+        False,
+        "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items()),
+        f"rm -r {shlex.join(map(str, damaged))}",
     )

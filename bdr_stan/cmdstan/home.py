@@ -4,12 +4,14 @@ The wheel brings Stan's headers, its compiler stanc and the libraries it links w
 The driver (driver/main.cpp) is what CmdStan adds: the program around a compiled
 model. In the home lie copies of stanc and the libraries, so that executables outlive
 the virtual environment; the headers, 180 MB, are a link into the wheel, set anew when
-the wheel has moved.
+the wheel has moved, as are the programs that summarise draws, which run in Python.
 """
 
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -19,12 +21,17 @@ from bdr_stan.cmdstan.cache import (
     ToolchainError,
     built_whole,
     cache_directory,
+    damage,
+    digest,
     locked,
+    seal,
+    workplace,
     writing,
 )
 from bdr_stan.cmdstan.compiler import (
-    compiler_slot,
+    compile_with_make,
     make_local_texts,
+    missing_programs,
     require_compiler,
     run_make,
 )
@@ -36,6 +43,20 @@ INSTALL_HINT = "pip install 'bdr-stan[stan]' (or bdr-stan setup --from github)"
 
 _HERE = Path(__file__).parent
 _LIBRARIES = "libtbb.so.2", "libsundials_*.a"
+_TOOLS = "stansummary", "diagnose"
+_EXAMPLE = """// The example that CmdStanPy compiles to see whether a CmdStan works.
+data {
+  int<lower=0> N;                    // tosses
+  array[N] int<lower=0, upper=1> y;  // heads
+}
+parameters {
+  real<lower=0, upper=1> theta;      // probability of heads
+}
+model {
+  theta ~ beta(1, 1);
+  y ~ bernoulli(theta);
+}
+"""
 
 
 def find_wheel() -> Path:
@@ -83,12 +104,14 @@ def is_own(home: Path) -> bool:
 
 def faults(home: Path) -> list[str]:
     """What a home of ours lacks, as a list of short texts; empty when it is whole."""
-    found = []
-    if not (home / "makefile").is_file():
+    if not home.is_dir():
         return ["it has not been built"]
+    found = damage(home)
     if not (home / "include" / "stan" / "model" / "model_header.hpp").is_file():
         found.append("Stan's headers are gone (the httpstan package was moved or removed)")
-    if not list(home.glob("driver*.o")):
+    drivers = [path.name for path in sorted(home.glob("driver*.o"))]
+    found += [f"{name} is damaged" for name in drivers if not _driver_is_whole(home, name)]
+    if not drivers:
         found.append("the driver is not compiled")
     return found
 
@@ -98,19 +121,33 @@ def assemble() -> None:
 
     Raises
     ------
-    ToolchainError : no httpstan package, no compiler, or the cache cannot be written to.
+    ToolchainError : no httpstan package, or the cache cannot be written to.
     """
     home = home_directory()
     wheel = find_wheel()
-    if (home / "makefile").is_file() and _linked_headers(home) == wheel / "include":
+    if not damage(home) and _linked_headers(home) == wheel / "include" and not _stale_tools(home):
         return
-    require_compiler()
     with locked(home.name):
-        if not (home / "makefile").is_file():
+        if not home.is_dir():
             with built_whole(home) as building, writing():
                 _fill(building, wheel)
+        elif damage(home):
+            _mend(home, wheel)
         if _linked_headers(home) != wheel / "include":
             _link_headers(home, wheel)
+        for tool in _stale_tools(home):
+            _replace(home / "bin" / tool, _tool(tool), mode=0o755)
+
+
+def mend_what_runs(home: Path) -> None:
+    """Mend the libraries and tools that a compiled program uses, where they are damaged.
+
+    Raises
+    ------
+    ToolchainError : they are, and there is no httpstan package to mend them from.
+    """
+    if home == home_directory() and (damage(home) or _stale_tools(home)):
+        assemble()
 
 
 def compile_driver(home: Path, flags: Sequence[str] = (), show: bool = True) -> None:
@@ -118,22 +155,34 @@ def compile_driver(home: Path, flags: Sequence[str] = (), show: bool = True) -> 
 
     Raises
     ------
-    ToolchainError : the driver does not compile; the text has make's last lines.
+    ToolchainError : no compiler, or the driver does not compile; the text has make's last
+    lines.
     """
+    if missing_programs() and not faults(home):
+        return  # whatever is compiled already can be used
+    require_compiler()
     name = _driver_object(home, flags)
-    if (home / name).is_file():
+    if _driver_is_whole(home, name):
         return
     lock = f"{home.name}-{name}"
     with status("Building Stan's driver (once)", show), locked(lock):
-        if (home / name).is_file():
+        if _driver_is_whole(home, name):
             return
-        with writing():
-            for stale in home.glob(f"{name}.*.tmp"):
-                stale.unlink()
-        with compiler_slot:
-            code, said = run_make(home, *flags, "build")
+        with workplace(home.with_name(lock)) as temporary:
+            with writing():
+                for stale in (*home.glob(f"{name}.*.tmp"), home / name):
+                    stale.unlink(missing_ok=True)
+            code, said = compile_with_make(home, temporary, "Stan's driver", *flags, "build")
     if code != 0:
         raise ToolchainError(f"Stan's driver did not compile:\n{_last_lines(said)}")
+
+
+def _driver_is_whole(home, name):
+    """Whether a driver's object has the checksum that make wrote beside it."""
+    try:
+        return (home / f"{name}.sha256").read_text().split()[0] == digest(home / name)
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def _driver_object(home, flags):
@@ -165,6 +214,45 @@ def _fill(home, wheel):
         shutil.copyfile(
             source, home / ("makefile" if source.name == "makefile" else f"src/{source.name}")
         )
+    example = home / "examples" / "bernoulli"
+    example.mkdir(parents=True)
+    (example / "bernoulli.stan").write_text(_EXAMPLE)
+    seal(home)
+
+
+def _mend(home, wheel):
+    """Put whole files in the place of all, each by a rename, the driver's objects aside."""
+    with workplace(home) as fresh, writing():
+        _fill(fresh, wheel)
+        for path in sorted(p for p in fresh.rglob("*") if p.is_file()):
+            target = home / path.relative_to(fresh)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+
+
+def _tool(name):
+    """A program for CmdStanPy that runs one of our modules in this Python."""
+    command = f"{shlex.quote(sys.executable)} -P -m bdr_stan.cmdstan.summaries {name}"
+    return f'#!/bin/sh\nexec {command} "$@"\n'
+
+
+def _stale_tools(home):
+    """Tools that are missing or run in another Python."""
+
+    def text(name):
+        path = home / "bin" / name
+        return path.read_text(errors="replace") if os.access(path, os.X_OK) else None
+
+    return [name for name in _TOOLS if text(name) != _tool(name)]
+
+
+def _replace(path, text, mode):
+    """Write a file that is there whole or not at all."""
+    fresh = path.with_name(f"{path.name}.new")
+    with writing():
+        fresh.write_text(text)
+        fresh.chmod(mode)
+        fresh.replace(path)
 
 
 def _linked_headers(home):
@@ -183,7 +271,10 @@ def _link_headers(home, wheel):
 
 def identity(home: Path) -> str:
     """Text that changes when programs must be compiled anew for this home."""
-    # The name of ours tells its content; another may be rebuilt in place.
+    # The name of ours tells its content, wherever the cache is; another may be rebuilt in place.
     stanc = home / "bin" / "stanc"
-    stamp = () if home == home_directory() else (stanc.stat().st_size, stanc.stat().st_mtime_ns)
-    return repr((str(home), stamp, make_local_texts(home)))
+    if home == home_directory():
+        whose = (home.name,)
+    else:
+        whose = (str(home), stanc.stat().st_size, stanc.stat().st_mtime_ns)
+    return repr((whose, make_local_texts(home)))

@@ -4,10 +4,12 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,32 +17,40 @@ from bdr_stan.cmdstan.cache import (
     ToolchainError,
     built_whole,
     cache_directory,
+    damage,
+    digest,
     locked,
+    seal,
+    sweep,
     writing,
 )
 from bdr_stan.cmdstan.compiler import (
-    compiler_slot,
+    compile_with_make,
     compiler_version,
     cxx_program,
+    disk_is_full,
     make_local_texts,
+    missing_programs,
     require_compiler,
-    run_make,
+    side_by_side,
 )
 from bdr_stan.cmdstan.discovery import choose, ready
-from bdr_stan.cmdstan.home import compile_driver, identity, is_own
+from bdr_stan.cmdstan.home import compile_driver, identity, is_own, mend_what_runs
 from bdr_stan.cmdstan.progress import status
 from bdr_stan.types import PathName
 
 if TYPE_CHECKING:
     import cmdstanpy
 
-_STANC = "STANCFLAGS+="
+_STANC, _HEADER = "STANCFLAGS+=", "USER_HEADER="
+_TRIED: set[tuple[Path, str]] = set()
+_SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 # Variables that make takes from the environment.
 _ENVIRONMENT = (
-    *("CXX", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
+    *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
-_INCLUDE = re.compile(r"^[ \t]*#include[ \t]+(?:\"([^\"]+)\"|<([^>]+)>|(\S+))", re.MULTILINE)
+_INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
@@ -166,25 +176,35 @@ def compile_program(
 
     show = progress is None or bool(progress)
     source = _source(program)
-    name = re.sub(r"\W", "_", source.stem)  # make and C++ take no blanks or dashes
+    name = _safe_name(source.stem)
     folders = _include_folders(source, stanc_options)
     files = {f"{name}.stan": source, **_includes(source, folders)}
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
     flags = [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
+    sweep()
     home = choose()
-    entry = cache_directory() / "programs" / f"{name}-{_key(files, flags, home)}"
-    executable = entry / name
-    if not (executable.is_file() and (home / "bin" / "stanc").is_file()):
+    entry = _entry(f"{name}-{_key(files, flags, home)}")
+    if not _is_ready(entry, name, home):
         require_compiler()
         ready(home)
         first = is_own(home) and not any(home.glob("driver*.o"))
         text = f"Compiling {source.name}" + (" and, once, Stan's driver" if first else "")
         with status(text, show), locked(entry.name):
-            if not executable.is_file():
-                _build(entry, name, source, files, folders, flags, home)
+            if not _is_ready(entry, name, home):
+                _build(entry, name, source, files, flags, home)
     cmdstanpy.set_cmdstan_path(str(home))
-    return cmdstanpy.CmdStanModel(stan_file=entry / f"{name}.stan", exe_file=executable)
+    return cmdstanpy.CmdStanModel(stan_file=entry / f"{name}.stan", exe_file=entry / name)
+
+
+def compiled_programs() -> dict[Path, list[str]]:
+    """Every program in the cache with what is wrong with it, nothing where it is whole."""
+    entries = sorted((cache_directory() / "programs").glob("*"))
+    return {
+        entry: damage(entry)
+        for entry in entries
+        if entry.is_dir() and ".building-" not in entry.name
+    }
 
 
 def _source(program):
@@ -196,6 +216,11 @@ def _source(program):
     if not path.is_file():
         raise FileNotFoundError(f"no Stan program {path}")
     return path
+
+
+def _safe_name(stem):
+    """A name that make, the shell and C++ take as it is."""
+    return re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", stem))
 
 
 def _include_folders(source, stanc_options=None):
@@ -245,18 +270,58 @@ def _make_flags(cpp_options, threads):
     return [f"{name}={value}" for name, value in given.items() if value is not False]
 
 
+def _entry(stem):
+    """Where a program is cached for the compiler there is; without one, for any compiler."""
+    folder = cache_directory() / "programs"
+    if missing_programs():
+        built = [path for path in folder.glob(f"{stem}-*") if ".building-" not in path.name]
+        if built:
+            return max(built, key=lambda path: path.stat().st_mtime)
+    program = cxx_program()
+    compiler = hashlib.sha256(f"{program} {compiler_version(program)}".encode())
+    return folder / f"{stem}-{compiler.hexdigest()[:8]}"
+
+
+def _is_ready(entry, name, home):
+    """Whether a program can be run; what it needs of the home is mended on the way."""
+    if damage(entry):
+        return False
+    if is_own(home):
+        mend_what_runs(home)
+    return not _trial(entry / name)
+
+
+def _trial(executable):
+    """What goes wrong when an executable tells what it is, "" if it does; tried once."""
+    state = (executable, digest(executable))
+    if state in _TRIED:
+        return ""
+    try:
+        said = subprocess.run(
+            [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        return str(error.strerror)
+    if said.returncode != 0 or "stan_version_major" not in said.stdout:
+        return said.stderr.strip() or f"exit code {said.returncode}"
+    _TRIED.add(state)
+    return ""
+
+
 def _key(files, flags, home):
-    """Digest of everything the executable depends on."""
+    """Digest of everything the executable depends on but the compiler."""
     settings = [os.environ.get(name, "") for name in _ENVIRONMENT]
-    machine = [platform.machine(), compiler_version(cxx_program())]
-    if any("native" in text for text in [*flags, *settings, *make_local_texts(home)]):
+    machine = [platform.machine()]
+    if any(
+        "native" in text for text in [*flags, *settings, cxx_program(), *make_local_texts(home)]
+    ):
         machine.append(_cpu_model())
-    digest = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
-    headers = {flag: Path(flag.partition("=")[2]) for flag in flags if flag.startswith("USER_HEAD")}
-    for name, path in sorted({**files, **headers}.items()):
+    key = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
+    header = _user_header(flags)
+    for name, path in sorted({**files, **({_HEADER: header} if header else {})}.items()):
         content = path.read_bytes() if path.is_file() else b""
-        digest.update(f"{name} {len(content)} ".encode() + content)
-    return digest.hexdigest()[:16]
+        key.update(f"{name} {len(content)} ".encode() + content)
+    return key.hexdigest()[:16]
 
 
 def _cpu_model():
@@ -275,71 +340,121 @@ def _cpu_model():
     )
 
 
-def _build(entry, name, source, files, folders, flags, home):
+# No name that a user chose reaches make or its shell: program, includes and header are
+# copied, or linked, under safe names to a folder beside the home, and called from there.
+
+
+def _build(entry, name, source, files, flags, home):
     """Compile in a folder of its own that becomes the cache entry."""
-    with built_whole(entry) as building:
+    stanc_flags = [f"--filename-in-msg={name}.stan", "--include-paths=."]
+    stanc_flags += [f.removeprefix(_STANC) for f in flags if f.startswith(_STANC)]
+    make_flags = [f for f in flags if not f.startswith((_STANC, _HEADER))]
+    with built_whole(entry) as building, _path_for_make(building, home) as folder:
         with writing():
-            for file, path in files.items():
-                if not _leaves_folder(file):
-                    (building / file).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(path, building / file)
-        # make runs in the home, and takes no blanks in a target
-        target = os.path.relpath(building / name, home)
-        if re.search(r"\s", target):
+            copies = _copy(files, building)
+            arguments = [*make_flags, *_link_header(flags, source, building, folder)]
+        _translate(home, building, name, stanc_flags, source, copies)
+        arguments += [_STANC + shlex.quote(flag).replace("$", "$$") for flag in stanc_flags]
+        arguments.append("REUSE=1")
+        if is_own(home):
+            # So that the cache can be copied to another place.
+            arguments.append(f"RUN_PATH=$$ORIGIN/../../{home.name}/lib")
+            with side_by_side(1) as pool:
+                driver = pool.submit(compile_driver, home, make_flags, show=False)
+                _make(home, building, source, *arguments, f"{folder}/{name}.o")
+                driver.result()
+        _make(home, building, source, *arguments, f"{folder}/{name}")
+        for helper in (f"{name}.hpp", "user_header.hpp", "user"):
+            (building / helper).unlink(missing_ok=True)
+        trouble = _trial(building / name)
+        if trouble:
+            raise ToolchainError(f"{source} compiled, but does not run: {trouble}")
+        seal(building)
+
+
+@contextmanager
+def _path_for_make(building: Path, home: Path) -> Iterator[str]:
+    """A path to a folder that make, run in the home, and its shell take as it is."""
+    relative = os.path.relpath(building, home)
+    if _SAFE_PATH.fullmatch(relative):
+        yield relative
+        return
+    with tempfile.TemporaryDirectory(prefix="bdr_stan-") as folder:
+        if not _SAFE_PATH.fullmatch(folder):
             raise ToolchainError(
-                f"make cannot build in a folder with white space in its name: {building}; "
+                f"make cannot build in a folder with blanks or signs in its name: {building}; "
                 "set the environment variable BDR_STAN_CACHE to another folder"
             )
-        stanc_flags = [f"--filename-in-msg={name}.stan"]
-        if "#include" in _text(source):
-            # the copies first; the folders are for what could not be copied
-            paths = [os.path.dirname(target), *map(str, folders)]
-            stanc_flags.append("--include-paths=" + ",".join(dict.fromkeys(paths)))
-        stanc_flags += [f.removeprefix(_STANC) for f in flags if f.startswith(_STANC)]
-        make_flags = [flag for flag in flags if not flag.startswith(_STANC)]
-        _check_syntax(home, target, stanc_flags, source, files)
-        arguments = [_STANC + flag.replace(" ", r"\ ") for flag in stanc_flags] + make_flags
-        if is_own(home):
-            with ThreadPoolExecutor(1) as pool:
-                driver = pool.submit(compile_driver, home, make_flags, show=False)
-                _make(home, source, *arguments, f"{target}.o")
-                driver.result()
-            arguments.append("REUSE_OBJECT=1")
-        _make(home, source, *arguments, target)
-        (building / f"{name}.hpp").unlink(missing_ok=True)
+        link = Path(folder) / "link"
+        link.symlink_to(building)
+        yield str(link)
 
 
-def _leaves_folder(name):
-    """An include by an absolute path or through "..": read where it is, not copied."""
-    return os.path.isabs(name) or ".." in Path(name).parts
+def _copy(files, building):
+    """Copy program and includes; the name of each copy -> path of the original.
+
+    An include by an absolute path or through ".." gets another name, in the copies too.
+    """
+    outside = [name for name in files if os.path.isabs(name) or ".." in Path(name).parts]
+    names = {name: f"outside/{i}/{Path(name).name}" for i, name in enumerate(outside)}
+
+    def renamed(match):
+        name = next(filter(None, match.groups()))
+        return f'#include "{names[name]}"' if name in names else match.group()
+
+    for name, path in files.items():
+        copy = building / names.get(name, name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if outside:
+            text = path.read_bytes().decode(errors="surrogateescape")
+            copy.write_bytes(_INCLUDE.sub(renamed, text).encode(errors="surrogateescape"))
+        else:
+            shutil.copyfile(path, copy)
+    return {names.get(name, name): path for name, path in files.items()}
 
 
-def _check_syntax(home, target, flags, source, files):
-    """Run stanc alone, for its message without the noise of make."""
-    command = ["bin/stanc", *flags, f"--o={target}.hpp", f"{target}.stan"]
+def _user_header(flags):
+    """Path of the user's C++ code, None if there is none."""
+    given = [flag.removeprefix(_HEADER) for flag in flags if flag.startswith(_HEADER)]
+    return Path(given[-1]).expanduser().absolute() if given else None
+
+
+def _link_header(flags, source, building, folder):
+    """A header that includes the user's from its own folder; what make is told of it."""
+    path = _user_header(flags)
+    if path is None and not any("allow-undefined" in flag for flag in flags):
+        return []
+    path = path or source.parent / "user_header.hpp"
+    (building / "user").symlink_to(path.parent)
+    (building / "user_header.hpp").write_text(f'#include "user/{path.name}"\n')
+    return [f"{_HEADER}{folder}/user_header.hpp"]
+
+
+def _translate(home, building, name, flags, source, copies):
+    """Have stanc write the C++ code; called by itself for its message without make's noise."""
     said = subprocess.run(
-        command, cwd=home, check=False, capture_output=True, text=True, errors="replace"
+        [home / "bin" / "stanc", *flags, f"--o={name}.hpp", f"{name}.stan"],
+        cwd=building,
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
     if said.returncode == 0:
         return
     message = (said.stderr or said.stdout).strip()
-    for name, path in files.items():
-        for quoted in (name, f"{os.path.dirname(target)}/{name}"):
+    if "No space left on device" in message:
+        raise ToolchainError(disk_is_full(source.name))
+    for copy, path in copies.items():
+        for quoted in (copy, f"./{copy}"):
             message = message.replace(f"'{quoted}'", f"'{path}'")
     raise ProgramError(f"{source} is not a valid Stan program.\n{message}")
 
 
-def _make(home, source, *arguments):
-    with compiler_slot:
-        code, said = run_make(home, *arguments)
-    if code == 0:
-        return
-    if "No space left on device" in said:
-        raise ToolchainError(
-            f"the disk is full, compiling {source.name} in {cache_directory()} stopped; "
-            "make room, or set the environment variable BDR_STAN_CACHE to another folder"
-        )
-    raise ProgramError(f"{source} does not compile as C++:\n{_errors(said)}")
+def _make(home, building, source, *arguments):
+    code, said = compile_with_make(home, building, source.name, *arguments)
+    if code != 0:
+        raise ProgramError(f"{source} does not compile as C++:\n{_errors(said)}")
 
 
 def _errors(said):

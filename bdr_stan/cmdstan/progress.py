@@ -1,48 +1,112 @@
-"""One line on stderr that says what takes so long."""
+"""One line that says what takes so long: live on a terminal and in a notebook, else plain."""
 
+import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+_EVERY = 10.0  # seconds between plain lines
 
 
 @contextmanager
-def status(text: str, show: bool = True) -> Iterator[None]:
-    """Show `text` with the time elapsed while the block runs.
+def status(
+    text: str,
+    show: bool | None = True,
+    *,
+    after: float = 1.0,
+    detail: Callable[[], str] = lambda: "",
+) -> Iterator[None]:
+    """Show `text` with the time elapsed while the block runs, on stderr.
 
-    A live line on a terminal; elsewhere one line after a second, so that what is quick says
-    nothing, and one at the end.
+    A live line on a terminal, and in a notebook that has ipywidgets; elsewhere a plain line
+    when the block has run for a while, one at least every ten seconds from then on, and one at
+    the end.
+
+    Parameters
+    ----------
+    text : str
+    show : bool, default True; False or None shows nothing
+    after : float, seconds for which nothing is shown, so that what is quick says nothing
+    detail : callable, gives a short text on how far the block is
     """
     if not show:
         yield
-    elif sys.stderr.isatty():
-        with _live_line(text):
-            yield
-    else:
-        start = time.monotonic()
-        say = threading.Timer(1.0, print, [f"{text} ..."], {"file": sys.stderr, "flush": True})
-        say.daemon = True
-        say.start()
-        try:
-            yield
-        finally:
-            say.cancel()
-        seconds = time.monotonic() - start
-        if seconds > 1:
-            print(f"{text}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
+        return
+    lines = _LiveLines(text) if shows_bars() else _PlainLines(text)
+    start = time.monotonic()
+    done = threading.Event()
+
+    def tell():
+        wait = after
+        while not done.wait(wait):
+            lines.say(time.monotonic() - start, detail())
+            wait = lines.every
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException:
+        done.set()
+        thread.join()
+        lines.end(None)
+        raise
+    done.set()
+    thread.join()
+    lines.end(time.monotonic() - start)
 
 
-def _live_line(text):
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    line = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
+def shows_bars() -> bool:
+    """Whether stderr shows lines that change: a terminal, or a notebook with ipywidgets."""
+    return sys.stderr.isatty() or (
+        _in_notebook() and importlib.util.find_spec("ipywidgets") is not None
     )
-    line.add_task(text, total=None)
-    return line
+
+
+def _in_notebook():
+    """Whether this is a Jupyter kernel, asked of IPython only where that is loaded."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class _PlainLines:
+    every = _EVERY
+
+    def __init__(self, text):
+        self.text, self.said = text, False
+
+    def say(self, seconds, detail):
+        told = f"{self.text}: {seconds:.0f} s" if self.said else f"{self.text} ..."
+        self.said = True
+        print(told + (f", {detail}" if detail else ""), file=sys.stderr, flush=True)
+
+    def end(self, seconds):
+        if self.said and seconds is not None:
+            print(f"{self.text}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+class _LiveLines:
+    every = 1.0
+
+    def __init__(self, text):
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.line = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.text = text
+        self.task = self.line.add_task(text, total=None)  # its time begins here
+
+    def say(self, seconds, detail):
+        self.line.start()
+        self.line.update(self.task, description=self.text + (f", {detail}" if detail else ""))
+
+    def end(self, seconds):
+        self.line.stop()

@@ -1,10 +1,10 @@
 """Set CmdStan up, and compile programs beside its driver."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bdr_stan.cmdstan.cache import ToolchainError
+from bdr_stan.cmdstan.cache import ToolchainError, sweep
+from bdr_stan.cmdstan.compiler import side_by_side
 from bdr_stan.cmdstan.discovery import choose, ready
 from bdr_stan.cmdstan.home import WHEEL_VERSION, compile_driver, is_own
 from bdr_stan.cmdstan.programs import compile_program, program_path
@@ -43,6 +43,7 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
         home = _install_from_github(progress)
     else:
         home = choose(source)
+    sweep()
     ready(home)
     if programs:
         _compile_side_by_side(programs, progress)
@@ -55,7 +56,7 @@ def _compile_side_by_side(programs, progress):
     """Compile programs, and with the first of them the driver, as many at once as there is room."""
     with (
         status(f"Compiling {', '.join(programs)}", progress),
-        ThreadPoolExecutor(len(programs)) as pool,
+        side_by_side(len(programs)) as pool,
     ):
         # list() raises the first error
         list(pool.map(lambda program: compile_program(program, progress=False), programs))

@@ -2,16 +2,17 @@
 
 import os
 import re
-import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.cmdstan.progress import shows_bars, status
+from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.model import Model
@@ -102,7 +103,8 @@ def sample_posterior(
         Chains, and iterations of each; laplace and pathfinder give `draws` in one chain.
     seed : int, optional
     progress : bool, optional
-        None shows compiling on stderr, True also the chains' progress on a terminal.
+        None tells on stderr what takes longer than ten seconds, True also shows the chains'
+        progress on a terminal or in a notebook, False shows nothing.
     options : dict, optional
         Further arguments of the cmdstanpy method.
 
@@ -210,7 +212,8 @@ def run(
         Pathfinder draws that many from each path and keeps `draws` of them all, see `resampled`.
     seed : int or None
     progress : bool or None
-        None shows compiling on stderr, True also the chains' progress on a terminal.
+        None tells on stderr what takes longer than ten seconds, True also shows the chains'
+        progress on a terminal or in a notebook, False shows nothing.
     options : dict
         Further arguments of the cmdstanpy method.
     reader : callable
@@ -235,53 +238,89 @@ def run(
     if method == "pathfinder":
         _check_pathfinder(options)
 
-    import cmdstanpy  # takes a second to import
-
-    model = compile_program(program, progress=progress)
-    common: dict[str, Any] = {"data": data, "seed": seed, "sig_figs": 12}
-    bars = bool(progress) and sys.stderr.isatty()
+    bars = bool(progress) and method == "nuts" and shows_bars()
     threads = options.get("threads_per_chain") or 1
-    with tempfile.TemporaryDirectory() as folder, cmdstanpy.disable_logging():
-        common["output_dir"] = folder
+    # The folder comes first: CmdStanPy, which takes a second to import, keeps files there, too.
+    with scratch_folder() as folder:
+        import cmdstanpy
+
+        model = compile_program(program, progress=progress)
+        common: dict[str, Any] = {"data": data, "seed": seed, "sig_figs": 12, "output_dir": folder}
+        telling = status(
+            f"Running {method} of {Path(program).stem}",
+            progress is not False and not bars,
+            after=10,
+            detail=lambda: _how_far(folder, chains, draws) if method == "nuts" else "",
+        )
         try:
-            if method == "nuts":
-                fit = model.sample(
-                    **{
-                        **common,
-                        "inits": inits,
-                        "chains": chains,
-                        "parallel_chains": max(1, min(chains, (os.cpu_count() or 1) // threads)),
-                        "iter_warmup": warmup,
-                        "iter_sampling": draws,
-                        "show_progress": bars,
-                        **_first_metric(model, inits[0], unit or {}),
-                        **options,
-                    }
-                )
-            elif method == "optimize":
-                fit = model.optimize(**{**common, "inits": inits[0], **options})
-            elif method == "laplace":
-                # A folder of its own: CmdStanPy names files by the second.
-                apart = {"output_dir": os.path.join(folder, "mode")}
-                mode = model.optimize(**{**common, **apart, "inits": inits[0], "jacobian": True})
-                fit = model.laplace_sample(**{**common, "mode": mode, "draws": draws, **options})
-            else:
-                fit = model.pathfinder(
-                    **{
-                        **common,
-                        "inits": inits if len(inits) > 1 else inits[0],
-                        "num_paths": len(inits),
-                        "num_single_draws": draws,
-                        "psis_resample": False,
-                        **options,
-                    }
-                )
+            with cmdstanpy.disable_logging(), telling:
+                if method == "nuts":
+                    fit = model.sample(
+                        **{
+                            **common,
+                            "inits": inits,
+                            "chains": chains,
+                            "parallel_chains": max(
+                                1, min(chains, (os.cpu_count() or 1) // threads)
+                            ),
+                            "iter_warmup": warmup,
+                            "iter_sampling": draws,
+                            "show_progress": bars,
+                            **_first_metric(model, inits[0], unit or {}),
+                            **options,
+                        }
+                    )
+                elif method == "optimize":
+                    fit = model.optimize(**{**common, "inits": inits[0], **options})
+                elif method == "laplace":
+                    # A folder of its own: CmdStanPy names files by the second.
+                    apart = {"output_dir": os.path.join(folder, "mode")}
+                    mode = model.optimize(
+                        **{**common, **apart, "inits": inits[0], "jacobian": True}
+                    )
+                    fit = model.laplace_sample(
+                        **{**common, "mode": mode, "draws": draws, **options}
+                    )
+                else:
+                    fit = model.pathfinder(
+                        **{
+                            **common,
+                            "inits": inits if len(inits) > 1 else inits[0],
+                            "num_paths": len(inits),
+                            "num_single_draws": draws,
+                            "psis_resample": False,
+                            **options,
+                        }
+                    )
         except RuntimeError as error:
             raise RuntimeError(
                 f"Stan's {method} of {program} failed: {_what_stan_says(str(error))}"
             ) from error
         found = reader(fit)
     return resampled(*found, draws) if method == "pathfinder" else found
+
+
+_TAIL = 1 << 16  # bytes at the end of a file that tell how long its rows are
+
+
+def _how_far(folder, chains, draws):
+    """How many of the draws each chain has written, about: "chains at 40%, 38%, warmup"."""
+    told = [_chain_at(path, draws) for path in sorted(Path(folder).glob("*.csv"))]
+    waiting = chains - len(told)
+    return "chains at " + ", ".join(told + ["waiting"] * waiting) if told else ""
+
+
+def _chain_at(path, draws):
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL))
+        lines = file.read().splitlines()[1:-1]
+    if any(line.startswith(b"#  Elapsed Time") for line in lines):
+        return "100%"
+    rows = [len(line) + 1 for line in lines if re.match(rb"[-\d]", line)]
+    if not rows:
+        return "warmup"
+    return f"{min(99, round(100 * size * len(rows) / sum(rows) / draws))}%"
 
 
 def _first_metric(model, init, unit):

@@ -1,7 +1,13 @@
-"""An empty cache, and in it a home without its driver."""
+"""Caches of their own for the tests: empty, with a home without its driver, or with it."""
+
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 
+from bdr_stan import cmdstan
 from bdr_stan.cmdstan import home
 
 
@@ -19,3 +25,79 @@ def assembled(no_cmdstan):
     """A home of ours in an empty cache, without its driver object."""
     home.assemble()
     return home.home_directory()
+
+
+@pytest.fixture
+def copy_cache(monkeypatch):
+    """Copies the home, driver and all, to another cache, which is used from then on."""
+
+    def copy(cache):
+        own = cmdstan.setup(progress=False)
+        if not cmdstan.is_own(own):
+            pytest.skip("another CmdStan is installed and used")
+        cache.mkdir(parents=True)
+        shutil.copytree(own, cache / own.name, symlinks=True)
+        monkeypatch.setenv("BDR_STAN_CACHE", str(cache))
+        monkeypatch.delenv("CMDSTAN")
+        return cache
+
+    return copy
+
+
+@pytest.fixture
+def small_cache(tmp_path, copy_cache):
+    """A cache of its own that has the driver already."""
+    return copy_cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def quick_make(tmp_path, monkeypatch):
+    """Something that acts as the compiler in no time: its programs only tell what they are."""
+    compiler = tmp_path / "bin" / "quick-c++"
+    compiler.parent.mkdir()
+    compiler.write_text(_QUICK)
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    return compiler
+
+
+@pytest.fixture
+def quick_cache(no_cmdstan, quick_make):
+    """An empty cache, to be filled with what the quick compiler makes."""
+    return no_cmdstan
+
+
+_QUICK = """#!/bin/sh
+# What -o names is written, after a while where QUICK_SLEEP says so.
+case "$*" in --version|-dump*) echo "quick 1.0"; exit;; esac
+while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done
+echo "half of it" > "$out"
+sleep "${QUICK_SLEEP:-0}"
+printf '#!/bin/sh\\necho stan_version_major = 2\\n' > "$out"
+chmod +x "$out"
+"""
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Starts a Python process, in a group of its own, that runs some code."""
+    started = []
+
+    def start(code, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            text=True,
+            start_new_session=True,
+            cwd=tmp_path,  # where Stan writes the times of profiles
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

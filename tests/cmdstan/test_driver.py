@@ -392,6 +392,9 @@ def test_no_draws(run):
         ("laplace mode=m.txt", "Mode file must be CSV or JSON, found m.txt"),
         ("log_prob", "No input parameter files provided, cannot calculate log probability"),
         ("optimize output file=no/folder/o.csv", 'Can\'t open output file "no/folder/o.csv"'),
+        ("optimize output file=./", 'Output file "./" is a folder; add the name of a file.'),
+        ("optimize output diagnostic_file=a/..", 'Diagnostic file "a/.." is a folder'),
+        ("sample adapt save_metric=1 engaged=0", "can only be enabled when adaptation is engaged"),
     ],
 )
 def test_options_that_do_not_go_together(run, line, message):
@@ -402,6 +405,73 @@ def test_options_that_do_not_go_together(run, line, message):
         code=1,
     )
     assert message in run.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "generate_quantities fitted_params=./fit.csv {} output file=fit.csv",
+        "generate_quantities fitted_params=fit.csv {} output file={folder}/fit.csv",
+        "generate_quantities fitted_params=fit.csv {} output file=link.csv",
+        "generate_quantities fitted_params=fit.csv {} output file=hard.csv",
+        "generate_quantities fitted_params=fit.csv {} output file=new/../fit",
+        "generate_quantities fitted_params=fit.csv {} output diagnostic_file=./fit.csv",
+        "generate_quantities fitted_params=fit.csv {} output profile_file=./fit.csv",
+        "generate_quantities fitted_params=s.csv num_chains=2 {} output file=./s.csv",
+        "laplace mode=./fit.csv {} output file=fit.csv",
+        "log_prob constrained_params=./fit.csv {} output file=fit.csv",
+        "log_prob constrained_params=./i.json {} output file=o.csv diagnostic_file=i.json",
+        "optimize {} init=i.json output file={folder}/i.json",
+        "optimize {} output file=./coin.json",
+        "pathfinder num_paths=1 save_single_paths=1 {} output file=coin.csv",
+        "sample {} output save_cmdstan_config=1 file=a.csv init=./a_config.json",
+        "sample algorithm=hmc metric_file=i.json {} output file=./i.json",
+    ],
+)
+def test_no_input_is_written_over(run, line):
+    (run.folder / "new").mkdir()
+    for name in ("fit.csv", "s_1.csv", "s_2.csv", "i.json", "a_config.json"):
+        (run.folder / name).write_text('{"theta": 0.5, "inv_metric": [1]}')
+    (run.folder / "link.csv").symlink_to("fit.csv")
+    (run.folder / "hard.csv").hardlink_to(run.folder / "fit.csv")
+    before = {path.name: path.read_text() for path in run.folder.glob("*.*")}
+    run(line.replace("{}", "data file=coin.json").replace("{folder}", str(run.folder)), code=1)
+    assert "Filename conflict, " in run.stderr
+    assert "identical, must be different." in run.stderr
+    assert {name: run.read(name) for name in before} == before
+
+
+def test_no_output_is_written_over_another(run):
+    run("sample data file=coin.json output file=o.csv diagnostic_file=./o.csv", code=1)
+    assert "Filename conflict, output file o.csv" in run.stderr
+
+
+def test_a_profile_is_not_written_over_an_input(run):
+    """Its default name is in nobody's mind."""
+    run("optimize data file=coin.json random seed=1 output file=o.csv sig_figs=12")
+    shutil.copy(run.folder / "o.csv", run.folder / "profile.csv")
+    run("laplace mode=profile.csv data file=coin.json output file=l.csv")
+    assert "Filename conflict, mode file profile.csv" in run.stderr
+    assert run.read("profile.csv") == run.read("o.csv")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "optimize",
+        "diagnose",
+        "generate_quantities fitted_params=s.csv",
+        "log_prob constrained_params=i.json",
+    ],
+)
+def test_methods_without_diagnostics_write_the_heading_of_the_file(run, method):
+    run.write("i.json", theta=0.5)
+    run("sample num_samples=3 data file=coin.json output file=s.csv")
+    run(f"{method} data file=coin.json random seed=1 output file=o.csv diagnostic_file=d.csv")
+    told = run.read("d.csv").splitlines()
+    assert told[3] == "# model = driver_coin_model"
+    assert f"# method = {method.split()[0]}" in told
+    assert all(line.startswith("#") for line in told)
 
 
 @pytest.mark.parametrize(
@@ -481,6 +551,16 @@ def test_pathfinder_paths(run):
     )
     assert "Warning: Number of PSIS draws is larger than the total" in run.stdout
     assert "0" in json.loads(run.read("d.json"))
+
+
+def test_names_of_the_files_of_paths(run):
+    """Those of CmdStan 2.35, which calls them after the diagnostic file where there is one."""
+    line = "pathfinder num_draws=5 num_psis_draws=5 {} data file=coin.json output file={}.csv"
+    run(line.format("num_paths=1 save_single_paths=1", "one"))
+    assert run.files() == ["coin.json", "one.csv", "one.json", "profile.csv"]
+    run(line.format("num_paths=2", "two") + " diagnostic_file=d.csv")
+    new = ["d_path_1.json", "d_path_2.json", "two.csv", "two_path_1.csv", "two_path_2.csv"]
+    assert sorted(set(run.files()) - {"coin.json", "one.csv", "one.json", "profile.csv"}) == new
 
 
 def test_variational(run):

@@ -1,7 +1,21 @@
 """home: assembled from the wheel, mended, and its makefile, which builds as cmdstanpy asks."""
 
+import hashlib
+import os
+import stat
+
+import pytest
+
+from bdr_stan import cmdstan
 from bdr_stan.cmdstan import home
 from bdr_stan.cmdstan.compiler import run_make
+
+
+def driver(path):
+    """Something that stands for a compiled driver."""
+    (path / "driver_1.o").write_text("driver")
+    (path / "driver_1.o.sha256").write_text(hashlib.sha256(b"driver").hexdigest() + "  -\n")
+    return path / "driver_1.o"
 
 
 def test_headers_that_moved_are_linked_anew(assembled):
@@ -10,7 +24,7 @@ def test_headers_that_moved_are_linked_anew(assembled):
     (assembled / "include").unlink()
     (assembled / "include").symlink_to("/nowhere")
     assert "Stan's headers are gone" in home.faults(assembled)[0]
-    (assembled / "driver_1.o").touch()
+    driver(assembled)
     home.assemble()
     assert (assembled / "include").readlink() == wheel / "include"
     assert (assembled / "driver_1.o").exists()  # the costly part is kept
@@ -67,12 +81,68 @@ def test_every_combination_of_flags_has_its_own_driver(assembled):
 
 def test_user_header(assembled):
     said = recipe(assembled, "STANCFLAGS+=--allow-undefined", "USER_HEADER=/a/b.hpp")
-    assert "-include /a/b.hpp" in said
+    assert "-include '/a/b.hpp'" in said
     said = recipe(assembled, "STANCFLAGS+=--allow-undefined")
-    assert f"-include {assembled.parent}/user_header.hpp" in said
+    assert f"-include '{assembled.parent}/user_header.hpp'" in said
 
 
 def test_opencl_is_refused(assembled):
     code, said = run_make(assembled, "STAN_OPENCL=1", "build")
     assert code != 0
     assert "STAN_OPENCL and STAN_MPI need the official CmdStan" in said
+
+
+# ------------------------------------------------------------------ damage
+
+
+def detail():
+    return next(f for f in cmdstan.doctor() if f.what == "CmdStan").detail
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["makefile", "manifest.json", "bin/stanc", "lib/libtbb.so.2", "lib/libsundials_idas.a"],
+)
+@pytest.mark.parametrize("harm", ["gone", "empty", "half"])
+def test_damage_to_the_home_is_seen_and_mended(assembled, file, harm):
+    kept, path = driver(assembled), assembled / file
+    assert home.faults(assembled) == []
+    whole, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
+    if harm == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(whole[: len(whole) // 2 if harm == "half" else 0])
+    assert f"{file} is {'missing' if harm == 'gone' else 'damaged'}"[:15] in detail()
+    assert cmdstan.find() is None
+    home.assemble()
+    assert path.read_bytes() == whole
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert home.faults(assembled) == []
+    assert kept.read_text() == "driver"  # the costly part is kept
+
+
+def test_a_stanc_that_is_not_executable_is_mended(assembled):
+    (assembled / "bin" / "stanc").chmod(0o644)
+    assert "bin/stanc is not executable" in detail()
+    home.assemble()
+    assert os.access(assembled / "bin" / "stanc", os.X_OK)
+
+
+def test_a_damaged_driver_is_seen_and_compiled_again(assembled, quick_make):
+    cmdstan.setup(progress=False)
+    assert home.faults(assembled) == []
+    path = next(assembled.glob("driver*.o"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:5])
+    assert f"{path.name} is damaged" in detail()
+    cmdstan.setup(progress=False)
+    assert path.read_bytes() == whole
+    assert home.faults(assembled) == []
+
+
+def test_the_tools_of_another_python_are_written_anew(assembled):
+    tool = assembled / "bin" / "stansummary"
+    tool.write_text("#!/nowhere/python\n")
+    home.assemble()
+    assert "bdr_stan.cmdstan.summaries" in tool.read_text()
+    assert os.access(tool, os.X_OK)

@@ -37,6 +37,24 @@ def user(tmp_path):
     return tmp_path / "mine.stan"
 
 
+NAMES = [
+    "my project (copy)",
+    "O'Brien",
+    "a&b",
+    "a;touch hacked",
+    "$(touch hacked)",
+    "`touch hacked`",
+    "$HOME",
+    'say "hi"',
+    "a,b",
+    "a:b",
+    "#1 100%",
+    "x=y|z>hacked",
+    "Übung 数",
+    "tab\tand\nline",
+]
+
+
 def entry(program, **options):
     """Where the executable of a program is cached."""
     source = programs._source(program)
@@ -46,7 +64,7 @@ def entry(program, **options):
         *programs._stanc_flags(options.get("stanc_options")),
         *programs._make_flags(options.get("cpp_options"), options.get("threads", False)),
     ]
-    return programs._key(files, flags, discovery.choose())
+    return programs._entry(programs._key(files, flags, discovery.choose())).name
 
 
 # ------------------------------------------------------------------ stock programs
@@ -140,9 +158,9 @@ def test_the_key_changes_with_all_that_matters(user, monkeypatch):
     keys.append(entry(user, cpp_options={"CXXFLAGS": "-march=native"}))
     monkeypatch.setattr(programs, "compiler_version", lambda program: "g++ 99")
     keys.append(entry(user))
-    monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent))
-    keys.append(entry(user))
     assert len(set(keys)) == len(keys)
+    monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent))
+    assert entry(user) == keys[-1]  # a cache can be moved
     assert entry(user, cpp_options={"STAN_THREADS": False}) == entry(user)
     assert entry(user, cpp_options={"O": 0}) != entry(user)
     monkeypatch.setenv("STAN_THREADS", "1")
@@ -199,14 +217,19 @@ def test_an_error_of_the_cpp_compiler_is_shown_without_make(user):
         )
 
 
-def test_a_cache_folder_with_a_blank(user, monkeypatch):
-    monkeypatch.delenv("CMDSTAN", raising=False)
-    monkeypatch.setenv("BDR_STAN_CACHE", str(user.parent / "a folder"))
-    monkeypatch.setattr(discovery, "foreign_home", lambda: Path("/opt/cmdstan"))
-    monkeypatch.setattr(programs, "identity", str)
-    monkeypatch.setattr(programs, "ready", lambda home: None)
-    with pytest.raises(ToolchainError, match="white space in its name.*BDR_STAN_CACHE"):
-        compile_program(user, progress=False)
+def test_an_odd_folder_is_no_matter_to_another_cmdstan(user, monkeypatch):
+    odd = user.parent / "a folder; $(id)"
+    odd.mkdir()
+    with programs._path_for_make(odd, Path("/opt/cmdstan")) as path:
+        assert os.path.samefile(path, odd)
+        assert programs._SAFE_PATH.fullmatch(path)
+    assert not os.path.exists(path)
+    monkeypatch.setattr(programs.tempfile, "tempdir", str(odd))
+    with (
+        pytest.raises(ToolchainError, match="blanks or signs in its name.*BDR_STAN_CACHE"),
+        programs._path_for_make(odd, Path("/opt/cmdstan")),
+    ):
+        pass
 
 
 def test_a_cache_folder_that_cannot_be_written(user, monkeypatch):
@@ -216,21 +239,149 @@ def test_a_cache_folder_that_cannot_be_written(user, monkeypatch):
         compile_program(user, progress=False)
 
 
+# ------------------------------------------------------------------ names of folders and files
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_of_a_folder_reaches_a_shell(quick_cache, quick_make, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / name / "sub"
+    (folder / "functions").mkdir(parents=True)
+    (folder / "functions" / "shift.stanfunctions").write_text(SHIFT)
+    (folder.parent / "more.stanfunctions").write_text("// more\n")
+    more = f'#include "../more.stanfunctions"\n#include <{tmp_path}/all.stanfunctions>\n'
+    (tmp_path / "all.stanfunctions").write_text("// for all\n")
+    program = folder / f"{name.replace('/', '')}.stan"
+    program.write_text(USES_SHIFT.replace("functions {\n", "functions {\n" + more))
+    model = compile_program(program, progress=False)
+    assert Path(model.exe_file).is_file()
+    header = folder / f"{name}.hpp".replace('"', "").replace("\n", "")
+    header.write_text("// nothing\n")
+    compile_program(
+        program,
+        progress=False,
+        stanc_options={"allow-undefined": True, "include-paths": [str(tmp_path / name)]},
+        cpp_options={"USER_HEADER": str(header)},
+    )
+    assert not list(tmp_path.rglob("hacked"))
+    assert not list(quick_cache.rglob("hacked"))
+    program.write_text("parameters {\n")
+    with pytest.raises(ProgramError, match="is not a valid Stan program") as caught:
+        compile_program(program, progress=False)
+    assert str(program) in str(caught.value)
+
+
+@pytest.mark.slow
+def test_program_and_cache_in_odd_folders_compile_and_run(user, copy_cache, tmp_path):
+    copy_cache(tmp_path / "a,b $HOME 'c' ü:d")
+    folder = tmp_path / "x;y '&' (copy)"
+    shutil.copytree(user.parent / "functions", folder / "functions")
+    program = shutil.copy(user, folder / "2 mine.stan")
+    model = compile_program(program, progress=False)
+    fit = model.sample(chains=1, iter_sampling=10, show_progress=False, output_dir=folder)
+    assert fit.draws().shape[0] == 10
+
+
+# ------------------------------------------------------------------ the cache later on
+
+
+def test_a_cache_that_was_copied_compiles_nothing(
+    quick_cache, quick_make, user, tmp_path, monkeypatch
+):
+    first = Path(compile_program(user, progress=False).exe_file)
+    copy = tmp_path / "moved"
+    subprocess.run(["cp", "-r", quick_cache, copy], check=True)  # with new dates
+    monkeypatch.setenv("BDR_STAN_CACHE", str(copy))
+    monkeypatch.setattr(programs, "_build", None)
+    second = Path(compile_program(user, progress=False).exe_file)
+    assert second == copy / first.relative_to(quick_cache)
+
+
+def test_without_a_compiler_what_is_compiled_is_used(quick_cache, quick_make, user, monkeypatch):
+    first = compile_program(user, progress=False).exe_file
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert compile_program(user, progress=False).exe_file == first
+    user.write_text(USES_SHIFT + "// edited\n")
+    with pytest.raises(ToolchainError, match="needs no-such-compiler"):
+        compile_program(user, progress=False)
+
+
+def garbage(path):
+    path.write_bytes(b"\x7fELF" + b"garbage" * 100)
+
+
+HARM = {
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "empty": lambda path: path.write_bytes(b""),
+    "garbage": garbage,
+    "not executable": lambda path: path.chmod(0o644),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("file", ["mine", "mine.stan", "manifest.json"])
+@pytest.mark.parametrize("harm", HARM)
+def test_a_damaged_program_is_seen_and_compiled_again(quick_cache, quick_make, user, file, harm):
+    if harm == "not executable" and file != "mine":
+        pytest.skip("only a program is executable")
+    executable = Path(compile_program(user, progress=False).exe_file)
+    whole = executable.read_bytes()
+    HARM[harm](executable.parent / file)
+    found = next(f for f in cmdstan.doctor() if f.what == "compiled programs")
+    assert not found.ok
+    assert f"{executable.parent}: {file} is" in found.detail
+    assert compile_program(user, progress=False).exe_file == str(executable)
+    assert executable.read_bytes() == whole
+    assert next(f for f in cmdstan.doctor() if f.what == "compiled programs").ok
+
+
+def test_a_program_that_does_not_run_is_compiled_again(quick_cache, quick_make, user):
+    """Sealed as it is, but made for another machine, say."""
+    executable = Path(compile_program(user, progress=False).exe_file)
+    garbage(executable)
+    programs.seal(executable.parent)
+    compile_program(user, progress=False)
+    assert executable.read_text().startswith("#!/bin/sh")
+
+
+def test_a_compiler_that_makes_rubbish_is_told(quick_cache, quick_make, user):
+    quick_make.write_text(quick_make.read_text().replace("echo stan_version_major = 2", "exit 3"))
+    with pytest.raises(ToolchainError, match="mine.stan compiled, but does not run: exit code 3"):
+        compile_program(user, progress=False)
+    assert os.listdir(quick_cache / "programs") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("x.s: No space left on device", "^the disk is full, compiling mine.stan in .*make room"),
+        ("g++: fatal error: Killed signal terminated program cc1plus", "^the compiler was ended"),
+        ("virtual memory exhausted: Cannot allocate memory", "^the compiler was ended .* memory"),
+    ],
+)
+def test_why_the_compiler_stopped(quick_cache, quick_make, user, said, message):
+    quick_make.write_text(f'#!/bin/sh\ncase "$*" in -*) echo 1;; esac\necho "{said}" >&2; exit 1\n')
+    with pytest.raises(ToolchainError, match=message):
+        compile_program(user, progress=False)
+
+
+def test_the_driver_tells_a_full_disk_too(assembled, quick_make):
+    quick_make.write_text("#!/bin/sh\necho 'No space left on device' >&2; exit 1\n")
+    with pytest.raises(ToolchainError, match="^the disk is full, compiling Stan's driver in"):
+        cmdstan.setup(progress=False)
+
+
+def test_temporary_files_of_the_compiler_stay_in_the_cache(
+    quick_cache, quick_make, user, tmp_path, monkeypatch
+):
+    quick_make.write_text(quick_make.read_text() + f'\necho "$TMPDIR" >> {tmp_path}/log\n')
+    compile_program(user, progress=False)
+    folders = set((tmp_path / "log").read_text().split())
+    assert all(folder.startswith(str(quick_cache)) for folder in folders)
+    assert not any(os.path.exists(folder) for folder in folders)
+
+
 # ------------------------------------------------------------------ several at once, killed
-
-
-@pytest.fixture
-def small_cache(tmp_path, monkeypatch):
-    """A cache of its own that has the driver already."""
-    home = cmdstan.setup(progress=False)
-    if not cmdstan.is_own(home):
-        pytest.skip("another CmdStan is installed and used")
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    shutil.copytree(home, cache / home.name, symlinks=True)
-    monkeypatch.setenv("BDR_STAN_CACHE", str(cache))
-    monkeypatch.delenv("CMDSTAN")
-    return cache
 
 
 def compiling(program):
@@ -261,7 +412,12 @@ def test_two_processes_compile_a_program_once(small_cache, user, monkeypatch):
     entries = os.listdir(small_cache / "programs")
     assert len(entries) == 1
     executable = Path(said[0][0].strip())
-    assert sorted(p.name for p in executable.parent.iterdir()) == ["functions", "mine", "mine.stan"]
+    assert sorted(p.name for p in executable.parent.iterdir()) == [
+        "functions",
+        "manifest.json",
+        "mine",
+        "mine.stan",
+    ]
     objects = [line for line in log.read_text().splitlines() if line.endswith("/mine.o")]
     assert len(objects) == 1
 
@@ -270,7 +426,7 @@ def test_two_processes_compile_a_program_once(small_cache, user, monkeypatch):
 @pytest.mark.parametrize("whole_group", [True, False])
 def test_a_killed_compile_does_no_harm(small_cache, user, whole_group):
     process = compiling(user)
-    while not list(small_cache.glob("programs/*.building-*/mine.hpp")):
+    while not list(small_cache.glob("programs/*.building-*/mine.hpp")):  # the compiler runs
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     if whole_group:

@@ -1,17 +1,77 @@
-"""progress: two plain lines where there is no terminal."""
+"""progress: plain lines where there is no terminal, a live one where there is."""
 
+import io
+import re
+import sys
 import time
+import types
 
+import pytest
+
+from bdr_stan.cmdstan import progress
 from bdr_stan.cmdstan.progress import status
+from bdr_stan.posterior import sampling
 
 
-def test_progress_is_two_plain_lines_off_the_terminal(capsys):
+def test_progress_is_plain_lines_off_the_terminal(capsys):
     with status("Building"):
         time.sleep(1.2)
     assert capsys.readouterr().err.splitlines() == ["Building ...", "Building: done in 1 s"]
     with status("Looking"):
         pass
     assert capsys.readouterr().err == ""
-    with status("Building", show=False):
-        pass
+    with status("Building", show=False, after=0.0):
+        time.sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+def test_a_line_at_least_every_ten_seconds(capsys, monkeypatch):
+    assert progress._EVERY <= 10
+    monkeypatch.setattr(progress._PlainLines, "every", 0.1)
+    with status("Running", after=0.1, detail=lambda: "chains at 10%"):
+        time.sleep(0.65)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Running ..., chains at 10%"
+    assert lines[1] == "Running: 0 s, chains at 10%"
+    assert len(lines) >= 5
+    assert lines[-1] == "Running: done in 1 s"
+
+
+def test_what_fails_is_not_said_to_be_done(capsys):
+    with pytest.raises(KeyError), status("Running", after=0.01):
+        time.sleep(0.2)
+        raise KeyError
+    assert capsys.readouterr().err.splitlines() == ["Running ..."]
+
+
+def test_a_live_line_on_a_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with status("Building", after=0.05, detail=lambda: "half"):
+        time.sleep(0.5)
+    assert "Building, half" in sys.stderr.getvalue()
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_bars_in_a_notebook_that_has_widgets(monkeypatch, widgets):
+    class ZMQInteractiveShell:
+        pass
+
+    kernel = types.SimpleNamespace(get_ipython=ZMQInteractiveShell)
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: widgets or None)
+    assert progress.shows_bars() == widgets
+
+
+def test_how_far_the_chains_are(tmp_path):
+    head = "# method = sample (Default)\nlp__,theta\n"
+    assert sampling._how_far(tmp_path, 4, 100) == ""
+    (tmp_path / "c_1.csv").write_text(head)
+    (tmp_path / "c_2.csv").write_text(head + "# Adaptation terminated\n" + "-1.25,0.5\n" * 40)
+    (tmp_path / "c_3.csv").write_text(head + "-1.2,0.5\n" * 100 + "# \n#  Elapsed Time: 1\n# \n")
+    told = sampling._how_far(tmp_path, 4, 100)
+    assert re.fullmatch(r"chains at warmup, 4\d%, 100%, waiting", told)

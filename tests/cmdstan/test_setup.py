@@ -1,5 +1,6 @@
 """setup and discovery: a CmdStan is found or made and used; what is missing is said."""
 
+import hashlib
 import importlib.metadata
 import os
 import subprocess
@@ -33,6 +34,8 @@ def test_a_home_is_ready_only_with_its_driver(assembled):
     assert cmdstan.find() is None
     assert home.faults(assembled) == ["the driver is not compiled"]
     (assembled / "driver_1.o").touch()
+    assert home.faults(assembled) == ["driver_1.o is damaged"]
+    (assembled / "driver_1.o.sha256").write_text(hashlib.sha256(b"").hexdigest())
     assert cmdstan.find() == assembled
 
 
@@ -88,6 +91,12 @@ def test_no_compiler(monkeypatch, no_cmdstan):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ToolchainError, match="needs no-such-compiler, .* apt-get install g[+][+]"):
         cmdstan.setup(progress=False)
+
+
+def test_without_a_compiler_a_setup_that_is_done_stays_done(quick_cache, quick_make, monkeypatch):
+    own = cmdstan.setup(progress=False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert cmdstan.setup(progress=False) == own
 
 
 def test_cache_that_cannot_be_written(monkeypatch, no_cmdstan, tmp_path):

@@ -15,9 +15,11 @@ namespace driver {
 inline int run_generate_quantities(Run& run) {
   const Options options(run, "method/generate_quantities");
   const int n = options.integer("num_chains");
-  std::vector<CsvWriter> outputs = run.outputs(n);
+  std::vector<CsvWriter> outputs = run.outputs(n), diagnostics;
+  for (int i = 0; i < n; ++i) diagnostics.push_back(run.diagnostics(i, n));
   run.write_config();
   for (auto& output : outputs) run.write_heading(output);
+  for (auto& diagnostic : diagnostics) run.write_diagnostic_heading(diagnostic);
 
   std::vector<Eigen::MatrixXd> draws;
   for (const auto& path : input_names(options.text("fitted_params"), run.id, n, {".csv"}))
@@ -95,8 +97,10 @@ void write_log_densities(Run& run, const Points& points, CsvWriter& output) {
 inline int run_log_prob(Run& run) {
   const Options options(run, "method/log_prob");
   CsvWriter output = run.output();
+  CsvWriter diagnostics = run.diagnostics();
   run.write_config();
   run.write_heading(output);
+  run.write_diagnostic_heading(diagnostics);
   const Points points = read_points(run.model, options);
 
   std::vector<std::string> parameters, names = {"lp__"};
@@ -116,9 +120,11 @@ inline int run_log_prob(Run& run) {
 inline int run_diagnose(Run& run) {
   const Options gradient(run, "method/diagnose/test/gradient");
   CsvWriter output = run.output();
+  CsvWriter diagnostics = run.diagnostics();
   const Inits inits = run.inits();
   run.write_config();
   run.write_heading(output);
+  run.write_diagnostic_heading(diagnostics);
   const int bad_gradients = stan::services::diagnose::diagnose(
       run.model, *inits.contexts[0], run.seed, run.id, inits.radius, gradient.real("epsilon"),
       gradient.real("error"), run.interrupt, run.logger, run.ignored, output);

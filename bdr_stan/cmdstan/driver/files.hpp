@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,21 @@ inline std::string json_name(const std::string& path, const std::string& tag = "
 }
 
 inline std::string numbered(int id) { return "_" + std::to_string(id); }
+
+// Whether the last part of a path cannot be the name of a file ("", "dir/", "dir/..").
+inline bool names_folder(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name.empty() || name == "." || name == "..";
+}
+
+// Whether writing to one path would change what is read from the other: the same name,
+// or another name of the same file. A device (/dev/null) takes what comes.
+inline bool same_file(const std::string& one, const std::string& other) {
+  std::error_code trouble;  // a file that is not there is no other file
+  if (std::filesystem::is_regular_file(one, trouble))
+    return std::filesystem::equivalent(one, other, trouble);
+  return !std::filesystem::exists(one, trouble) && one == other;
+}
 
 inline std::ifstream open_input(const std::string& path) {
   std::ifstream stream(path);

@@ -84,23 +84,38 @@ int agreed_threads(CommandLine& arguments, int environment) {
   return asked;
 }
 
-void require_different(const std::string& option, const std::string& input,
-                       const std::string& output) {
-  if (!input.empty() && input == output)
-    throw std::invalid_argument("Filename conflict, " + option + " file " + input +
-                                " and output file names are identical, must be different.");
+// Names of outputs that are folders, or would be written over what the run reads. The
+// names that several chains make of these are looked at when they are opened.
+void check_output_names(CommandLine& arguments) {
+  const std::string& output = arguments.text("output/file");
+  const std::string& diagnostics = arguments.text("output/diagnostic_file");
+  const auto& profile = arguments.value<std::string>("output/profile_file");
+  for (const NamedFile& file : {NamedFile("Output", output), NamedFile("Diagnostic", diagnostics),
+                                NamedFile("Profile", profile.get())})
+    if (names_folder(file.second) && (file.first == "Output" || !file.second.empty()))
+      throw std::invalid_argument(file.first + " file \"" + file.second +
+                                  "\" is a folder; add the name of a file.");
+  OutputFiles files(-1, input_files(arguments));
+  files.check_new(csv_name(output));
+  if (!diagnostics.empty()) files.check_new(csv_name(diagnostics));
+  if (!profile.is_default()) files.check_new(profile.get());
 }
 
 // What is wrong with the options taken together, found before any file is touched.
 void check_options(CommandLine& arguments) {
   const std::string method = arguments.choice("method");
-  const std::string output = csv_name(arguments.text("output/file"));
+  check_output_names(arguments);
   if (method == "sample") {
     if (arguments.choice("method/sample/algorithm") == "hmc" &&
         arguments.choice("method/sample/algorithm/hmc/engine") == "static" &&
         arguments.integer("method/sample/num_chains") > 1)
       throw std::invalid_argument(
           "Argument 'num_chains' is unavailable for the 'static' HMC engine.");
+    if (arguments.flag("method/sample/adapt/save_metric") &&
+        !arguments.flag("method/sample/adapt/engaged"))
+      throw std::invalid_argument(
+          "Saving the adapted metric (save_metric=1) can only be enabled when adaptation is "
+          "engaged (adapt engaged=1)");
   } else if (method == "generate_quantities") {
     const std::string input = arguments.text("method/generate_quantities/fitted_params");
     if (input.empty())
@@ -109,12 +124,10 @@ void check_options(CommandLine& arguments) {
           "without fitted sample.");
     if (!ends_with(input, ".csv"))
       throw std::invalid_argument("Fitted params file must be a CSV file.");
-    require_different("fitted_params", input, output);
   } else if (method == "laplace") {
     const std::string input = arguments.text("method/laplace/mode");
     if (input.empty())
       throw std::invalid_argument("Missing mode argument, cannot run laplace without mode.");
-    require_different("mode", input, output);
   } else if (method == "log_prob") {
     const std::string constrained = arguments.text("method/log_prob/constrained_params");
     const std::string unconstrained = arguments.text("method/log_prob/unconstrained_params");
@@ -124,8 +137,6 @@ void check_options(CommandLine& arguments) {
     if (!constrained.empty() && !unconstrained.empty())
       throw std::invalid_argument(
           "Give either constrained_params or unconstrained_params, not both.");
-    require_different("constrained_params", constrained, output);
-    require_different("unconstrained_params", unconstrained, output);
   }
 }
 
@@ -151,16 +162,22 @@ int run_method(Run& run) {
 
 // A profile that nobody asked for by name must not spoil a run in a folder that
 // cannot be written to.
-void save_profile(CommandLine& arguments) {
+void save_profile(Run& run) {
+  CommandLine& arguments = run.arguments;
   const auto& profile = get_stan_profile_data();
   if (profile.empty()) return;
   const auto& path = arguments.value<std::string>("output/profile_file");
-  std::ofstream out(path.get());
-  const int sig_figs = arguments.integer("output/sig_figs");
-  if (sig_figs > -1) out.precision(sig_figs);
-  write_profile(out, profile);
-  if (out.flush()) return;
-  const std::string message = "Can't write profile file \"" + path.get() + "\"";
+  std::string message = "Can't write profile file \"" + path.get() + "\"";
+  try {
+    run.files.check_new(path.get());
+    std::ofstream out(path.get());
+    const int sig_figs = arguments.integer("output/sig_figs");
+    if (sig_figs > -1) out.precision(sig_figs);
+    write_profile(out, profile);
+    if (out.flush()) return;
+  } catch (const std::invalid_argument& conflict) {
+    message = conflict.what();
+  }
   if (!path.is_default()) throw std::runtime_error(message);
   std::cerr << message << std::endl;
 }
@@ -177,7 +194,7 @@ int run(CommandLine& arguments, int environment_threads) {
   std::unique_ptr<Model> model(&new_model(*data, seed, &std::cout));
   Run run(arguments, *model);
   const int code = run_method(run);
-  save_profile(arguments);
+  save_profile(run);
   return code == 0 ? 0 : 1;
 }
 

@@ -41,9 +41,11 @@ int run_optimizer(Run& run, const Inits& inits, CsvWriter& output) {
 
 inline int run_optimize(Run& run) {
   CsvWriter output = run.output();
+  CsvWriter diagnostics = run.diagnostics();
   const Inits inits = run.inits();
   run.write_config();
   run.write_heading(output);
+  run.write_diagnostic_heading(diagnostics);
   const int code = run.arguments.flag("method/optimize/jacobian")
                        ? run_optimizer<true>(run, inits, output)
                        : run_optimizer<false>(run, inits, output);

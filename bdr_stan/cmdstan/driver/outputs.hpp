@@ -21,11 +21,26 @@ namespace driver {
 using CsvWriter = stan::callbacks::unique_stream_writer<std::ofstream>;
 using JsonWriter = stan::callbacks::json_writer<std::ofstream>;
 
+// An option that names a file, and the file.
+using NamedFile = std::pair<std::string, std::string>;
+
+inline void require_different(const NamedFile& input, const std::string& output) {
+  if (!input.second.empty() && same_file(input.second, output))
+    throw std::invalid_argument("Filename conflict, " + input.first + " file " + input.second +
+                                " and output file names are identical, must be different.");
+}
+
 // Opens output files and remembers them, so that the end of the run can tell whether
-// all of them could be written in full.
+// all of them could be written in full. No input and no other output is overwritten.
 class OutputFiles {
  public:
-  explicit OutputFiles(int sig_figs) : sig_figs_(sig_figs) {}
+  OutputFiles(int sig_figs, std::vector<NamedFile> inputs)
+      : sig_figs_(sig_figs), inputs_(std::move(inputs)) {}
+
+  void check_new(const std::string& path) const {
+    for (const auto& input : inputs_) require_different(input, path);
+    for (const auto& file : files_) require_different({"output", file.first}, path);
+  }
 
   CsvWriter csv(const std::string& path) { return CsvWriter(open(path), "# "); }
   JsonWriter json(const std::string& path) { return JsonWriter(open(path)); }
@@ -44,6 +59,7 @@ class OutputFiles {
 
  private:
   std::unique_ptr<std::ofstream> open(const std::string& path) {
+    check_new(path);
     auto stream = std::make_unique<std::ofstream>(path);
     if (!*stream)
       throw std::invalid_argument("Can't open output file \"" + path +
@@ -54,6 +70,7 @@ class OutputFiles {
   }
 
   int sig_figs_;
+  std::vector<NamedFile> inputs_;
   std::vector<std::pair<std::string, std::ofstream*>> files_;
 };
 

@@ -10,13 +10,16 @@
 
 namespace driver {
 
+// The diagnostics of the paths are called like the output unless they have a name.
+inline const std::string& path_diagnostics_file(const Run& run) {
+  return run.diagnostic_file().empty() ? run.output_file() : run.diagnostic_file();
+}
+
 inline int run_single_path(Run& run, const Options& options) {
   CsvWriter output = run.output();
-  JsonWriter diagnostics =
-      options.flag("save_single_paths") && run.diagnostic_file().empty()
-          ? run.files.json(json_name(run.output_file(), "_path" + numbered(run.id)))
-          : run.diagnostics_json();
   const bool save = options.flag("save_single_paths") || !run.diagnostic_file().empty();
+  JsonWriter diagnostics = save ? run.files.json(json_name(path_diagnostics_file(run)))
+                                : OutputFiles::no_json();
   const Inits inits = run.inits();
   run.write_config();
   run.write_heading(output);
@@ -33,22 +36,24 @@ inline int run_single_path(Run& run, const Options& options) {
 
 inline int run_several_paths(Run& run, const Options& options, int n) {
   const bool save = options.flag("save_single_paths");
+  const bool files = save || !run.diagnostic_file().empty();
   CsvWriter output = run.output();
   std::vector<CsvWriter> path_outputs;
   std::vector<JsonWriter> path_diagnostics;
   for (int i = 0; i < n; ++i) {
     const std::string tag = "_path" + numbered(run.id + i);
-    path_outputs.push_back(save ? run.files.csv(csv_name(run.output_file(), tag))
-                                : OutputFiles::no_csv());
-    path_diagnostics.push_back(save ? run.files.json(json_name(run.output_file(), tag))
-                                    : OutputFiles::no_json());
+    path_outputs.push_back(files ? run.files.csv(csv_name(run.output_file(), tag))
+                                 : OutputFiles::no_csv());
+    path_diagnostics.push_back(
+        files ? run.files.json(json_name(path_diagnostics_file(run), tag))
+              : OutputFiles::no_json());
   }
   const Inits inits = run.inits(n);
   std::vector<stan::callbacks::writer> ignored(n);
   JsonWriter no_diagnostics;
   run.write_config();
   run.write_heading(output);
-  if (save)
+  if (files)
     for (auto& path_output : path_outputs) run.write_heading(path_output);
   const int code = stan::services::pathfinder::pathfinder_lbfgs_multi(
       run.model, inits.contexts, run.seed, run.id, inits.radius, options.integer("history_size"),

@@ -11,6 +11,35 @@
 
 namespace driver {
 
+// Every file that the run reads, one for each chain where there are several.
+inline std::vector<NamedFile> input_files(CommandLine& arguments) {
+  const std::string method = arguments.choice("method");
+  const int id = arguments.integer("id");
+  std::vector<NamedFile> inputs = {{"data", arguments.text("data/file")}};
+  int n = 1;
+  const auto add = [&](const std::string& option, const std::string& path) {
+    inputs.emplace_back(option, path);
+    const auto parts = split_suffix(path);
+    for (int i = 0; n > 1 && i < n; ++i)
+      inputs.emplace_back(option, parts.first + numbered(id + i) + parts.second);
+  };
+  if (method == "sample") n = arguments.integer("method/sample/num_chains");
+  if (method == "pathfinder") n = arguments.integer("method/pathfinder/num_paths");
+  if (method == "generate_quantities") {
+    n = arguments.integer("method/generate_quantities/num_chains");
+    add("fitted_params", arguments.text("method/generate_quantities/fitted_params"));
+  }
+  add("init", arguments.text("init"));
+  if (method == "sample" && arguments.choice("method/sample/algorithm") == "hmc")
+    add("metric_file", arguments.text("method/sample/algorithm/hmc/metric_file"));
+  if (method == "laplace") add("mode", arguments.text("method/laplace/mode"));
+  if (method == "log_prob") {
+    add("constrained_params", arguments.text("method/log_prob/constrained_params"));
+    add("unconstrained_params", arguments.text("method/log_prob/unconstrained_params"));
+  }
+  return inputs;
+}
+
 struct Run {
   Run(CommandLine& command_line, Model& compiled_model)
       : arguments(command_line),
@@ -18,7 +47,7 @@ struct Run {
         seed(static_cast<unsigned>(command_line.get<long long>("random/seed"))),
         id(command_line.integer("id")),
         refresh(command_line.integer("output/refresh")),
-        files(command_line.integer("output/sig_figs")),
+        files(command_line.integer("output/sig_figs"), input_files(command_line)),
         heading{command_line, compiled_model} {}
 
   CommandLine& arguments;
@@ -60,14 +89,17 @@ struct Run {
 
   void write_heading(CsvWriter& output) { heading.write(output); }
 
+  // All that a method without diagnostics of its own writes to the diagnostic file.
   void write_diagnostic_heading(CsvWriter& diagnostics) {
     if (!diagnostic_file().empty()) heading.write_diagnostic(diagnostics);
   }
 
   void write_config() {
     if (!arguments.flag("output/save_cmdstan_config")) return;
-    OutputFiles config_files(-1);  // printed as on the console, whatever sig_figs is
-    JsonWriter config = config_files.json(json_name(output_file(), "_config"));
+    const std::string path = json_name(output_file(), "_config");
+    files.check_new(path);
+    OutputFiles config_files(-1, {});  // printed as on the console, whatever sig_figs is
+    JsonWriter config = config_files.json(path);
     heading.write_config(config);
     config_files.check();
   }

@@ -1,0 +1,124 @@
+"""Folders for what Stan reads and writes during a fit, gone when the fit is over.
+
+They stand in one folder a process, locked by it. A process that is killed leaves its own,
+and perhaps chains that still write there: the next one ends these and clears it.
+"""
+
+import atexit
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from bdr_stan.cmdstan.cache import ToolchainError
+from bdr_stan.cmdstan.processes import end_all_in
+
+_PREFIX = "bdr_stan-fits-"
+_LOCK, _ALSO = "lock", "also"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """Give an empty folder; where the block ends badly, what still runs in it is ended.
+
+    Raises
+    ------
+    ToolchainError : the disk of temporary files is full.
+    """
+    folder = None
+    try:
+        folder = Path(tempfile.mkdtemp(dir=_home_of_folders()))
+        yield str(folder)
+    except BaseException as error:
+        if folder is not None:
+            # Without its folder no chain that still waits can start.
+            shutil.rmtree(folder, ignore_errors=True)
+            end_all_in(folder)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ToolchainError(
+                f"the disk is full, the fit stopped in {tempfile.gettempdir()}; make room, or "
+                "set the environment variable TMPDIR to another folder"
+            ) from error
+        raise
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _home_of_folders():
+    folder = _of_this_process(os.getpid())
+    if not folder.is_dir():  # somebody cleared the temporary files
+        _of_this_process.cache_clear()
+        folder = _of_this_process(os.getpid())
+    return folder
+
+
+@lru_cache
+def _of_this_process(pid):
+    """The folder of this process, made at its first fit; a forked process has its own."""
+    clear_what_was_left()
+    # Under another name until it is locked, so that nobody takes it for left behind.
+    fresh = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}new-"))
+    handle = (fresh / _LOCK).open("w")
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    folder = fresh.with_name(fresh.name.replace("new-", ""))
+    fresh.rename(folder)
+    atexit.register(_remove, folder, handle, pid)
+    (folder / _ALSO).write_text(_folder_of_cmdstanpy(folder))
+    return folder
+
+
+def _folder_of_cmdstanpy(folder):
+    """Where CmdStanPy keeps files until the end of the process: here, if it is not loaded yet."""
+    usual = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        import cmdstanpy
+    finally:
+        tempfile.tempdir = usual
+    return cmdstanpy._TMPDIR
+
+
+def _remove(folder, handle, pid):
+    if os.getpid() == pid:  # not in a fork of that process
+        shutil.rmtree(folder, ignore_errors=True)
+        handle.close()
+
+
+def clear_what_was_left() -> None:
+    """End the chains and remove the folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            if folder.lstat().st_uid != os.getuid() or not folder.is_dir() or _is_fresh(folder):
+                continue
+            with (folder / _LOCK).open("a") as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _clear(folder)
+        except OSError:  # in use, or gone meanwhile
+            continue
+
+
+def _is_fresh(folder):
+    """Whether another process is just making it."""
+    return folder.name.startswith(f"{_PREFIX}new-") and time.time() - folder.stat().st_mtime < 60
+
+
+def _clear(folder):
+    for run in folder.iterdir():
+        if run.is_dir():
+            end_all_in(run)
+    also = Path((folder / _ALSO).read_text() or os.devnull) if (folder / _ALSO).is_file() else None
+    if (
+        also
+        and also.parent == folder.parent
+        and also.is_dir()
+        and also.stat().st_uid == os.getuid()
+    ):
+        shutil.rmtree(also, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)

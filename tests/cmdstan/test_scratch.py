@@ -1,0 +1,86 @@
+"""scratch: folders of a fit, gone after it, and cleared when their process was killed."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from bdr_stan.cmdstan import ToolchainError, scratch
+from bdr_stan.cmdstan.processes import working_in
+
+CHAIN = "import time; time.sleep(100)"
+HOLD = f"""
+import subprocess, sys, time
+from bdr_stan.cmdstan.scratch import scratch_folder
+with scratch_folder() as folder:
+    subprocess.Popen([sys.executable, "-c", {CHAIN!r}, f"file={{folder}}/draws.csv"])
+    open(f"{{folder}}/data.json", "w").close()
+    print(folder, flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Temporary files of this process and those it starts."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    scratch._of_this_process.cache_clear()
+    yield folder
+    scratch._of_this_process.cache_clear()
+
+
+def test_a_folder_is_gone_after_its_fit(temporary):
+    with scratch.scratch_folder() as first:
+        assert os.path.isdir(first)
+        with scratch.scratch_folder() as second:
+            assert first != second
+    assert not os.path.exists(first)
+    assert not os.path.exists(second)
+
+
+def test_a_fit_that_fails_ends_its_chains(temporary):
+    with pytest.raises(KeyboardInterrupt), scratch.scratch_folder() as folder:
+        chain = subprocess.Popen([sys.executable, "-c", CHAIN, f"file={folder}/draws.csv"])
+        raise KeyboardInterrupt
+    assert chain.wait(10) == -signal.SIGKILL
+    assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_next_start_clears_what_a_killed_process_left(temporary, python, how):
+    process = python(HOLD)
+    folder = process.stdout.readline().strip()
+    assert len(working_in(scratch.Path(folder))) == 1
+    scratch.clear_what_was_left()
+    assert os.listdir(folder) == ["data.json"]  # it still lives
+    process.send_signal(how)
+    process.wait(10)
+    deadline = time.monotonic() + 10
+    while os.path.exists(folder) and time.monotonic() < deadline:
+        scratch.clear_what_was_left()
+    assert working_in(scratch.Path(folder)) == []
+    assert os.listdir(temporary) == []  # that of cmdstanpy is gone, too
+
+
+def test_temporary_files_that_somebody_cleared(temporary):
+    with scratch.scratch_folder() as folder:
+        pass
+    os.rename(os.path.dirname(folder), temporary / "elsewhere")
+    with scratch.scratch_folder() as folder:
+        assert os.path.isdir(folder)
+
+
+def test_a_full_disk_is_one_sentence(temporary):
+    with (
+        pytest.raises(ToolchainError, match="^the disk is full, the fit stopped in .*TMPDIR"),
+        scratch.scratch_folder(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")

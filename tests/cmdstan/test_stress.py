@@ -1,0 +1,201 @@
+"""Killed and interrupted at random moments: the next call works, and nothing is left behind.
+
+BDR_STAN_STRESS is how often each case is tried, 3 by default; the seed is fixed.
+"""
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bdr_stan import cmdstan
+from bdr_stan.cmdstan import cache, home, programs, scratch
+from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.results import files
+
+pytestmark = pytest.mark.slow
+
+TIMES = int(os.environ.get("BDR_STAN_STRESS", "3"))
+COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
+# An interrupt is for Python alone, as from a notebook or an editor.
+SIGNALS = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
+SOON = 60  # seconds; a call that waits for its compilers or chains takes longer
+
+SETUP = "from bdr_stan import cmdstan; cmdstan.setup(programs=['blr', 'bdr'], progress=False)"
+COMPILE = """
+import sys
+from bdr_stan.cmdstan.programs import compile_program
+compile_program(sys.argv[1], progress=False)
+"""
+FIT = """
+import sys
+from bdr_stan.posterior.sampling import run
+from bdr_stan.results.draws import stan_draws
+print("starts", flush=True)
+draws, _, _ = run(
+    sys.argv[1],
+    {"N": 2, "y": [0, 1], "trouble": 0},
+    [{"theta": 0.5}] * 4,
+    method="nuts",
+    chains=4,
+    warmup=100,
+    draws=int(sys.argv[2]),
+    seed=1,
+    progress=False,
+    options={},
+    reader=lambda fit: (stan_draws(fit), {}, {}),
+)
+print(draws["theta"].shape)
+"""
+SAVE = """
+import sys
+import numpy as np, xarray as xr
+from bdr_stan.results import files
+for i in range(int(sys.argv[2])):
+    x = np.full(10_000, float(i))
+    files.write(sys.argv[1], {"posterior": xr.Dataset({"x": ("draw", x)})}, {"i": i})
+    print("starts", flush=True)
+"""
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def struck(process, how, delay):
+    """Strike a process after a while; it must end soon."""
+    time.sleep(delay)
+    process.send_signal(how)
+    start = time.monotonic()
+    process.wait(SOON)
+    return time.monotonic() - start
+
+
+def well(process):
+    said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return said[0]
+
+
+def left_in_cache(folder):
+    return [
+        path
+        for path in folder.rglob("*")
+        if ".building-" in path.name or path.suffix in (".tmp", ".new")
+    ]
+
+
+def moments(rng, longest):
+    return [(how, rng.uniform(0, longest)) for _ in range(TIMES) for how in SIGNALS]
+
+
+@pytest.mark.parametrize("call", ["setup", "compile"])
+def test_building_that_is_struck(quick_cache, python, tmp_path, rng, monkeypatch, call):
+    earlier = Path(compile_program(COIN, progress=False).exe_file)
+    before = earlier.read_bytes()
+    for i, (how, delay) in enumerate(moments(rng, 3.0)):
+        program = tmp_path / f"mine{i}.stan"
+        program.write_text(f"parameters {{ real x{i}; }}\nmodel {{ x{i} ~ normal(0, 1); }}\n")
+        code, arguments = (SETUP, []) if call == "setup" else (COMPILE, [program])
+        if call == "setup":  # from the beginning
+            for path in (*quick_cache.glob("programs/b*"), *quick_cache.glob("stan-*/driver*")):
+                cache._clear(path) if path.is_dir() else path.unlink()
+        monkeypatch.setenv("QUICK_SLEEP", "1")
+        struck(python(code, *arguments), how, delay)
+        monkeypatch.setenv("QUICK_SLEEP", "0")
+        well(python(code, *arguments))
+        assert left_in_cache(quick_cache) == []
+        assert working_in_any(quick_cache) == []
+        assert home.faults(home.home_directory()) == []
+        assert not any(programs.compiled_programs().values())
+        assert earlier.read_bytes() == before
+
+
+def working_in_any(folder):
+    """Processes whose temporary files are anywhere in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"TMPDIR={folder}/".encode() in (process / "environ").read_bytes():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_fit_that_is_struck(python, temporary, rng):
+    compile_program(COIN, progress=False)
+    for how, delay in moments(rng, 2.0):
+        process = python(FIT, COIN, 10**8)
+        assert process.stdout.readline() == "starts\n"
+        struck(process, how, delay)
+        assert well(python(FIT, COIN, 10)).splitlines()[-1] == "(4, 10)"
+        assert chains_in(temporary) == []
+        assert os.listdir(temporary) == []
+
+
+def chains_in(folder):
+    return [
+        process.name
+        for process in Path("/proc").glob("[0-9]*")
+        if f"file={folder}".encode() in _command(process)
+    ]
+
+
+def _command(process):
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_an_interrupted_fit_ends_its_chains_at_once(python, temporary):
+    process = python(FIT, COIN, 10**8)
+    assert process.stdout.readline() == "starts\n"
+    while not chains_in(temporary):
+        assert process.poll() is None
+        time.sleep(0.05)
+    struck(process, signal.SIGINT, 0.5)
+    assert "KeyboardInterrupt" in process.communicate()[1]
+    assert chains_in(temporary) == []
+    scratch.clear_what_was_left()
+    assert os.listdir(temporary) == []
+
+
+def test_saving_that_is_struck(python, tmp_path, rng):
+    path = tmp_path / "fit.nc"
+    files.write(path, {"posterior": xr.Dataset({"x": ("draw", np.zeros(10))})}, {"i": -1})
+    for how, delay in moments(rng, 1.0):
+        process = python(SAVE, path, 10**6)
+        assert process.stdout.readline() == "starts\n"
+        struck(process, how, delay)
+        groups, config = files.read(path)
+        assert (groups["posterior"]["x"] == config["i"]).all()
+    well(python(SAVE, path, 1))
+    assert files.read(path)[1]["i"] == 0
+
+
+def test_an_interrupted_setup_starts_no_further_compiler(quick_cache, python, monkeypatch):
+    monkeypatch.setenv("QUICK_SLEEP", "100")
+    process = python(SETUP)
+    while not list(quick_cache.glob("**/*.tmp")) and not list(quick_cache.glob("programs/*/*.o")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    assert struck(process, signal.SIGINT, 0.2) < SOON
+    assert working_in_any(quick_cache) == []
+    assert cmdstan.find() is None
