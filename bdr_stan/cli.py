@@ -435,7 +435,6 @@ def _write_whole(path, write):
 
 
 def _show_fit(model, every=False):
-
     groups = model.result_.groups
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
     d, p = model.landmarks_.shape

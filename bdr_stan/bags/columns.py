@@ -106,7 +106,7 @@ class TableColumns:
         known = self.categories[name]
         unknown = ~(missing | np.isin(values, known))
         if unseen == "error" and unknown.any():
-            n, strange = unknown.sum(), sorted({str(value) for value in values[unknown]})
+            n, strange = int(unknown.sum()), sorted({str(value) for value in values[unknown]})
             raise ValueError(
                 f"column {name!r} holds {_some(strange, 3)} ({n} row{'s' * (n > 1)}), which the "
                 f"training table does not; it has {_some(known, 10)}: leave these rows out, or "

@@ -131,16 +131,21 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     seen: Sequence[Any] = kernel.columns if kernel.columns is not None else range(len(names or ()))
     called = [names[k] for k in seen] if names else [f"column {k}" for k in kernel.columns or ()]
     if len(lengths) > _MOST_LENGTHS:
-        text = f"lengths from {lengths.min():.3g} to {lengths.max():.3g}"
+        text = f"lengths from {_plain(lengths.min())} to {_plain(lengths.max())}"
     elif len(lengths) == len(called):
         pairs = zip(called, lengths, strict=True)
-        text = "lengths " + ", ".join(f"{name} {length:.4g}" for name, length in pairs)
+        text = "lengths " + ", ".join(f"{name} {_plain(length)}" for name, length in pairs)
     else:
-        text = f"length {', '.join(f'{length:.4g}' for length in lengths)}"
+        text = f"length {', '.join(map(_plain, lengths))}"
         text += f" for {', '.join(called)}" if 0 < len(called) <= _MOST_LENGTHS else ""
     if kernel.units is not None:
         text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
     return f"{type(kernel).__name__}, {text}"
+
+
+def _plain(length):
+    """Four digits of a number, without an exponent."""
+    return np.format_float_positional(length, 4, unique=False, fractional=False, trim="-")
 
 
 def kernel_config(kernel: Any) -> dict[str, Any]:
