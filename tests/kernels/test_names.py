@@ -104,6 +104,8 @@ def test_a_category_counts_like_a_number(rng):
     mean_square = np.mean(pdist(moved[:, 1:], "sqeuclidean"))
     assert mean_square == pytest.approx(np.mean(pdist(moved[:, :1], "sqeuclidean")), rel=1e-12)
     assert len(set(units[1:])) == 1
+    named = resolve_kernel(RBF(columns=["kind"]) + RBF(columns=["x"]), "scaled", bags)
+    assert named.first.columns == (1, 2, 3) and named.second.columns == (0,)
 
 
 def test_scale_is_a_factor_on_all_bandwidths(bags):
