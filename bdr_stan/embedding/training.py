@@ -1,9 +1,11 @@
 """From bags to what a fit needs of them: landmarks, kernel, and the training bags' embedding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import (
@@ -29,6 +31,8 @@ class TrainingFeatures:
         Ids of the bags, or their numbers.
     names : list of str, or None
         Names of the points' columns.
+    covariates : Covariates, or None
+        How the bags' metadata enter the regression.
     """
 
     feature_map: FeatureMap
@@ -36,6 +40,7 @@ class TrainingFeatures:
     embedding: Embedding
     index: Array
     names: list[str] | None = None
+    covariates: Covariates | None = None
 
     @property
     def landmarks(self) -> Array:
@@ -64,6 +69,7 @@ def training_features(
     landmarks: str | ArrayLike = "kmeans",
     covariance: str | None = None,
     tau: float = 1.0,
+    covariates: Sequence[str] | None = None,
     seed: Seed = None,
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
@@ -84,6 +90,8 @@ def training_features(
         Within-bag covariance to estimate, see `embed`.
     tau : float, > 0, default 1
         Standard deviation for covariance "identity".
+    covariates : list of str, optional
+        Columns of the bags' metadata that enter the regression.
     seed : int, optional
 
     Returns
@@ -91,9 +99,12 @@ def training_features(
     TrainingFeatures
     """
     bags = as_bags(bags)
+    columns = learn_covariates(bags, covariates) if covariates else None
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
     chosen = choose_landmarks(bags, n_chosen, method=landmarks, seed=seed)
     feature_map = LandmarkFeatures(kernel, chosen)
     embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
-    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)
+    if columns is not None:
+        embedding = replace(embedding, covariates=columns.of(bags))
+    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features, columns)

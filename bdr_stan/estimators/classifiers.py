@@ -1,6 +1,6 @@
 """Classifiers of bags: logistic regression on mean embeddings, and probit BDR."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scipy.special import log_expit, log_ndtr
 from sklearn.base import ClassifierMixin
@@ -41,6 +41,9 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    covariates : list of str, optional
+        Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
+        categories and booleans with a weight for each level. New bags need these columns, too.
     prior : dict, optional
         Numbers that replace the defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
@@ -55,7 +58,8 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
     classes_ : array, shape (2,)
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
-        posterior: intercept, rho, w (component), beta (landmark), on the scale of log odds;
+        posterior: intercept, rho, w (component), beta (landmark), with covariates gamma
+        (covariate, per unit of each as you gave it), on the scale of log odds;
         observed labels as 0 and 1.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
@@ -78,6 +82,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         *,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        covariates: Sequence[str] | None = None,
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -88,6 +93,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         self.bandwidth = bandwidth
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.covariates = covariates
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -102,7 +108,13 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> ClassPredictive:
         return class_predictive(
-            at, embedding, classes, log_expit, intercept=draws["intercept"], w=draws["w"]
+            at,
+            embedding,
+            classes,
+            log_expit,
+            intercept=draws["intercept"],
+            w=draws["w"],
+            gamma=draws.get("gamma"),
         )
 
 
@@ -134,6 +146,9 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    covariates : list of str, optional
+        Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
+        categories and booleans with a weight for each level. New bags need these columns, too.
     prior : dict, optional
         Numbers that replace the defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}
@@ -149,8 +164,9 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
     classes_ : array, shape (2,)
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
-        posterior: intercept, rho, w (component), beta (landmark), in sds of the latent noise, and
-        eta; observed labels as 0 and 1.
+        posterior: intercept, rho, w (component), beta (landmark), with covariates gamma
+        (covariate, per unit of each as you gave it), in sds of the latent noise, and eta;
+        observed labels as 0 and 1.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -178,6 +194,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         jitter: float = 1e-4,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        covariates: Sequence[str] | None = None,
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -193,6 +210,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         self.jitter = jitter
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.covariates = covariates
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -226,6 +244,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
             intercept=draws["intercept"],
             w=draws["w"],
             eta=draws["eta"],
+            gamma=draws.get("gamma"),
         )
 
 

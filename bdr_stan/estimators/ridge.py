@@ -27,7 +27,6 @@ from bdr_stan.kernel_means.ridge_path import RidgePath
 from bdr_stan.kernel_means.shrunk_embedding import ShrunkEmbedding, shrink_embedding
 from bdr_stan.kernels import (
     RBF,
-    FeatureMap,
     FourierFeatures,
     Kernel,
     LandmarkFeatures,
@@ -154,7 +153,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         seed = self.random_state if seed is None else seed
         training = self.training_features(bags, seed=seed)
         if validation is not None:
-            validation = self.embed(held, training.feature_map), held_y
+            validation = self.embed(held, training), held_y
         return self.fit_features(training, y, validation=validation)
 
     def fit_features(
@@ -246,12 +245,11 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         embedding = embed(bags, feature_map)
         return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)
 
-    def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:
-        """Mean embeddings of new bags, by a feature map or, by default, that of the fit."""
-        if feature_map is None:
+    def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
+        """Mean embeddings of new bags, as those of training features or, by default, of the fit."""
+        if training is None:
             bags = self._like_training(bags)
-            feature_map = self._feature_map
-        return embed(bags, feature_map)
+        return embed(bags, self._feature_map if training is None else training.feature_map)
 
     def predict(self, bags: BagsLike) -> Array:
         """Predicted label of each bag.
@@ -376,12 +374,13 @@ class FreqShrinkage(RBFNetwork):
             training, embedding=self._shrunk(bags, training.embedding, training.feature_map)
         )
 
-    def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> ShrunkEmbedding:
-        """Mean embeddings of new bags, shrunk, by a feature map or, by default, that of the fit."""
+    def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> ShrunkEmbedding:
+        """Shrunk embeddings of new bags, as those of training features or, by default, a fit."""
         bags = as_bags(bags)
         self._check_bags(bags)
-        plain = super().embed(bags, feature_map)
-        return self._shrunk(bags, plain, feature_map or self._feature_map)
+        plain = super().embed(bags, training)
+        feature_map = self._feature_map if training is None else training.feature_map
+        return self._shrunk(bags, plain, feature_map)
 
     def check_parameters(self) -> None:
         super().check_parameters()
