@@ -51,8 +51,7 @@ class Covariates:
         ValueError, TypeError
             The bags lack a column or a value, or have a level that the training bags have not.
         """
-        columns = [_columns(bags, name, levels) for name, levels in self.levels.items()]
-        return (np.column_stack(columns) - self.mean) / self.scale
+        return (_stacked(bags, self.levels) - self.mean) / self.scale
 
 
 def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
@@ -79,25 +78,18 @@ def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
         A covariate is the same for all bags.
     """
     levels = {name: _levels(_values(bags, name), name) for name in names}
-    raw = {name: _columns(bags, name, levels[name]) for name in names}
-    scalers = {name: StandardScaler(with_std=levels[name] is None).fit(raw[name]) for name in names}
-    for name, columns in raw.items():
-        if len(bags) > 1 and np.all(columns == columns[0]):
+    scaler = StandardScaler().fit(_stacked(bags, levels))
+    table: Any = bags.metadata
+    for name in levels:
+        if len(bags) > 1 and table[name].nunique() == 1:
             warnings.warn(
                 f"covariate {name!r} is the same for all training bags: it says nothing, and its "
                 "weight stays as uncertain as its prior",
                 stacklevel=5,
             )
-    return Covariates(
-        levels,
-        np.concatenate([scaler.mean_ for scaler in scalers.values()]),
-        np.concatenate(
-            [
-                np.ones(columns.shape[1]) if scaler.scale_ is None else scaler.scale_
-                for scaler, columns in zip(scalers.values(), raw.values(), strict=True)
-            ]
-        ),
-    )
+    of_numbers = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
+    scale = np.where(np.concatenate(of_numbers), scaler.scale_, 1.0)
+    return Covariates(levels, scaler.mean_, scale)
 
 
 def check_covariates(names: Any) -> None:
@@ -126,6 +118,8 @@ def _values(bags: Bags, name: str) -> "pd.Series":
         near = get_close_matches(name, known, n=1, cutoff=0.5)
         mend = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, known))}"
         raise ValueError(f"the bags' metadata have no column {name!r}: {mend}")
+    if list(table.columns).count(name) > 1:
+        raise ValueError(f"the bags' metadata have several columns {name!r}: rename all but one")
     values = table[name].infer_objects()
     missing = np.flatnonzero(values.isna())
     if len(missing):
@@ -146,13 +140,18 @@ def _levels(values, name):
     """The levels of a column, in order; None for numbers."""
     if _is_numeric(values):
         return None
-    levels = set(values.tolist())
+    levels = values.tolist()
     strange = [level for level in levels if not isinstance(level, (str, bool, int, float))]
     if strange:
         raise TypeError(
             f"covariate {name!r} holds {type(strange[0]).__name__}: give numbers, text or booleans"
         )
-    return sorted(levels, key=lambda level: (type(level).__name__, level))
+    return sorted(set(levels), key=lambda level: (type(level).__name__, level))
+
+
+def _stacked(bags, levels):
+    """All covariates as numbers, in the units of the metadata."""
+    return np.column_stack([_columns(bags, name, known) for name, known in levels.items()])
 
 
 def _columns(bags, name, levels):
@@ -167,7 +166,10 @@ def _columns(bags, name, levels):
         numbers = values.to_numpy(float)
         endless = np.flatnonzero(~np.isfinite(numbers))
         if len(endless):
-            raise ValueError(f"covariate {name!r} of {bags.name(endless[0])} is not finite")
+            raise ValueError(
+                f"covariate {name!r} of {bags.name(endless[0])} is {numbers[endless[0]]}, but must "
+                "be finite: mend it or leave the bag out"
+            )
         return numbers[:, None]
     values = values.tolist()
     for i, value in enumerate(values):
