@@ -1,4 +1,4 @@
-"""The programs with covariates against SciPy's densities; any whitening gives the same posterior."""
+"""The programs with covariates against SciPy's densities, in any coordinates."""
 
 from dataclasses import dataclass
 
@@ -33,24 +33,31 @@ class Case:
     basis: np.ndarray
     data: dict
 
+    def parts(self, x):
+        """t and the scales, by name."""
+        names = PROGRAMS[self.name]
+        return x[: -len(names)], dict(zip(names, np.exp(x[-len(names) :])))
+
     def expected(self, x):
         """Log density by t and the logarithms of the scales, Jacobians and all."""
-        scales = dict(zip(PROGRAMS[self.name], np.exp(x[-len(PROGRAMS[self.name]) :])))
-        t = x[: -len(scales)]
+        t, scales = self.parts(x)
         theta, log_jacobian = reference.unwhiten_all(self.data, t, scales["rho"])
         w, gamma, intercept = theta[: -Q - 1], theta[-Q - 1 : -1], theta[-1]
-        weights = {"beta" if self.name.startswith("blr") else "alpha": self.basis @ w}
-        use = bool(self.data["use_likelihood"])
         density = DENSITY[self.name](
-            self.p, **weights, intercept=intercept, gamma=gamma, **scales, use_likelihood=use
+            self.p,
+            self.basis @ w,
+            intercept,
+            **scales,
+            gamma=gamma,
+            use_likelihood=bool(self.data["use_likelihood"]),
         )
-        return density + log_jacobian + sum(np.log(list(scales.values())))
+        return density + log_jacobian + np.sum(np.log(list(scales.values())))
 
     def found(self, x):
-        scales = dict(zip(PROGRAMS[self.name], np.exp(x[-len(PROGRAMS[self.name]) :])))
-        parameters = {"t": x[: -len(scales)], **scales}
+        """What the program says: log density and gradient."""
+        t, scales = self.parts(x)
         model = compile_program(self.name, progress=False)
-        return reference.log_density(model, self.data, parameters, jacobian=True)
+        return reference.log_density(model, self.data, {"t": t, **scales}, jacobian=True)
 
     def points(self, rng, number):
         size = len(self.basis) + Q + 1 + len(PROGRAMS[self.name])
