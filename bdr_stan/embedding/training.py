@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
-from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags import BagsLike, TableColumns, as_bags
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import (
     FeatureMap,
@@ -31,6 +31,8 @@ class TrainingFeatures:
         Ids of the bags, or their numbers.
     names : list of str, or None
         Names of the points' columns.
+    columns : TableColumns, or None
+        How the points were made of the columns of a table.
     covariates : Covariates, or None
         How the bags' metadata enter the regression.
     """
@@ -40,6 +42,7 @@ class TrainingFeatures:
     embedding: Embedding
     index: Array
     names: list[str] | None = None
+    columns: TableColumns | None = None
     covariates: Covariates | None = None
 
     @property
@@ -52,7 +55,7 @@ class TrainingFeatures:
     @property
     def bandwidth(self) -> Any:
         """Bandwidth of the kernel, in the units of the points; None where it has no single one."""
-        return getattr(self.kernel, "bandwidth", None)
+        return getattr(self.kernel, "lengths", None)
 
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices; the covariance stays that of all."""
@@ -63,7 +66,7 @@ def training_features(
     bags: BagsLike,
     *,
     kernel: str | Kernel = "rbf",
-    bandwidth: ArrayLike | str = "median",
+    bandwidth: ArrayLike | str = "scaled",
     bandwidth_scale: float = 1.0,
     n_landmarks: int = 60,
     landmarks: str | ArrayLike = "kmeans",
@@ -78,14 +81,14 @@ def training_features(
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
     kernel : str or Kernel, default "rbf"
-    bandwidth : float, array, shape (p,), or "median", default "median"
+    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
         Of a kernel given by name, in the units of the points.
     bandwidth_scale : float, > 0, default 1
         Factor on all bandwidths.
     n_landmarks : int, default 60
         Where `landmarks` is a name.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        See `choose_landmarks`.
+        See `choose_landmarks`; k-means sees columns as the kernel does, see `landmark_units`.
     covariance : None, "average", "pooled" or "identity", default None
         Within-bag covariance to estimate, see `embed`.
     tau : float, > 0, default 1
@@ -99,12 +102,15 @@ def training_features(
     TrainingFeatures
     """
     bags = as_bags(bags)
-    columns = learn_covariates(bags, covariates) if covariates else None
+    learned = learn_covariates(bags, covariates) if covariates else None
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    chosen = choose_landmarks(bags, n_chosen, method=landmarks, seed=seed)
+    scale = landmark_units(kernel, bags, seed)
+    chosen = choose_landmarks(bags, n_chosen, method=landmarks, scale=scale, seed=seed)
     feature_map = LandmarkFeatures(kernel, chosen)
     embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
-    if columns is not None:
-        embedding = replace(embedding, covariates=columns.of(bags))
-    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features, columns)
+    if learned is not None:
+        embedding = replace(embedding, covariates=learned.of(bags))
+    return TrainingFeatures(
+        feature_map, kernel, embedding, bags.index, bags.features, bags.columns, learned
+    )

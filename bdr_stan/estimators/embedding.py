@@ -132,6 +132,7 @@ class EmbeddingEstimator(BagEstimator):
             "kernel": training.kernel,
             "n_features": training.landmarks.shape[1],
             "feature_names": training.names,
+            "columns": training.columns,
         }
         if training.covariates is not None:
             settings["covariates"] = vars(training.covariates)
@@ -321,7 +322,7 @@ class EmbeddingEstimator(BagEstimator):
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates(**encoding)
         if hasattr(self.kernel_, "bandwidth"):
-            self.bandwidth_ = self.kernel_.bandwidth
+            self.bandwidth_ = self.kernel_.lengths
         if "measure_scale" in constants:
             self.measure_scale_ = float(constants["measure_scale"])
         if "classes" in settings:

@@ -48,7 +48,7 @@ def checked_validation(
     check: Callable[[Bags, ArrayLike], Array] = check_labels,
 ) -> tuple[Bags, Array]:
     """Validation bags and labels, once they are known to go with the training bags."""
-    held = as_bags(validation[0])
+    held = as_bags(validation[0]).like(bags.columns)
     labels = check(held, validation[1])
     held.check_like(
         bags.n_features, bags.features, whose="the validation bags", known="the training bags have"
