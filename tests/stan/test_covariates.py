@@ -119,4 +119,6 @@ def test_log_density_and_gradient(rng, name, use_likelihood):
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-10)
     for x, (_, gradient) in zip(points[:2], found):
         expected = reference.gradient(one.expected, x)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+        # Stan's slope of the normal tail is an approximation.
+        tolerance = 1e-4 if name == "bdr_probit" else 1e-6
+        np.testing.assert_allclose(gradient, expected, rtol=tolerance, atol=tolerance)
