@@ -9,6 +9,7 @@ from builders import reference
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.models.bdr_probit import follow_latent_scale
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
 from bdr_stan.models.blr_logit import blr_logit_model
 from bdr_stan.models.latent import label_predictive
@@ -79,6 +80,22 @@ def test_predictions_have_them_in_their_means_alone(rng):
         moved = plain.log_likelihood(p.y - p.x @ gamma[0])[0, i]
         assert of_draws[0][0] == pytest.approx(moved)
         assert of_draws[0][0] != pytest.approx(of_draws[1][0])
+
+
+def test_following_the_latent_scale_changes_nothing_at_the_mode(rng):
+    plain = reference.plain_coordinates(3) | {
+        "information": rng.uniform(1, 9, 3),
+        "pull": rng.normal(size=3),
+        "intercept_centre": 0.3,
+        "intercept_slope": rng.normal(size=3 + Q),
+        "gamma_centre": rng.normal(size=Q),
+        "gamma_slope": rng.normal(size=(Q, 3)),
+        "gamma_unit": np.array([[0.7, 0.2], [0.0, 1.4]]),
+    }
+    t = rng.normal(size=3 + Q + 1)
+    followed = follow_latent_scale(plain, np.array([0.5, 4.0, 9.0]), rho=1.7)
+    one, other = (reference.unwhiten_all(data, t, 1.7)[0] for data in (plain, followed))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_closed_form_with_covariates(rng):
