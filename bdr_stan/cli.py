@@ -236,7 +236,8 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     known = {"features": list(model.feature_names_in_)}
     if model.columns_ is not None:
         known = {"like": model, "unseen": unseen}
-    bags = _read_bags(new, bag, weight=weight, missing=missing, **known)
+    named = getattr(model, "covariates", None) or None
+    bags = _read_bags(new, bag, weight=weight, missing=missing, metadata=named, **known)
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
     if is_classifier(model):

@@ -101,6 +101,11 @@ def learn_landmarks(
     if not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
         raise ValueError(f"max_iter must be an integer >= 1, found {max_iter!r}")
     model.check_parameters()
+    if model.covariates:
+        raise ValueError(
+            "landmarks are learned without covariates: learn them with covariates=None, then fit "
+            "learned.set_params(covariates=...)"
+        )
     bags = as_bags(bags)
     y = check_labels(bags, y)
     held = as_bags(validation[0]).like(bags.columns)

@@ -238,7 +238,7 @@ class _Task:
         training = model.training_features(self.bags, seed=self.seed)
         if self.held_bags is None:
             return training, training.embedding
-        return training, model.embed(self.held_bags, training.feature_map)
+        return training, model.embed(self.held_bags, training)
 
     def scores(self, model, training, held, method):
         """Mean held-out NLL and MSE of a candidate over the splits."""
@@ -348,6 +348,11 @@ def _covariance(model):
     return getattr(model, "covariance", None)
 
 
+def _covariates(model):
+    """Columns of the bags' metadata that a model takes; None for none."""
+    return getattr(model, "covariates", None)
+
+
 def _view(model, models):
     """The model whose embedding a candidate can use: its own, or a fellow's with a covariance.
 
@@ -358,7 +363,9 @@ def _view(model, models):
     shared = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale")
     for fellow in models:
         if _covariance(fellow) is not None and _map_key(fellow) == _map_key(model):
-            return clone(fellow).set_params(**{name: getattr(model, name) for name in shared})
+            return clone(fellow).set_params(
+                **{name: getattr(model, name) for name in shared}, covariates=_covariates(model)
+            )
     return model
 
 
@@ -368,4 +375,4 @@ def _embedding_key(model):
     texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
     covariance = _covariance(model)
     tau = model.tau if covariance == "identity" else None
-    return *texts, _map_key(model), covariance, tau
+    return *texts, _map_key(model), covariance, tau, tuple(_covariates(model) or ())

@@ -3,51 +3,61 @@
 // Bag i has N_i points and the label y_i. Its mean embedding, minus the mean
 // of all bags', has coordinates z_i in the joint basis; the prior of the true
 // embedding is N(0, eta I) there, its empirical estimate has variance
-// lambda / N_i. With the embedding integrated out,
+// lambda / N_i. x_i are the bag's Q covariates, standardised, if it has any.
+// With the embedding integrated out,
 //
-//   y_i ~ normal(intercept + (s_i .* w)' z_i, sqrt(nu_i))
+//   y_i ~ normal(intercept + (s_i .* w)' z_i + x_i' gamma, sqrt(nu_i))
 //   s_ik = eta / (eta + lambda_k / N_i)
 //   nu_i = eta * sum_k w_k^2 (1 - s_ik) + sigma^2
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
+//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
 //   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
 //   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //   eta ~ lognormal(log(eta_median), eta_log_sd)
 //
-// Bags of equal size share s and nu, so the rows [z_i, 1, y_i] of such a group
-// are replaced by the triangular factor of their QR decomposition: the same
-// likelihood, at most D + 2 rows a group.
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
-// Units: y, intercept, sigma, w, rho in units of y; eta and z have none.
+// Bags of equal size share s and nu, so the rows [z_i, x_i, 1, y_i] of such a
+// group are replaced by the triangular factor of their QR decomposition: the
+// same likelihood, at most D + Q + 2 rows a group.
+// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
+// and the intercept both. Whatever the whitening's data, the posterior is the
+// same.
+// Units: y, intercept, gamma, sigma, w, rho in units of y; eta, z and x have
+// none.
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/covariates.stanfunctions
   #include functions/shrinkage.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
 data {
   int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=0> Q;                        // covariates
   int<lower=1> G;                        // groups of bags of equal size
   int<lower=1> T;                        // rows of all groups
   vector<lower=0>[G] bag_size;           // points per bag
   array[G] int<lower=1> n_bags;          // bags per group
   array[G] int<lower=1, upper=T> start;  // first row of the group
   array[G] int<lower=1> length;          // rows of the group
-  matrix[T, D + 2] rows;                 // [z, 1, y], compressed
+  matrix[T, D + Q + 2] rows;             // [z, x, 1, y], compressed
   vector<lower=0>[D] lambda;             // within-bag variances
   matrix[D, D] prior_factor;             // P, identity if R = K
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] pull;                        // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0
-  vector[D] intercept_slope;             // its change with w
+  vector[D + Q] intercept_slope;         // its change with w and gamma
   real<lower=0> intercept_unit;          // its change with t
+  vector[Q] gamma_centre;                // gamma at w = 0, t = 0
+  matrix[Q, D] gamma_slope;              // its change with w
+  matrix[Q, Q] gamma_unit;               // its change with t, triangular
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> gamma_scale;             // prior sd of each gamma
   real<lower=0> sigma_scale;             // prior scale of sigma
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
@@ -57,13 +67,15 @@ data {
 }
 transformed data {
   matrix[D, T] z = rows[, 1 : D]';       // a group's rows lie together
-  vector[T] ones = rows[, D + 1];
-  vector[T] y = rows[, D + 2];
+  matrix[T, Q] x = rows[, D + 1 : D + Q];
+  vector[T] ones = rows[, D + Q + 1];
+  vector[T] y = rows[, D + Q + 2];
   array[T] int group;                    // the group of each row
   int next = 1;                          // first row that no group has yet
   int bad = first_row_not_finite(rows);
-  array[7] real positive = {intercept_unit, intercept_scale, sigma_scale,
-                            rho_median, rho_log_sd, eta_median, eta_log_sd};
+  array[8] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            sigma_scale, rho_median, rho_log_sd, eta_median,
+                            eta_log_sd};
   for (g in 1 : G) {
     int last = start[g] + length[g] - 1;
     if (start[g] != next) {
@@ -96,14 +108,15 @@ transformed data {
              " of them 0, found ", prior_factor[, k]);
     }
   }
+  check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
-    reject("intercept_unit, intercept_scale, sigma_scale, rho_median,",
-           " rho_log_sd, eta_median and eta_log_sd must be > 0, found ",
-           positive);
+    reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
+           " rho_median, rho_log_sd, eta_median and eta_log_sd must be > 0,",
+           " found ", positive);
   }
 }
 parameters {
-  vector[D + 1] t;                       // whitened [w; intercept]
+  vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
   real<lower=0> sigma;
   real<lower=0> rho;
   real<lower=0> eta;
@@ -111,11 +124,15 @@ parameters {
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
   vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
-  real intercept = intercept_centre + dot_product(intercept_slope, w)
-                   + intercept_unit * t[D + 1];
+  vector[Q] gamma = gamma_centre + gamma_slope * w
+                    + gamma_unit * t[D + 1 : D + Q];
+  real intercept = intercept_centre
+                   + dot_product(intercept_slope, append_row(w, gamma))
+                   + intercept_unit * t[D + Q + 1];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
+  gamma ~ normal(0, gamma_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   sigma ~ normal(0, sigma_scale);
@@ -129,6 +146,9 @@ model {
     for (g in 1 : G) {
       int last = start[g] + length[g] - 1;
       e[start[g] : last] += (sw[, g]' * z[, start[g] : last])';
+    }
+    if (Q > 0) {
+      e += x * gamma;
     }
     target += compressed_normal_lpdf(e | n_bags, nu, group);
   }

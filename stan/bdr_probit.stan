@@ -3,40 +3,46 @@
 // Bag i has N_i points and the label y_i, 0 or 1. Its mean embedding, minus
 // the mean of all bags', has coordinates z_i in the joint basis; the prior of
 // the true embedding is N(0, eta I) there, its empirical estimate has variance
-// lambda / N_i. The label is 1 if the latent function at the true embedding
+// lambda / N_i. x_i are the bag's Q covariates, standardised, if it has any.
+// The label is 1 if the latent function at the true embedding plus x_i' gamma
 // plus N(0, 1) is positive. With the embedding integrated out,
 //
 //   P(y_i = 1) = Phi(xi_i / sqrt(1 + nu_i))
-//   xi_i = intercept + (s_i .* w)' z_i
+//   xi_i = intercept + (s_i .* w)' z_i + x_i' gamma
 //   s_ik = eta / (eta + lambda_k / N_i)
 //   nu_i = eta * sum_k w_k^2 (1 - s_ik)
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
+//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
 //   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //   eta ~ lognormal(log(eta_median), eta_log_sd)
 //
 // Bags are sorted by size: those of one group share s and nu.
-// The sampler moves in t: whitened_weights() turns it into w. Labels tell the
-// latent function in units of sqrt(1 + nu), which grows with rho once nu is
-// large: the unit of t follows it. Whatever the whitening's data, the posterior
-// is the same.
-// Units: intercept, w, rho in sds of the latent noise; eta and z have none.
+// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
+// and the intercept both. Labels tell the latent function in units of
+// sqrt(1 + nu), which grows with rho once nu is large: the unit of t follows
+// it. Whatever the whitening's data, the posterior is the same.
+// Units: intercept, gamma, w, rho in sds of the latent noise; eta, z and x have
+// none.
 // Data: bdr_stan/models/bdr_probit.py, bdr_probit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), appendix B.
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/covariates.stanfunctions
   #include functions/shrinkage.stanfunctions
 }
 data {
   int<lower=1> N;                        // bags
   int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=0> Q;                        // covariates
   int<lower=1> G;                        // groups of bags of equal size
   vector<lower=0>[G] bag_size;           // points per bag
   array[G] int<lower=1, upper=N> start;  // first bag of the group
   array[G] int<lower=1> length;          // bags of the group
   matrix[N, D] z;                        // embeddings of the bags
+  matrix[N, Q] x;                        // their covariates, standardised
   array[N] int<lower=0, upper=1> y;      // labels
   vector<lower=0>[D] lambda;             // within-bag variances
   matrix[D, D] prior_factor;             // P, identity if R = K
@@ -45,10 +51,14 @@ data {
   vector[D] pull;                        // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0, unit 1
-  vector[D] intercept_slope;             // its change with w
+  vector[D + Q] intercept_slope;         // its change with w and gamma
   real<lower=0> intercept_unit;          // its change with t, unit 1
+  vector[Q] gamma_centre;                // gamma at w = 0, t = 0, unit 1
+  matrix[Q, D] gamma_slope;              // its change with w
+  matrix[Q, Q] gamma_unit;               // its change with t, unit 1
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> gamma_scale;             // prior sd of each gamma
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   real<lower=0> eta_median;              // prior median of eta
@@ -61,8 +71,9 @@ transformed data {
   array[N] int group;                    // the group of each bag
   int next = 1;                          // first bag that no group has yet
   int bad = first_row_not_finite(z);
-  array[6] real positive = {intercept_unit, intercept_scale, rho_median,
-                            rho_log_sd, eta_median, eta_log_sd};
+  int bad_x = first_row_not_finite(x);
+  array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            rho_median, rho_log_sd, eta_median, eta_log_sd};
   for (g in 1 : G) {
     int last = start[g] + length[g] - 1;
     if (start[g] != next) {
@@ -84,6 +95,9 @@ transformed data {
   if (bad > 0) {
     reject("row ", bad, " of z must hold finite numbers, found ", z[bad]);
   }
+  if (bad_x > 0) {
+    reject("row ", bad_x, " of x must hold finite numbers, found ", x[bad_x]);
+  }
   for (k in 1 : D) {
     real squares = dot_self(prior_factor[, k]);
     if (!(squares > 0 && squares < positive_infinity())) {
@@ -91,13 +105,15 @@ transformed data {
              " of them 0, found ", prior_factor[, k]);
     }
   }
+  check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
-    reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
-           " eta_median and eta_log_sd must be > 0, found ", positive);
+    reject("intercept_unit, intercept_scale, gamma_scale, rho_median,",
+           " rho_log_sd, eta_median and eta_log_sd must be > 0, found ",
+           positive);
   }
 }
 parameters {
-  vector[D + 1] t;                       // whitened [w; intercept]
+  vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
   real<lower=0> rho;
   real<lower=0> eta;
 }
@@ -105,13 +121,17 @@ transformed parameters {
   real unit = sqrt(1 + latent_spread * square(rho));
   vector[D] precision = information / square(unit) + inv_square(rho);
   vector[D] w = whitened_weights(t[1 : D], precision, pull / unit, axes);
-  real intercept = dot_product(intercept_slope, w)
-                   + unit * (intercept_centre + intercept_unit * t[D + 1]);
+  vector[Q] gamma = gamma_slope * w
+                    + unit * (gamma_centre + gamma_unit * t[D + 1 : D + Q]);
+  real intercept = dot_product(intercept_slope, append_row(w, gamma))
+                   + unit * (intercept_centre + intercept_unit * t[D + Q + 1]);
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
+  gamma ~ normal(0, gamma_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
-  target += -0.5 * sum(log(precision)) + log(unit);  // Jacobian at given rho
+  // Jacobian of t -> [w; gamma; intercept] at given rho
+  target += -0.5 * sum(log(precision)) + (Q + 1) * log(unit);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   if (use_likelihood) {
@@ -122,6 +142,9 @@ model {
     for (g in 1 : G) {
       int last = start[g] + length[g] - 1;
       xi[start[g] : last] += (sw[, g]' * zt[, start[g] : last])';
+    }
+    if (Q > 0) {
+      xi += x * gamma;
     }
     target += std_normal_lcdf(sign .* xi ./ sd[group]);
   }

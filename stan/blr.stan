@@ -3,39 +3,48 @@
 // Bag i has the label y_i; its mean embedding, minus the mean of all bags',
 // has coordinates z_i in the principal axes of the training embeddings. The
 // embedding is taken as exact, whatever the number of points in the bag.
+// x_i are the bag's Q covariates, standardised; there may be none.
 //
-//   y_i ~ normal(intercept + z_i' w, sigma)
+//   y_i ~ normal(intercept + z_i' w + x_i' gamma, sigma)
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
+//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
 //   w_k ~ normal(0, rho)
 //   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //
-// The rows [z_i, 1, y_i] of all bags are replaced by the triangular factor of
-// their QR decomposition: the same likelihood in at most D + 2 rows.
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
-// Units: y, intercept, sigma, w, rho in units of y; z has none.
+// The rows [z_i, x_i, 1, y_i] of all bags are replaced by the triangular factor
+// of their QR decomposition: the same likelihood in at most D + Q + 2 rows.
+// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
+// and the intercept both. Whatever the whitening's data, the posterior is the
+// same.
+// Units: y, intercept, gamma, sigma, w, rho in units of y; z and x have none.
 // Data: bdr_stan/models/blr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/covariates.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
 data {
   int<lower=1> N;                        // bags
   int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=0> Q;                        // covariates
   int<lower=1> T;                        // rows
-  matrix[T, D + 2] rows;                 // [z, 1, y], compressed
+  matrix[T, D + Q + 2] rows;             // [z, x, 1, y], compressed
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] pull;                        // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0
-  vector[D] intercept_slope;             // its change with w
+  vector[D + Q] intercept_slope;         // its change with w and gamma
   real<lower=0> intercept_unit;          // its change with t
+  vector[Q] gamma_centre;                // gamma at w = 0, t = 0
+  matrix[Q, D] gamma_slope;              // its change with w
+  matrix[Q, Q] gamma_unit;               // its change with t, triangular
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> gamma_scale;             // prior sd of each gamma
   real<lower=0> sigma_scale;             // prior scale of sigma
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
@@ -43,11 +52,12 @@ data {
 }
 transformed data {
   int bad = first_row_not_finite(rows);
-  array[5] real positive = {intercept_unit, intercept_scale, sigma_scale,
-                            rho_median, rho_log_sd};
+  array[6] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            sigma_scale, rho_median, rho_log_sd};
+  check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
-    reject("intercept_unit, intercept_scale, sigma_scale, rho_median and",
-           " rho_log_sd must be > 0, found ", positive);
+    reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
+           " rho_median and rho_log_sd must be > 0, found ", positive);
   }
   if (T > N) {
     reject("T must be at most N = ", N, ", the number of bags, found ", T);
@@ -57,24 +67,28 @@ transformed data {
   }
 }
 parameters {
-  vector[D + 1] t;                       // whitened [w; intercept]
+  vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
   real<lower=0> sigma;
   real<lower=0> rho;
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
   vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
-  real intercept = intercept_centre + dot_product(intercept_slope, w)
-                   + intercept_unit * t[D + 1];
+  vector[Q] gamma = gamma_centre + gamma_slope * w
+                    + gamma_unit * t[D + 1 : D + Q];
+  real intercept = intercept_centre
+                   + dot_product(intercept_slope, append_row(w, gamma))
+                   + intercept_unit * t[D + Q + 1];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
+  gamma ~ normal(0, gamma_scale);
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   sigma ~ normal(0, sigma_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {
-    vector[T] e = rows * append_row(w, [intercept, -1]');
+    vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
     target += compressed_normal_lpdf(e | N, square(sigma));
   }
 }

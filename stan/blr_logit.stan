@@ -3,68 +3,88 @@
 // Bag i has the label y_i, 0 or 1; its mean embedding, minus the mean of all
 // bags', has coordinates z_i in the principal axes of the training embeddings.
 // The embedding is taken as exact, whatever the number of points in the bag.
+// x_i are the bag's Q covariates, standardised; there may be none.
 //
-//   y_i ~ bernoulli_logit(intercept + z_i' w)
+//   y_i ~ bernoulli_logit(intercept + z_i' w + x_i' gamma)
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
+//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
 //   w_k ~ normal(0, rho)
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
-// Units: intercept, w, rho on the scale of log odds; z has none.
+// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
+// and the intercept both. Whatever the whitening's data, the posterior is the
+// same.
+// Units: intercept, gamma, w, rho on the scale of log odds; z and x have none.
 // Data: bdr_stan/models/blr_logit.py, blr_logit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1, with
 // logistic in place of normal labels.
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/covariates.stanfunctions
 }
 data {
   int<lower=1> N;                        // bags
   int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=0> Q;                        // covariates
   matrix[N, D] z;                        // embeddings of the bags
+  matrix[N, Q] x;                        // their covariates, standardised
   array[N] int<lower=0, upper=1> y;      // labels
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] pull;                        // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0
-  vector[D] intercept_slope;             // its change with w
+  vector[D + Q] intercept_slope;         // its change with w and gamma
   real<lower=0> intercept_unit;          // its change with t
+  vector[Q] gamma_centre;                // gamma at w = 0, t = 0
+  matrix[Q, D] gamma_slope;              // its change with w
+  matrix[Q, Q] gamma_unit;               // its change with t, triangular
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> gamma_scale;             // prior sd of each gamma
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
   int bad = first_row_not_finite(z);
-  array[4] real positive = {intercept_unit, intercept_scale, rho_median,
-                            rho_log_sd};
+  int bad_x = first_row_not_finite(x);
+  matrix[N, D + Q] zx = append_col(z, x);
+  array[5] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            rho_median, rho_log_sd};
+  check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
-    reject("intercept_unit, intercept_scale, rho_median and rho_log_sd must",
-           " be > 0, found ", positive);
+    reject("intercept_unit, intercept_scale, gamma_scale, rho_median and",
+           " rho_log_sd must be > 0, found ", positive);
   }
   if (bad > 0) {
     reject("row ", bad, " of z must hold finite numbers, found ", z[bad]);
   }
+  if (bad_x > 0) {
+    reject("row ", bad_x, " of x must hold finite numbers, found ", x[bad_x]);
+  }
 }
 parameters {
-  vector[D + 1] t;                       // whitened [w; intercept]
+  vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
   real<lower=0> rho;
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
   vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
-  real intercept = intercept_centre + dot_product(intercept_slope, w)
-                   + intercept_unit * t[D + 1];
+  vector[Q] gamma = gamma_centre + gamma_slope * w
+                    + gamma_unit * t[D + 1 : D + Q];
+  real intercept = intercept_centre
+                   + dot_product(intercept_slope, append_row(w, gamma))
+                   + intercept_unit * t[D + Q + 1];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
+  gamma ~ normal(0, gamma_scale);
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {
-    y ~ bernoulli_logit_glm(z, intercept, w);
+    y ~ bernoulli_logit_glm(zx, intercept, append_row(w, gamma));
   }
 }

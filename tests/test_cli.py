@@ -152,6 +152,20 @@ def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
     assert "w[0]" in every and "beta[4]" in every
 
 
+def test_covariates_of_the_fit_are_read_for_predictions(folder, tmp_path):
+    table = pd.read_parquet(folder / "points.parquet")
+    table["region"] = np.where(table["town"].str.endswith(("1", "2")), "north", "south")
+    table.to_csv(tmp_path / "points.csv", index=False)
+    names = {"features": ["income", "age"], "metadata": ["y", "region"]}
+    bags = bdr_stan.Bags.from_dataframe(table, "town", **names)
+    model = bdr_stan.Shrinkage(5, covariates=["region"]).fit(bags, bags.metadata["y"], seed=1)
+    model.save(tmp_path / "fit.nc")
+    output = tmp_path / "predictions.csv"
+    result = run("predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(pd.read_csv(output)["mean"], model.predict(bags))
+
+
 def test_classes_are_fitted_and_predicted(tmp_path):
     table = points()
     table["party"] = np.where(table.pop("y") > 0, "left", "right")

@@ -61,7 +61,7 @@ def compress(
     Parameters
     ----------
     z : array, shape (n, d)
-        Coordinates of the embeddings.
+        Coordinates of the embeddings; covariates are further columns.
     y : array, shape (n,)
         Labels.
     sizes : array, shape (n,)

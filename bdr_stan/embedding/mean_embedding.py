@@ -6,7 +6,7 @@ The pass holds one chunk of features per thread, never those of all points.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self, cast
 
@@ -33,16 +33,24 @@ class Embedding:
         Mean embedding of each bag: its average features, d kernel values at the landmarks.
     covariance : array, shape (d, d), or None
         Covariance of the features of one point within its bag.
+    covariates : array, shape (n, Q), or None
+        Covariates of each bag, from `Covariates.of`.
     """
 
     sizes: Array
     mean: Array
     covariance: Array | None
+    covariates: Array | None = field(default=None, kw_only=True)
+
+    @property
+    def x(self) -> Array:
+        """Covariates of the bags, shape (n, Q), with Q = 0 where there are none."""
+        return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
 
     def take(self, bags: ArrayLike) -> Self:
         """Embedding of the bags with these indices; the covariance stays that of all."""
-        by_bag = (field.name for field in fields(self) if field.name != "covariance")
-        return replace(self, **{name: getattr(self, name)[bags] for name in by_bag})
+        held = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
+        return replace(self, **{name: v[bags] for name, v in held.items() if v is not None})
 
 
 def embed(

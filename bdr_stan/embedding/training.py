@@ -1,9 +1,11 @@
 """From bags to what a fit needs of them: landmarks, kernel, and the training bags' embedding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 from bdr_stan.bags import BagsLike, TableColumns, as_bags
+from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import (
@@ -31,6 +33,8 @@ class TrainingFeatures:
         Names of the points' columns.
     columns : TableColumns, or None
         How the points were made of the columns of a table.
+    covariates : Covariates, or None
+        How the bags' metadata enter the regression.
     """
 
     feature_map: FeatureMap
@@ -39,6 +43,7 @@ class TrainingFeatures:
     index: Array
     names: list[str] | None = None
     columns: TableColumns | None = None
+    covariates: Covariates | None = None
 
     @property
     def landmarks(self) -> Array:
@@ -67,6 +72,7 @@ def training_features(
     landmarks: str | ArrayLike = "kmeans",
     covariance: str | None = None,
     tau: float = 1.0,
+    covariates: Sequence[str] | None = None,
     seed: Seed = None,
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
@@ -87,6 +93,8 @@ def training_features(
         Within-bag covariance to estimate, see `embed`.
     tau : float, > 0, default 1
         Standard deviation for covariance "identity".
+    covariates : list of str, optional
+        Columns of the bags' metadata that enter the regression.
     seed : int, optional
 
     Returns
@@ -94,10 +102,15 @@ def training_features(
     TrainingFeatures
     """
     bags = as_bags(bags)
+    learned = learn_covariates(bags, covariates) if covariates else None
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
     scale = landmark_units(kernel, bags, seed)
     chosen = choose_landmarks(bags, n_chosen, method=landmarks, scale=scale, seed=seed)
     feature_map = LandmarkFeatures(kernel, chosen)
     embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
-    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features, bags.columns)
+    if learned is not None:
+        embedding = replace(embedding, covariates=learned.of(bags))
+    return TrainingFeatures(
+        feature_map, kernel, embedding, bags.index, bags.features, bags.columns, learned
+    )

@@ -215,7 +215,8 @@ class BagEstimator(BaseEstimator):
         columns = self.columns_
         if columns is not None and hasattr(bags, "columns") and not isinstance(bags, Bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
-            bags = Bags.from_dataframe(frame, bag, weight=columns.weight, like=self)
+            named = getattr(self, "covariates", None) or None
+            bags = Bags.from_dataframe(frame, bag, weight=columns.weight, metadata=named, like=self)
         bags = as_bags(bags).like(columns)
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags

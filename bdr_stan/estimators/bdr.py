@@ -1,6 +1,6 @@
 """Bayesian distribution regression and its mode, shrinkage."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sklearn.base import RegressorMixin
 
@@ -58,6 +58,9 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    covariates : list of str, optional
+        Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
+        categories and booleans with a weight for each level. New bags need these columns, too.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}
@@ -73,7 +76,8 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     Attributes
     ----------
     idata : InferenceData or DataTree
-        posterior: intercept, sigma, rho (units of y), eta, w (component), beta (landmark).
+        posterior: intercept, sigma, rho (units of y), eta, w (component), beta (landmark); with
+        covariates gamma (covariate), units of y per unit of each as you gave it.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -104,6 +108,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         jitter: float = 1e-4,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        covariates: Sequence[str] | None = None,
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -120,6 +125,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         self.jitter = jitter
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.covariates = covariates
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -154,6 +160,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
             w=draws["w"],
             sigma=draws["sigma"],
             eta=draws["eta"],
+            gamma=draws.get("gamma"),
         )
 
 

@@ -1,6 +1,6 @@
 """Bayesian linear regression on empirical mean embeddings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn.base import RegressorMixin
@@ -39,6 +39,9 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    covariates : list of str, optional
+        Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
+        categories and booleans with a weight for each level. New bags need these columns, too.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     method : {"nuts", "exact", "optimize", "laplace", "pathfinder"}, default "nuts"
@@ -54,7 +57,8 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     Attributes
     ----------
     idata : InferenceData or DataTree
-        posterior: intercept, sigma, rho (units of y), w (component), beta (landmark).
+        posterior: intercept, sigma, rho (units of y), w (component), beta (landmark); with
+        covariates gamma (covariate), units of y per unit of each as you gave it.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -64,8 +68,8 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     Notes
     -----
     beta ~ N(0, rho^2 I) on the landmark weights, y_i ~ N(intercept + (mu_i - m0)' beta, sigma^2),
-    m0 the average training embedding. Source: Law et al. (2018), section 3.1; an intercept is
-    added.
+    m0 the average training embedding; covariates add x_i' gamma. Source: Law et al. (2018), section
+    3.1; an intercept is added.
     """
 
     methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
@@ -80,6 +84,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         *,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        covariates: Sequence[str] | None = None,
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -91,6 +96,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         self.bandwidth = bandwidth
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.covariates = covariates
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -127,5 +133,10 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> Predictive:
         return label_predictive(
-            at, embedding, intercept=draws["intercept"], w=draws["w"], sigma=draws["sigma"]
+            at,
+            embedding,
+            intercept=draws["intercept"],
+            w=draws["w"],
+            sigma=draws["sigma"],
+            gamma=draws.get("gamma"),
         )

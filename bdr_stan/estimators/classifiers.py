@@ -1,6 +1,6 @@
 """Classifiers of bags: logistic regression on mean embeddings, and probit BDR."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scipy.special import log_expit, log_ndtr
 from sklearn.base import ClassifierMixin
@@ -42,6 +42,9 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    covariates : list of str, optional
+        Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
+        categories and booleans with a weight for each level. New bags need these columns, too.
     prior : dict, optional
         Numbers that replace the defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
@@ -56,7 +59,8 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
     classes_ : array, shape (2,)
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
-        posterior: intercept, rho, w (component), beta (landmark), on the scale of log odds;
+        posterior: intercept, rho, w (component), beta (landmark), with covariates gamma
+        (covariate, per unit of each as you gave it), on the scale of log odds;
         observed labels as 0 and 1.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
@@ -79,6 +83,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         *,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        covariates: Sequence[str] | None = None,
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -89,6 +94,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         self.bandwidth = bandwidth
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.covariates = covariates
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -103,7 +109,13 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> ClassPredictive:
         return class_predictive(
-            at, embedding, classes, log_expit, intercept=draws["intercept"], w=draws["w"]
+            at,
+            embedding,
+            classes,
+            log_expit,
+            intercept=draws["intercept"],
+            w=draws["w"],
+            gamma=draws.get("gamma"),
         )
 
 
@@ -136,6 +148,9 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    covariates : list of str, optional
+        Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
+        categories and booleans with a weight for each level. New bags need these columns, too.
     prior : dict, optional
         Numbers that replace the defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}
@@ -151,8 +166,9 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
     classes_ : array, shape (2,)
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
-        posterior: intercept, rho, w (component), beta (landmark), in sds of the latent noise, and
-        eta; observed labels as 0 and 1.
+        posterior: intercept, rho, w (component), beta (landmark), with covariates gamma
+        (covariate, per unit of each as you gave it), in sds of the latent noise, and eta;
+        observed labels as 0 and 1.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -180,6 +196,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         jitter: float = 1e-4,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        covariates: Sequence[str] | None = None,
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -195,6 +212,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         self.jitter = jitter
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.covariates = covariates
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -228,6 +246,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
             intercept=draws["intercept"],
             w=draws["w"],
             eta=draws["eta"],
+            gamma=draws.get("gamma"),
         )
 
 

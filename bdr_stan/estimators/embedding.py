@@ -1,6 +1,7 @@
 """The Bayesian estimators on mean embeddings: what their fits and predictions have in common."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,12 +12,12 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
 from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.kernels import (
-    FeatureMap,
     LandmarkFeatures,
     check_bandwidth,
     check_kernel_and_bandwidth,
@@ -124,6 +125,7 @@ class EmbeddingEstimator(BagEstimator):
         self
         """
         self.check_parameters()
+        self._check_same_covariates(training)
         self._forget()
         seed = self.random_state if seed is None else seed
         settings = {
@@ -132,6 +134,8 @@ class EmbeddingEstimator(BagEstimator):
             "feature_names": training.names,
             "columns": training.columns,
         }
+        if training.covariates is not None:
+            settings["covariates"] = vars(training.covariates)
         classes = None
         if is_classifier(self):
             settings["classes"] = np.unique(y)
@@ -151,7 +155,7 @@ class EmbeddingEstimator(BagEstimator):
         )
         at = Coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
         groups = fitted_groups(
-            posterior.draws,
+            _in_units_of_covariates(posterior.draws, training.covariates),
             posterior.stats,
             posterior.attrs,
             {
@@ -163,6 +167,7 @@ class EmbeddingEstimator(BagEstimator):
             training.index,
             y,
             self._predictive(at, training.embedding, posterior.flat(), classes),
+            covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
             seed=seed,
         )
@@ -193,15 +198,31 @@ class EmbeddingEstimator(BagEstimator):
             landmarks=self.landmarks,
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
+            covariates=self.covariates,
             seed=self.random_state if seed is None else seed,
         )
 
-    def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:
-        """Mean embeddings of new bags, by a feature map or, by default, that of the fit."""
-        if feature_map is None:
+    def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
+        """Mean embeddings and covariates of new bags, as those of a fit's training features.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        training : TrainingFeatures, optional
+            Default those of this model's fit.
+
+        Returns
+        -------
+        Embedding
+        """
+        if training is None:
             bags = self._like_training(bags)
-            feature_map = self._feature_map
-        return embed(bags, feature_map)
+            feature_map, covariates = self._feature_map, self._covariates
+        else:
+            bags = as_bags(bags)
+            feature_map, covariates = training.feature_map, training.covariates
+        x = None if covariates is None else covariates.of(bags)  # before the pass over the points
+        return replace(embed(bags, feature_map), covariates=x)
 
     def predictive(self, bags: BagsLike) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
@@ -231,6 +252,8 @@ class EmbeddingEstimator(BagEstimator):
             for name in ("intercept", "w", "sigma", "eta")
             if self.result_.has_draws(name)
         }
+        if self._covariates is not None:
+            draws["gamma"] = self.result_.draws("gamma") * self._covariates.scale
         return self._predictive(
             self.coordinates_, embedding, draws, getattr(self, "classes_", None)
         )
@@ -246,11 +269,20 @@ class EmbeddingEstimator(BagEstimator):
                 f"there are: {', '.join(self.methods)}"
             )
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
+        check_covariates(self.covariates)
         check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
         if self.stan_file is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
         if self.stan_file is not None and getattr(self, "compress", False):
             self._warn_of_compressed_rows()
+
+    def _check_same_covariates(self, training):
+        held = [] if training.covariates is None else list(training.covariates.levels)
+        if held != list(self.covariates or []):
+            raise ValueError(
+                f"the model has covariates={self.covariates!r}, but the training features hold "
+                f"{held}: make these with the model's own training_features"
+            )
 
     def _warn_of_compressed_rows(self):
         """A program without the density of compressed rows most likely takes one row a bag."""
@@ -287,9 +319,18 @@ class EmbeddingEstimator(BagEstimator):
         self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
         self.coordinates_ = Coordinates.of_constants(constants)
         self._feature_map = LandmarkFeatures(self.kernel_, self.landmarks_)
+        encoding = settings.get("covariates")
+        self._covariates = None if encoding is None else Covariates(**encoding)
         if hasattr(self.kernel_, "bandwidth"):
             self.bandwidth_ = self.kernel_.lengths
         if "measure_scale" in constants:
             self.measure_scale_ = float(constants["measure_scale"])
         if "classes" in settings:
             self.classes_ = settings["classes"]
+
+
+def _in_units_of_covariates(draws, covariates):
+    """Draws whose gamma is in units of y per unit of each covariate as the user gave it."""
+    if covariates is None:
+        return draws
+    return {**draws, "gamma": draws["gamma"] / covariates.scale}

@@ -27,7 +27,6 @@ from bdr_stan.kernel_means.ridge_path import RidgePath
 from bdr_stan.kernel_means.shrunk_embedding import ShrunkEmbedding, shrink_embedding
 from bdr_stan.kernels import (
     RBF,
-    FeatureMap,
     FourierFeatures,
     Kernel,
     LandmarkFeatures,
@@ -155,7 +154,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         seed = self.random_state if seed is None else seed
         training = self.training_features(bags, seed=seed)
         if validation is not None:
-            validation = self.embed(held, training.feature_map), held_y
+            validation = self.embed(held, training), held_y
         return self.fit_features(training, y, validation=validation)
 
     def fit_features(
@@ -250,12 +249,11 @@ class RBFNetwork(RegressorMixin, BagEstimator):
             feature_map, kernel, embedding, bags.index, bags.features, bags.columns
         )
 
-    def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:
-        """Mean embeddings of new bags, by a feature map or, by default, that of the fit."""
-        if feature_map is None:
+    def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
+        """Mean embeddings of new bags, as those of training features or, by default, of the fit."""
+        if training is None:
             bags = self._like_training(bags)
-            feature_map = self._feature_map
-        return embed(bags, feature_map)
+        return embed(bags, self._feature_map if training is None else training.feature_map)
 
     def predict(self, bags: BagsLike) -> Array:
         """Predicted label of each bag.
@@ -380,12 +378,13 @@ class FreqShrinkage(RBFNetwork):
             training, embedding=self._shrunk(bags, training.embedding, training.feature_map)
         )
 
-    def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> ShrunkEmbedding:
-        """Mean embeddings of new bags, shrunk, by a feature map or, by default, that of the fit."""
+    def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> ShrunkEmbedding:
+        """Shrunk embeddings of new bags, as those of training features or, by default, a fit."""
         bags = as_bags(bags)
         self._check_bags(bags)
-        plain = super().embed(bags, feature_map)
-        return self._shrunk(bags, plain, feature_map or self._feature_map)
+        plain = super().embed(bags, training)
+        feature_map = self._feature_map if training is None else training.feature_map
+        return self._shrunk(bags, plain, feature_map)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -88,6 +88,11 @@ class Stack(BagEstimator):
             f"{type(self).__name__} has no posterior of its own: see models_[0].idata and so on"
         )
 
+    @property
+    def covariates(self) -> list[str]:
+        """Columns of the bags' metadata that the models take."""
+        return list(dict.fromkeys(n for model in self.models for n in model.covariates or []))
+
     def check_parameters(self) -> None:
         if not isinstance(self.models, (list, tuple)) or len(self.models) < 2:
             raise ValueError(f"{type(self).__name__} needs a list of at least two models")

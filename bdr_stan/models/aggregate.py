@@ -19,6 +19,7 @@ from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Draws, Posterior, most_probable_scales
+from bdr_stan.posterior.whitening import OF_WEIGHTS_AND_INTERCEPT
 from bdr_stan.predictive import AggregatePredictive
 from bdr_stan.types import Array
 
@@ -66,7 +67,7 @@ def aggregate_data(
         "D": rows.rows.shape[1] - 1,
         **likelihood.program_data(y, trials),
         "has_effects": int(has_effects),
-        **whitened,
+        **{name: whitened[name] for name in OF_WEIGHTS_AND_INTERCEPT},
         "dispersion_scale": 1.0,  # where there is none
         "tau_scale": 1.0,
         **priors,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from bdr_stan.embedding.compression import CompressedRows, compress
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
@@ -29,6 +31,7 @@ def bdr_data(
     Parameters
     ----------
     rows : CompressedRows
+        Rows [z, x, 1, y], x the covariates.
     lam : array, shape (d,)
         Within-bag variances of the joint basis.
     prior_factor : array, shape (d, d)
@@ -46,6 +49,7 @@ def bdr_data(
     """
     return {
         "D": len(lam),
+        "Q": rows.rows.shape[1] - len(lam) - 2,
         "G": len(rows.n_bags),
         "T": len(rows.rows),
         "bag_size": rows.bag_size,
@@ -56,6 +60,7 @@ def bdr_data(
         "lambda": lam,
         "prior_factor": prior_factor,
         **whitened,
+        "gamma_scale": 1.0,  # where there are no covariates
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -87,17 +92,17 @@ def bdr_model(
     """
 
     def model_at(measure_scale):
-        mean, sizes = training.embedding.mean, training.embedding.sizes
+        mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
         K, R, Sigma = landmark_matrices(
             training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
         )
         at = joint_coordinates(mean, Sigma, R, K)
         z = at.of(mean)
         defaults = {
-            **weight_priors(y, at.prior_variance(z)),
+            **weight_priors(y, at.prior_variance(z), x.shape[1]),
             **eta_prior(mean - at.m0, sizes, Sigma, R),
         }
-        rows = compress(z, y, sizes, lossless=lossless)
+        rows = compress(np.column_stack([z, x]), y, sizes, lossless=lossless)
         return Model(
             program="bdr",
             scales=("sigma", "rho", "eta"),
@@ -106,6 +111,7 @@ def bdr_model(
             weight_basis=at.basis,
             likelihood=partial(normal_likelihood, rows, at.lam),
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
+            n_covariates=x.shape[1],
             constants=at.constants(),
         )
 

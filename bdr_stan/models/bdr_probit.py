@@ -36,7 +36,7 @@ def bdr_probit_data(
     Parameters
     ----------
     rows : CompressedRows
-        One row [z, 1, y] a bag, in groups of equal size; y is 0 or 1.
+        One row [z, x, 1, y] a bag, x the covariates, in groups of equal size; y is 0 or 1.
     lam : array, shape (d,)
         Within-bag variances of the joint basis.
     prior_factor : array, shape (d, d)
@@ -52,19 +52,22 @@ def bdr_probit_data(
     -------
     dict
     """
-    z, y = rows.rows[:, :-2], rows.rows[:, -1].astype(int)
+    D, y = len(lam), rows.rows[:, -1].astype(int)
     return {
         "N": len(y),
-        "D": z.shape[1],
+        "D": D,
+        "Q": rows.rows.shape[1] - D - 2,
         "G": len(rows.length),
         "bag_size": rows.bag_size,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
-        "z": z,
+        "z": rows.rows[:, :D],
+        "x": rows.rows[:, D:-2],
         "y": y,
         "lambda": lam,
         "prior_factor": prior_factor,
         **whitened,
+        "gamma_scale": 1.0,  # where there are no covariates
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -76,7 +79,7 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> CompressedRows:
     Parameters
     ----------
     z : array, shape (n, d)
-        Coordinates of the embeddings.
+        Coordinates of the embeddings, or with further columns.
     y : array, shape (n,)
         Labels.
     sizes : array, shape (n,)
@@ -125,6 +128,8 @@ def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> d
         "pull": whitened["pull"] * unit,
         "intercept_centre": whitened["intercept_centre"] / unit,
         "intercept_unit": whitened["intercept_unit"] / unit,
+        "gamma_centre": whitened["gamma_centre"] / unit,
+        "gamma_unit": whitened["gamma_unit"] / unit,
     }
 
 
@@ -149,7 +154,7 @@ def bdr_probit_model(
     prior : dict, optional
         Numbers that replace the defaults.
     """
-    mean, sizes = training.embedding.mean, training.embedding.sizes
+    mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
     in_order_of_bags = np.argsort(np.argsort(sizes, kind="stable"))
 
     def by_bag(drawn):
@@ -163,15 +168,15 @@ def bdr_probit_model(
         )
         at = joint_coordinates(mean, Sigma, R, K)
         z = at.of(mean)
-        rows = rows_by_size(z, y, sizes)
+        rows = rows_by_size(np.column_stack([z, x]), y, sizes)
         defaults = {
-            **class_priors(_SPREAD, at.prior_variance(z)),
+            **class_priors(_SPREAD, at.prior_variance(z), x.shape[1]),
             **eta_prior(mean - at.m0, sizes, Sigma, R),
         }
 
         def rescaled(whitened, scales, mode):
             s = shrinkage_factors(rows.bag_size, at.lam, scales["eta"])
-            nu = scales["eta"] * (1 - s) @ mode.theta[:-1] ** 2
+            nu = scales["eta"] * (1 - s) @ mode.theta[: len(at.lam)] ** 2
             return follow_latent_scale(whitened, np.repeat(nu, rows.n_bags), scales["rho"])
 
         return Model(
@@ -182,6 +187,7 @@ def bdr_probit_model(
             weight_basis=at.basis,
             likelihood=partial(probit_likelihood, rows, at.lam),
             stan_data=partial(bdr_probit_data, rows, at.lam, at.prior_factor),
+            n_covariates=x.shape[1],
             constants=at.constants(),
             rescaled=rescaled,
             draws=by_bag,

@@ -29,7 +29,7 @@ def blr_data(
     Parameters
     ----------
     rows : CompressedRows
-        One group.
+        One group of rows [z, x, 1, y], x the covariates.
     whitened : dict
         From `whitened_coordinates`.
     priors : dict
@@ -41,13 +41,16 @@ def blr_data(
     -------
     dict
     """
+    Q = len(whitened["gamma_centre"])
     T, columns = rows.rows.shape
     return {
         "N": int(rows.n_bags.sum()),
-        "D": columns - 2,
+        "D": columns - Q - 2,
+        "Q": Q,
         "T": T,
         "rows": rows.rows,
         **whitened,
+        "gamma_scale": 1.0,  # where there are no covariates
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -72,16 +75,18 @@ def blr_model(
         Whether the rows of the bags are compressed.
     """
     at = principal_axes(embedding.mean)
-    z = at.of(embedding.mean)
-    rows = compress(z, y, np.ones(len(y)), lossless=lossless)
+    z, x = at.of(embedding.mean), embedding.x
+    rows = compress(np.column_stack([z, x]), y, np.ones(len(y)), lossless=lossless)
+    defaults = weight_priors(y, np.sum(z**2, axis=1), x.shape[1])
     return Model(
         program="blr",
         scales=("sigma", "rho"),
-        priors=with_user_values(weight_priors(y, np.sum(z**2, axis=1)), prior),
+        priors=with_user_values(defaults, prior),
         prior_factor=at.prior_factor,
         weight_basis=at.basis,
         likelihood=partial(normal_likelihood, rows, at.lam),
         stan_data=partial(blr_data, rows),
+        n_covariates=x.shape[1],
         constants=at.constants(),
     )
 
@@ -102,14 +107,16 @@ def exact_posterior(
     -------
     posterior : Posterior
     constants : dict
-        Mean and covariance of theta = [w; intercept], for `exact_predictive`.
+        Mean and covariance of theta = [w; gamma; intercept], for `exact_predictive`.
     """
     scales, mode, _ = most_probable_scales(model, with_priors=False)
-    d = len(mode.theta) - 1
-    noise = np.random.default_rng(seed).standard_normal((1, draws, d + 1))
+    d, D = len(model.prior_factor), len(mode.theta)
+    noise = np.random.default_rng(seed).standard_normal((1, draws, D))
     theta = mode.theta + noise @ mode.whitening.T
     held = {name: np.full((1, draws), scales[name]) for name in ("sigma", "rho")}
-    drawn = {"w": theta[..., :d], "intercept": theta[..., d], **held}
+    drawn = {"w": theta[..., :d], "intercept": theta[..., -1], **held}
+    if model.n_covariates:
+        drawn["gamma"] = theta[..., d:-1]
     constants = {
         "theta": (mode.theta, ["theta_row"]),
         "theta_covariance": (mode.covariance, ["theta_row", "theta_column"]),
@@ -123,7 +130,7 @@ def exact_predictive(
 ) -> Predictive:
     """Normal predictive distribution of labels under the closed-form posterior of theta."""
     z = at.of(embedding.mean)
-    design = np.column_stack([z, np.ones(len(z))])
+    design = np.column_stack([z, embedding.x, np.ones(len(z))])
     mean = design @ theta
     sd = np.sqrt(sigma**2 + np.sum((design @ covariance) * design, axis=1))
     return Predictive(lambda i: (mean[None, i], sd[None, i]), len(z), 1)

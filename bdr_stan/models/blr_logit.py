@@ -32,7 +32,7 @@ def blr_logit_data(
     Parameters
     ----------
     rows : CompressedRows
-        One row [z, 1, y] a bag, in any groups; y is 0 or 1.
+        One row [z, x, 1, y] a bag, x the covariates, in any groups; y is 0 or 1.
     whitened : dict
         From `whitened_coordinates`.
     priors : dict
@@ -44,13 +44,18 @@ def blr_logit_data(
     -------
     dict
     """
-    z, y = rows.rows[:, :-2], rows.rows[:, -1].astype(int)
+    Q = len(whitened["gamma_centre"])
+    D = rows.rows.shape[1] - Q - 2
+    y = rows.rows[:, -1].astype(int)
     return {
         "N": len(y),
-        "D": z.shape[1],
-        "z": z,
+        "D": D,
+        "Q": Q,
+        "z": rows.rows[:, :D],
+        "x": rows.rows[:, D:-2],
         "y": y,
         **whitened,
+        "gamma_scale": 1.0,  # where there are no covariates
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -69,8 +74,9 @@ def blr_logit_model(
         Numbers that replace the defaults.
     """
     at = principal_axes(embedding.mean)
-    z = at.of(embedding.mean)
-    rows = compress(z, y, embedding.sizes, lossless=False)
+    z, x = at.of(embedding.mean), embedding.x
+    rows = compress(np.column_stack([z, x]), y, embedding.sizes, lossless=False)
+    defaults = class_priors(_SPREAD, np.sum(z**2, axis=1), x.shape[1])
 
     def likelihood() -> LogLikelihood:  # it has no scales but rho
         return logit_likelihood(rows)
@@ -78,10 +84,11 @@ def blr_logit_model(
     return Model(
         program="blr_logit",
         scales=("rho",),
-        priors=with_user_values(class_priors(_SPREAD, np.sum(z**2, axis=1)), prior),
+        priors=with_user_values(defaults, prior),
         prior_factor=at.prior_factor,
         weight_basis=at.basis,
         likelihood=likelihood,
         stan_data=partial(blr_logit_data, rows),
+        n_covariates=x.shape[1],
         constants=at.constants(),
     )

@@ -3,8 +3,10 @@
 Given a draw of the parameters, bag i has the latent mean and variance (Law et al. 2018, sections
 3.2 and 3.3, in the joint basis)
 
-    xi_i = intercept + sum_k w_k s_ik z_ik
+    xi_i = intercept + sum_k w_k s_ik z_ik + x_i' gamma
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
+
+with x_i its covariates, where there are such.
 """
 
 from collections.abc import Callable
@@ -29,6 +31,8 @@ def latent_moments(
     intercept: Array,
     w: Array,
     eta: Array | None = None,
+    x: Array | None = None,
+    gamma: Array | None = None,
 ) -> tuple[Array, Array]:
     """Mean xi and variance nu of the regression function at some bags, draw by draw.
 
@@ -42,6 +46,10 @@ def latent_moments(
     w : array, shape (S, d)
     eta : array, shape (S,), optional
         Not needed where embeddings count as exact.
+    x : array, shape (n, Q), optional
+        Covariates of all bags.
+    gamma : array, shape (S, Q), optional
+        Their weights.
 
     Returns
     -------
@@ -54,6 +62,8 @@ def latent_moments(
         s = shrinkage_factors(size * eta, lam, 1.0)  # eta / (eta + lam / size)
         mean[:, of] = intercept[:, None] + (w * s) @ z[i[of]].T
         variance[:, of] = eta[:, None] * np.sum(w**2 * (1 - s), axis=1, keepdims=True)
+    if gamma is not None and x is not None:
+        mean += gamma @ x[i].T
     return mean, variance
 
 
@@ -65,6 +75,7 @@ def label_predictive(
     w: Array,
     sigma: Array,
     eta: Array | None = None,
+    gamma: Array | None = None,
 ) -> Predictive:
     """Predictive distribution of labels with normal noise: N(xi_i, nu_i + sigma^2) given a draw.
 
@@ -76,6 +87,8 @@ def label_predictive(
     w : array, shape (S, d)
     eta : array, shape (S,), optional
         Not needed where embeddings count as exact.
+    gamma : array, shape (S, Q), optional
+        Weights of the covariates, as the model takes these.
     """
     latent = partial(
         latent_moments,
@@ -85,6 +98,8 @@ def label_predictive(
         intercept=intercept,
         w=w,
         eta=eta,
+        x=embedding.x,
+        gamma=gamma,
     )
 
     def components(i):
@@ -103,6 +118,7 @@ def class_predictive(
     intercept: Array,
     w: Array,
     eta: Array | None = None,
+    gamma: Array | None = None,
 ) -> ClassPredictive:
     """Predictive distribution of two classes: P(second) = F(xi_i / sqrt(1 + nu_i)) given a draw.
 
@@ -118,6 +134,8 @@ def class_predictive(
     w : array, shape (S, d)
     eta : array, shape (S,), optional
         Not needed where embeddings count as exact.
+    gamma : array, shape (S, Q), optional
+        Weights of the covariates, as the model takes these.
     """
     latent = partial(
         latent_moments,
@@ -127,6 +145,8 @@ def class_predictive(
         intercept=intercept,
         w=w,
         eta=eta,
+        x=embedding.x,
+        gamma=gamma,
     )
 
     def log_probabilities(i):

@@ -1,8 +1,9 @@
 """Log likelihoods of weights and intercept: value, slope, Fisher information and curvature.
 
-Each function takes the data and the scales and returns a function of theta = [w; intercept],
-which gives the log density of the labels, its gradient, shape (d + 1,), the Fisher information,
-shape (d + 1, d + 1), and what a Newton step may take for its negative Hessian.
+Each function takes the data and the scales and returns a function of theta = [w; gamma; intercept],
+gamma the weights of Q covariates, which gives the log density of the labels, its gradient, shape
+(D,) with D = d + Q + 1, the Fisher information, shape (D, D), and what a Newton step may take for
+its negative Hessian.
 """
 
 import numpy as np
@@ -24,7 +25,7 @@ def normal_likelihood(
     Parameters
     ----------
     data : CompressedRows
-        Rows [z, 1, y] by group.
+        Rows [z, x, 1, y] by group.
     lam : array, shape (d,)
         Within-bag variances; zeros give Bayesian linear regression.
     sigma, eta : float, > 0
@@ -70,7 +71,7 @@ def probit_likelihood(data: CompressedRows, lam: Array, *, eta: float) -> LogLik
     Parameters
     ----------
     data : CompressedRows
-        One row [z, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
+        One row [z, x, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
     lam : array, shape (d,)
         Within-bag variances.
     eta : float, > 0
@@ -111,12 +112,12 @@ def probit_likelihood(data: CompressedRows, lam: Array, *, eta: float) -> LogLik
 
 
 def logit_likelihood(data: CompressedRows) -> LogLikelihood:
-    """Labels 0 and 1 with log odds z'w + intercept: the likelihood of ``stan/blr_logit.stan``.
+    """Labels 0 and 1 with log odds z'w + x'gamma + intercept: that of ``stan/blr_logit.stan``.
 
     Parameters
     ----------
     data : CompressedRows
-        One row [z, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
+        One row [z, x, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
 
     Returns
     -------
@@ -135,11 +136,12 @@ def logit_likelihood(data: CompressedRows) -> LogLikelihood:
 
 
 def _design(data, lam, eta):
-    """Shrunk rows [s z, 1], variance lost [eta (1 - s), 0] of each group, group of each row."""
+    """Shrunk rows [s z, x, 1], variance lost [eta (1 - s), 0] of each group, group of each row."""
+    d = len(lam)
     s = shrinkage_factors(data.bag_size, lam, eta)
     row_group = np.repeat(np.arange(len(data.length)), data.length)
     X = data.rows[:, :-1].copy()
-    X[:, :-1] *= s[row_group]
-    lost = np.zeros((len(s), X.shape[1]))  # the intercept's column stays 0
-    lost[:, :-1] = eta * (1.0 - s)
+    X[:, :d] *= s[row_group]
+    lost = np.zeros((len(s), X.shape[1]))  # columns of covariates and intercept stay 0
+    lost[:, :d] = eta * (1.0 - s)
     return X, lost, row_group

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 # How far, on the log scale, the search for the scales may move from its start.
 _LOG_SCALE_RANGE = 12.0
@@ -26,6 +26,7 @@ def maximise_evidence(
     intercept_prior: tuple[float, float],
     start: Mapping[str, float],
     *,
+    gamma_scales: ArrayLike = (),
     log_prior: Callable[..., float] | None = None,
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales with the highest evidence, and the mode of the weights there.
@@ -34,7 +35,7 @@ def maximise_evidence(
     ----------
     likelihood_at : callable
         Given the scales but rho as keywords, the likelihood that `find_mode` takes.
-    prior_factor, intercept_prior
+    prior_factor, intercept_prior, gamma_scales
         As for `find_mode`.
     start : dict, scale -> float
         "rho" and the scales of the likelihood, where the search begins.
@@ -59,6 +60,7 @@ def maximise_evidence(
             prior_factor,
             intercept_prior,
             rho=scales["rho"],
+            gamma_scales=gamma_scales,
             start=theta,
             tol=tol,
         )

@@ -1,8 +1,8 @@
 """The most probable weights given the scales, by Newton steps.
 
-Given the scales (sigma, rho, eta) the weights and the intercept theta = [w; a] have a posterior
-that is Gaussian (BLR) or nearly so. Laplace's method at its mode gives the evidence of the scales:
-exact for BLR.
+Given the scales (sigma, rho, eta) the weights, those of the covariates and the intercept,
+theta = [w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so. Laplace's method at its
+mode gives the evidence of the scales: exact for BLR.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 # At theta the log likelihood, its gradient, the Fisher information and what a Newton step may take
 # for the negative Hessian.
@@ -20,12 +20,12 @@ LogLikelihood = Callable[[Array], tuple[float, Array, Array, Array]]
 
 @dataclass(frozen=True)
 class Mode:
-    """Mode of theta = [w; intercept] given the scales.
+    """Mode of theta = [w; gamma; intercept] given the scales.
 
     Attributes
     ----------
-    theta : array, shape (d + 1,)
-    precision : array, shape (d + 1, d + 1)
+    theta : array, shape (d + Q + 1,)
+    precision : array, shape (d + Q + 1, d + Q + 1)
         Fisher information plus prior precision at the mode.
     log_evidence : float
         Log marginal likelihood of the labels given the scales by Laplace's method.
@@ -37,7 +37,7 @@ class Mode:
 
     @property
     def covariance(self) -> Array:
-        """Inverse of `precision`, shape (d + 1, d + 1)."""
+        """Inverse of `precision`, of the same shape."""
         return cho_solve(cho_factor(self.precision), np.eye(len(self.theta)))
 
     @property
@@ -53,6 +53,7 @@ def find_mode(
     intercept_prior: tuple[float, float],
     *,
     rho: float,
+    gamma_scales: ArrayLike = (),
     start: Array | None = None,
     tol: float = 1e-10,
 ) -> Mode:
@@ -69,7 +70,9 @@ def find_mode(
         Mean and standard deviation of the intercept's normal prior.
     rho : float, > 0
         Scale of the weights.
-    start : array, shape (d + 1,), optional
+    gamma_scales : array, shape (Q,), default none
+        Prior standard deviations of the covariates' weights gamma.
+    start : array, shape (d + Q + 1,), optional
         Where to begin.
     tol : float
         Stop when a step promises to raise the log posterior by less.
@@ -80,10 +83,10 @@ def find_mode(
     """
     d = len(prior_factor)
     location, spread = intercept_prior
-    centre = np.append(np.zeros(d), location)
-    prior_precision = np.zeros((d + 1, d + 1))
+    spreads = np.append(gamma_scales, spread)
+    centre = np.append(np.zeros(d + len(spreads) - 1), location)
+    prior_precision = np.diag(np.append(np.zeros(d), 1.0 / spreads**2))
     prior_precision[:d, :d] = prior_factor.T @ prior_factor / rho**2
-    prior_precision[d, d] = 1.0 / spread**2
 
     def posterior(theta):
         value, slope, information, curvature = likelihood(theta)

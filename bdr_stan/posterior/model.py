@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from bdr_stan.posterior.mode import LogLikelihood, Mode
 from bdr_stan.posterior.whitening import whitened_coordinates
 from bdr_stan.types import Array, ArrayLike
@@ -17,9 +19,9 @@ def _as_it_is(values: dict[str, Any]) -> dict[str, Any]:
 class Model:
     """A statistical model with its data: what Stan and the search for the mode need of it.
 
-    Given its scales (rho, and sigma, eta, ..), the model has weights w ~ N(0, rho^2 (P'P)^-1), an
-    intercept, and a likelihood of theta = [w; intercept]. The functions in `bdr_stan.models` make
-    such values.
+    Given its scales (rho, and sigma, eta, ..), the model has weights w ~ N(0, rho^2 (P'P)^-1),
+    weights gamma of Q covariates, an intercept, and a likelihood of theta = [w; gamma; intercept].
+    The functions in `bdr_stan.models` make such values.
 
     Attributes
     ----------
@@ -37,6 +39,8 @@ class Model:
         Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
     stan_data : callable
         ``stan_data(whitened, priors)``, the data of the program.
+    n_covariates : int, default 0
+        Q.
     constants : dict, name -> (values, names of their dimensions)
         What prediction needs besides the draws; kept with a fit.
     rescaled : callable, optional
@@ -57,6 +61,7 @@ class Model:
     weight_basis: Array
     likelihood: Callable[..., LogLikelihood]
     stan_data: Callable[[dict[str, Any], dict[str, float]], dict[str, Any]]
+    n_covariates: int = 0
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]] = field(default_factory=dict)
     rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
     inits: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is
@@ -67,6 +72,11 @@ class Model:
     def intercept_prior(self) -> tuple[float, float]:
         """Mean and standard deviation of the intercept's normal prior."""
         return self.priors["intercept_location"], self.priors["intercept_scale"]
+
+    @property
+    def gamma_scales(self) -> Array:
+        """Prior standard deviations of the covariates' weights, shape (Q,)."""
+        return np.array([self.priors["gamma_scale"] for _ in range(self.n_covariates)])
 
     def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
         """Data of the program in whose coordinates the posterior is nearly standard normal."""

@@ -18,6 +18,11 @@ REGRESSION = {
         "label at the average embedding",
         "y",
     ),
+    "gamma": (
+        "normal(0, {gamma_scale:.4g})",
+        "change of the label with an sd of a covariate, or with a level",
+        "y",
+    ),
     "sigma": ("half-normal(0, {sigma_scale:.4g})", "noise standard deviation", "y"),
     "rho": (
         "lognormal(log {rho_median:.4g}, {rho_log_sd:.4g})",
@@ -33,6 +38,11 @@ REGRESSION = {
 # Models of two classes have no noise, and no unit.
 CLASSES = {
     "intercept": (REGRESSION["intercept"][0], "latent function at the average embedding", "none"),
+    "gamma": (
+        REGRESSION["gamma"][0],
+        "change of the latent function with an sd of a covariate, or with a level",
+        "none",
+    ),
     "rho": (REGRESSION["rho"][0], "scale of the latent function", "none"),
     "eta": REGRESSION["eta"],
 }
@@ -54,8 +64,8 @@ RATES = {
 }
 
 
-def weight_priors(y: Array, prior_variance: Array) -> dict[str, float]:
-    """Default priors of intercept, noise and weights.
+def weight_priors(y: Array, prior_variance: Array, n_covariates: int = 0) -> dict[str, float]:
+    """Default priors of intercept, covariates, noise and weights.
 
     Parameters
     ----------
@@ -63,12 +73,14 @@ def weight_priors(y: Array, prior_variance: Array) -> dict[str, float]:
         Training labels.
     prior_variance : array, shape (n,)
         Prior variance of each bag's predictive mean at rho = 1.
+    n_covariates : int, default 0
 
     Returns
     -------
     dict
         intercept_location = mean(y), intercept_scale = 2.5 sd(y), sigma_scale = sd(y);
-        rho_median such that the regression's prior sd over the bags is sd(y), rho_log_sd = 1.5.
+        rho_median such that the regression's prior sd over the bags is sd(y), rho_log_sd = 1.5;
+        with covariates gamma_scale = 2.5 sd(y).
     """
     spread = float(np.std(y))
     return {
@@ -77,11 +89,12 @@ def weight_priors(y: Array, prior_variance: Array) -> dict[str, float]:
         "sigma_scale": spread,
         "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
         "rho_log_sd": 1.5,
+        **_gamma_prior(spread, n_covariates),
     }
 
 
-def class_priors(spread: float, prior_variance: Array) -> dict[str, float]:
-    """Default priors of intercept and weights of a classifier.
+def class_priors(spread: float, prior_variance: Array, n_covariates: int = 0) -> dict[str, float]:
+    """Default priors of intercept, covariates and weights of a classifier.
 
     Parameters
     ----------
@@ -89,19 +102,26 @@ def class_priors(spread: float, prior_variance: Array) -> dict[str, float]:
         Scale of the latent function: probabilities are mostly open within this distance of 0.
     prior_variance : array, shape (n,)
         Prior variance of the latent function at each bag, intercept aside, at rho = 1.
+    n_covariates : int, default 0
 
     Returns
     -------
     dict
         intercept_location = 0, intercept_scale = 5/3 spread; rho_median such that the latent
-        function's prior sd over the bags is spread, rho_log_sd = 1.
+        function's prior sd over the bags is spread, rho_log_sd = 1; with covariates
+        gamma_scale = 2.5 spread.
     """
     return {
         "intercept_location": 0.0,
         "intercept_scale": 5 / 3 * spread,
         "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
         "rho_log_sd": 1.0,
+        **_gamma_prior(spread, n_covariates),
     }
+
+
+def _gamma_prior(spread, n_covariates):
+    return {"gamma_scale": 2.5 * spread} if n_covariates else {}
 
 
 def with_user_values(

@@ -74,6 +74,7 @@ def most_probable_scales(
             model.prior_factor,
             model.intercept_prior,
             middle_of_scales(model.priors, model.scales),
+            gamma_scales=model.gamma_scales,
             log_prior=log_prior_of_scales(model.priors) if with_priors else None,
         )
 
@@ -169,7 +170,8 @@ def _starts(scales, mode, log_sds, method, chains, seed):
 def _read(fit, model, stan_file):
     """Draws, sampler statistics and attributes of a CmdStanPy fit."""
     drawn = stan_draws(fit)
-    needed = ("w", "intercept", *(name for name in model.scales if name != "rho"))
+    scales = [name for name in model.scales if name != "rho"]
+    needed = ["w", *(["gamma"] if model.n_covariates else []), "intercept", *scales]
     missing = [name for name in needed if name not in drawn]
     if missing:
         raise ValueError(

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
 
-_DIMS = {"w": ["component"], "beta": ["landmark"], "dual": ["bag"], "y": ["bag"]}
+_DIMS = {
+    "w": ["component"],
+    "beta": ["landmark"],
+    "gamma": ["covariate"],
+    "dual": ["bag"],
+    "y": ["bag"],
+}
 
 
 def named_groups(
@@ -25,6 +31,8 @@ def named_groups(
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
     ids: Sequence | Array,
     y: ArrayLike,
+    *,
+    covariates: Sequence[str] = (),
 ) -> Groups:
     """Groups posterior, sample_stats, observed_data and constant_data.
 
@@ -35,6 +43,7 @@ def named_groups(
     constants : dict, name -> (values, dimensions)
     ids : array, shape (n,), of the bags
     y : array, shape (n,), labels
+    covariates : list of str, names of the entries of gamma
 
     Returns
     -------
@@ -44,7 +53,7 @@ def named_groups(
         name: _DIMS.get(name, [f"{name}_dim_{k}" for k in range(np.ndim(values) - 2)])
         for name, values in draws.items()
     }
-    coords = {"bag": ids}
+    coords: dict[str, Sequence | Array] = {"bag": ids, "covariate": covariates}
     for values, axes in constants.values():
         for axis, length in zip(axes, np.shape(values), strict=True):
             coords.setdefault(axis, np.arange(length))
@@ -111,6 +120,7 @@ def fitted_groups(
     y: Array,
     training: "Mixture",
     *,
+    covariates: Sequence[str] = (),
     own_program: bool = False,
     seed: Seed = None,
 ) -> Groups:
@@ -122,7 +132,7 @@ def fitted_groups(
     """
     own = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
     parameters = {name: values for name, values in draws.items() if name not in own}
-    groups = named_groups(parameters, stats, attrs, constants, ids, y)
+    groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
     shape = parameters["intercept"].shape
     groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
     if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:

@@ -29,6 +29,7 @@ class Problem:
     y : array, shape (n,), labels
     Sigma, R, K : arrays, shape (d, d), covariance within bags, prior covariance of the
         embeddings at eta = 1, kernel matrix of the landmarks
+    x : array, shape (n, Q), covariates, of weights gamma
     """
 
     mu: np.ndarray
@@ -39,6 +40,7 @@ class Problem:
     K: np.ndarray
     priors: dict = field(default_factory=lambda: dict(PRIORS))
     origin: np.ndarray | None = None
+    x: np.ndarray | None = None
 
     @property
     def m0(self):
@@ -71,6 +73,14 @@ def random_classes(rng, **options):
     return replace(p, y=(p.y > p.priors["intercept_location"]).astype(float), priors=priors)
 
 
+def with_covariates(rng, p, Q=2):
+    """The problem with covariates that tell something of the labels."""
+    x = rng.normal(size=(len(p.y), Q)) + 0.5 * p.mu[:, :1]
+    priors = p.priors | {"gamma_scale": 0.9}
+    y = p.y if set(p.y) <= {0.0, 1.0} else p.y + x @ np.linspace(-0.8, 1.1, Q)
+    return replace(p, x=x, y=y, priors=priors)
+
+
 # ---------------------------------------------------------------- the models
 
 
@@ -84,7 +94,12 @@ def embedding_posterior(mu, size, m0, Sigma, R, eta):
     return (prior @ m0 + mu @ noise) @ C, C
 
 
-def bdr_moments(p, alpha, intercept, sigma, eta):
+def of_covariates(p, gamma):
+    """What the covariates add to the regression function, shape (n,), or 0 without covariates."""
+    return 0.0 if p.x is None else p.x @ gamma
+
+
+def bdr_moments(p, alpha, intercept, sigma, eta, gamma=()):
     """Mean and variance of each label, its embedding integrated out."""
     mean, variance = np.empty((2, len(p.y)))
     for size in np.unique(p.sizes):
@@ -92,31 +107,34 @@ def bdr_moments(p, alpha, intercept, sigma, eta):
         M, C = embedding_posterior(p.mu[of], size, p.m0, p.Sigma, p.R, eta)
         mean[of] = intercept + (M - p.m0) @ alpha
         variance[of] = alpha @ C @ alpha + sigma**2
-    return mean, variance
+    return mean + of_covariates(p, gamma), variance
 
 
-def bdr_log_likelihood(p, alpha, intercept, sigma, eta):
-    mean, variance = bdr_moments(p, alpha, intercept, sigma, eta)
+def bdr_log_likelihood(p, alpha, intercept, sigma, eta, gamma=()):
+    mean, variance = bdr_moments(p, alpha, intercept, sigma, eta, gamma)
     return stats.norm.logpdf(p.y, mean, np.sqrt(variance)).sum()
 
 
-def blr_log_likelihood(p, beta, intercept, sigma):
-    return stats.norm.logpdf(p.y, intercept + (p.mu - p.m0) @ beta, sigma).sum()
+def blr_log_likelihood(p, beta, intercept, sigma, gamma=()):
+    mean = intercept + (p.mu - p.m0) @ beta + of_covariates(p, gamma)
+    return stats.norm.logpdf(p.y, mean, sigma).sum()
 
 
-def bdr_probit_log_likelihood(p, alpha, intercept, eta):
+def bdr_probit_log_likelihood(p, alpha, intercept, eta, gamma=()):
     """Classes 1 where the latent function at the true embedding plus N(0, 1) is positive."""
-    mean, variance = bdr_moments(p, alpha, intercept, 1.0, eta)
+    mean, variance = bdr_moments(p, alpha, intercept, 1.0, eta, gamma)
     return stats.norm.logcdf((2 * p.y - 1) * mean / np.sqrt(variance)).sum()
 
 
-def blr_logit_log_likelihood(p, beta, intercept):
-    return stats.logistic.logcdf((2 * p.y - 1) * (intercept + (p.mu - p.m0) @ beta)).sum()
+def blr_logit_log_likelihood(p, beta, intercept, gamma=()):
+    log_odds = intercept + (p.mu - p.m0) @ beta + of_covariates(p, gamma)
+    return stats.logistic.logcdf((2 * p.y - 1) * log_odds).sum()
 
 
-def log_prior_of_scales(priors, intercept, sigma, rho, eta=None):
-    """Log prior density of the intercept and the scales; sigma is None in models of classes."""
+def log_prior_of_scales(priors, intercept, sigma, rho, eta=None, gamma=()):
+    """Log prior density of all but the weights w; sigma is None in models of classes."""
     value = stats.norm.logpdf(intercept, priors["intercept_location"], priors["intercept_scale"])
+    value += sum(stats.norm.logpdf(g, 0, priors["gamma_scale"]) for g in gamma)
     if sigma is not None:
         value += stats.halfnorm.logpdf(sigma, scale=priors["sigma_scale"])
     value += stats.lognorm.logpdf(rho, priors["rho_log_sd"], scale=priors["rho_median"])
@@ -125,32 +143,32 @@ def log_prior_of_scales(priors, intercept, sigma, rho, eta=None):
     return value
 
 
-def bdr_log_density(p, alpha, intercept, sigma, rho, eta, use_likelihood=True):
+def bdr_log_density(p, alpha, intercept, sigma, rho, eta, use_likelihood=True, gamma=()):
     """Log joint density of labels and parameters; alpha ~ N(0, rho^2 K^-1)."""
-    value = log_prior_of_scales(p.priors, intercept, sigma, rho, eta)
+    value = log_prior_of_scales(p.priors, intercept, sigma, rho, eta, gamma)
     value += stats.multivariate_normal.logpdf(alpha, cov=rho**2 * np.linalg.inv(p.K))
-    return value + use_likelihood * bdr_log_likelihood(p, alpha, intercept, sigma, eta)
+    return value + use_likelihood * bdr_log_likelihood(p, alpha, intercept, sigma, eta, gamma)
 
 
-def blr_log_density(p, beta, intercept, sigma, rho, use_likelihood=True):
+def blr_log_density(p, beta, intercept, sigma, rho, use_likelihood=True, gamma=()):
     """Log joint density of labels and parameters; beta ~ N(0, rho^2 I)."""
-    value = log_prior_of_scales(p.priors, intercept, sigma, rho)
+    value = log_prior_of_scales(p.priors, intercept, sigma, rho, gamma=gamma)
     value += stats.norm.logpdf(beta, 0, rho).sum()
-    return value + use_likelihood * blr_log_likelihood(p, beta, intercept, sigma)
+    return value + use_likelihood * blr_log_likelihood(p, beta, intercept, sigma, gamma)
 
 
-def bdr_probit_log_density(p, alpha, intercept, rho, eta, use_likelihood=True):
+def bdr_probit_log_density(p, alpha, intercept, rho, eta, use_likelihood=True, gamma=()):
     """Log joint density of classes and parameters; alpha ~ N(0, rho^2 K^-1)."""
-    value = log_prior_of_scales(p.priors, intercept, None, rho, eta)
+    value = log_prior_of_scales(p.priors, intercept, None, rho, eta, gamma)
     value += stats.multivariate_normal.logpdf(alpha, cov=rho**2 * np.linalg.inv(p.K))
-    return value + use_likelihood * bdr_probit_log_likelihood(p, alpha, intercept, eta)
+    return value + use_likelihood * bdr_probit_log_likelihood(p, alpha, intercept, eta, gamma)
 
 
-def blr_logit_log_density(p, beta, intercept, rho, use_likelihood=True):
+def blr_logit_log_density(p, beta, intercept, rho, use_likelihood=True, gamma=()):
     """Log joint density of classes and parameters; beta ~ N(0, rho^2 I)."""
-    value = log_prior_of_scales(p.priors, intercept, None, rho)
+    value = log_prior_of_scales(p.priors, intercept, None, rho, gamma=gamma)
     value += stats.norm.logpdf(beta, 0, rho).sum()
-    return value + use_likelihood * blr_logit_log_likelihood(p, beta, intercept)
+    return value + use_likelihood * blr_logit_log_likelihood(p, beta, intercept, gamma)
 
 
 def blr_marginal(p, sigma, rho):
@@ -160,8 +178,8 @@ def blr_marginal(p, sigma, rho):
     return np.full(n, p.priors["intercept_location"]), covariance
 
 
-def draw_scales(rng, priors, with_eta=True):
-    """Intercept, sigma if the model has one, rho and eta from their priors."""
+def draw_scales(rng, priors, with_eta=True, Q=0):
+    """Intercept, gamma and the scales, if the model has them, from their priors."""
     intercept = rng.normal(priors["intercept_location"], priors["intercept_scale"])
     drawn = {"intercept": intercept}
     if "sigma_scale" in priors:
@@ -169,6 +187,8 @@ def draw_scales(rng, priors, with_eta=True):
     drawn["rho"] = priors["rho_median"] * np.exp(priors["rho_log_sd"] * rng.normal())
     if with_eta:
         drawn["eta"] = priors["eta_median"] * np.exp(priors["eta_log_sd"] * rng.normal())
+    if Q:
+        drawn["gamma"] = rng.normal(0, priors["gamma_scale"], Q)
     return drawn
 
 
@@ -240,23 +260,34 @@ def unit_of_latent(data, rho):
     return np.sqrt(1 + data.get("latent_spread", 0.0) * rho**2)
 
 
-def whiten(data, w, intercept, rho):
-    """The Stan programs' coordinates t of weights and intercept."""
+def whiten(data, w, intercept, rho, gamma=()):
+    """The Stan programs' coordinates t of weights, those of covariates and intercept."""
+    data = plain_coordinates(len(data["pull"])) | data  # some programs take no covariates
     unit = unit_of_latent(data, rho)
     q = data["information"] / unit**2 + rho**-2.0
     t = np.sqrt(q) * (np.linalg.solve(data["axes"], w) - data["pull"] / unit / q)
-    rest = (intercept - data["intercept_slope"] @ w) / unit - data["intercept_centre"]
-    return np.r_[t, rest / data["intercept_unit"]]
+    of_gamma = (gamma - data["gamma_slope"] @ w) / unit - data["gamma_centre"]
+    rest = (intercept - data["intercept_slope"] @ np.r_[w, gamma]) / unit - data["intercept_centre"]
+    of_gamma = np.linalg.solve(data["gamma_unit"], of_gamma)
+    return np.r_[t, of_gamma, rest / data["intercept_unit"]]
+
+
+def unwhiten_all(data, t, rho):
+    """[w; gamma; intercept] at t, and log |d[w; gamma; intercept] / dt| but for a constant."""
+    unit, d = unit_of_latent(data, rho), len(data["pull"])
+    data = plain_coordinates(d) | data  # some programs take no covariates
+    q = data["information"] / unit**2 + rho**-2.0
+    w = data["axes"] @ (data["pull"] / unit / q + t[:d] / np.sqrt(q))
+    gamma = unit * (data["gamma_centre"] + data["gamma_unit"] @ t[d:-1]) + data["gamma_slope"] @ w
+    intercept = unit * (data["intercept_centre"] + data["intercept_unit"] * t[-1])
+    intercept += data["intercept_slope"] @ np.r_[w, gamma]
+    return np.r_[w, gamma, intercept], (len(t) - d) * np.log(unit) - 0.5 * np.sum(np.log(q))
 
 
 def unwhiten(data, t, rho):
     """Weights and intercept at t, and log |d(w, intercept) / dt| but for a constant."""
-    unit = unit_of_latent(data, rho)
-    q = data["information"] / unit**2 + rho**-2.0
-    w = data["axes"] @ (data["pull"] / unit / q + t[:-1] / np.sqrt(q))
-    intercept = data["intercept_centre"] + data["intercept_unit"] * t[-1]
-    log_jacobian = np.log(unit) - 0.5 * np.sum(np.log(q))
-    return w, unit * intercept + data["intercept_slope"] @ w, log_jacobian
+    theta, log_jacobian = unwhiten_all(data, t, rho)
+    return theta[: len(data["pull"])], theta[-1], log_jacobian
 
 
 def slope_by_t(data, t, rho, by_w, by_intercept):
@@ -283,6 +314,9 @@ def plain_coordinates(d):
         "intercept_centre": 0.0,
         "intercept_slope": np.zeros(d),
         "intercept_unit": 1.0,
+        "gamma_centre": np.zeros(0),
+        "gamma_slope": np.zeros((0, d)),
+        "gamma_unit": np.zeros((0, 0)),
     }
 
 

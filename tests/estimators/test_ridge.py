@@ -92,7 +92,7 @@ def test_validation_on_shared_features(problem):
     bags, y = problem
     model = RBFNetwork(6)
     features = model.training_features(bags[:25], seed=1)
-    held = model.embed(bags[25:], features.feature_map)
+    held = model.embed(bags[25:], features)
     model.fit_features(features, y[:25], validation=(held, y[25:]))
     whole = RBFNetwork(6).fit(bags[:25], y[:25], validation=(bags[25:], y[25:]), seed=1)
     assert model.alpha_ == whole.alpha_

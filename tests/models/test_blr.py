@@ -37,7 +37,7 @@ def test_data_of_the_program(rng):
     assert {"N": 50, "D": 3, "T": 5, "use_likelihood": 0}.items() <= data.items()
     np.testing.assert_array_equal(data["rows"], rows.rows)
     assert {**whitening, **priors}.items() <= data.items()
-    assert blr_data(rows, {}, {})["use_likelihood"] == 1
+    assert blr_data(rows, whitening, {})["use_likelihood"] == 1
 
 
 @pytest.mark.parametrize("name", FEATURE_MAPS)

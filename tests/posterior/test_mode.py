@@ -16,7 +16,7 @@ from scipy import integrate, stats
 from sklearn.linear_model import LogisticRegression
 
 from bdr_stan.embedding.compression import compress
-from bdr_stan.models.likelihoods import logit_likelihood
+from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood
 from bdr_stan.posterior.mode import Mode, find_mode
 
 
@@ -50,6 +50,27 @@ def test_mode_does_not_depend_on_the_start(rng):
     other = mode_at(arguments, SCALES, start=one.theta + rng.normal(size=5))
     np.testing.assert_allclose(other.theta, one.theta, atol=1e-4)
     assert other.log_evidence == pytest.approx(one.log_evidence, abs=1e-6)
+
+
+def test_mode_with_covariates_is_that_of_the_reference(rng):
+    """Stationary in [w; gamma; intercept], the gammas' priors of different widths among them."""
+    p = reference.with_covariates(rng, reference.random_problem(rng, n=40, d=3))
+    rows = compress(np.column_stack([p.mu - p.m0, p.x]), p.y, np.ones(40))
+    likelihood = normal_likelihood(rows, np.zeros(3), sigma=SCALES["sigma"])
+    widths = np.array([0.2, 3.0])
+    mode = find_mode(likelihood, np.eye(3), INTERCEPT, rho=SCALES["rho"], gamma_scales=widths)
+
+    def target(theta):
+        w, gamma, intercept = theta[:3], theta[3:5], theta[5]
+        value = reference.blr_log_likelihood(p, w, intercept, SCALES["sigma"], gamma)
+        value += stats.norm.logpdf(w, 0, SCALES["rho"]).sum()
+        value += stats.norm.logpdf(gamma, 0, widths).sum()
+        return value + stats.norm.logpdf(intercept, *INTERCEPT)
+
+    np.testing.assert_allclose(reference.gradient(target, mode.theta), 0, atol=1e-6)
+    # Of a normal posterior the density at the mode and the curvature give the evidence.
+    _, log_det = np.linalg.slogdet(mode.precision / (2 * np.pi))
+    assert mode.log_evidence == pytest.approx(target(mode.theta) - 0.5 * log_det, rel=1e-9)
 
 
 def test_precision_of_blr_is_the_hessian(rng):

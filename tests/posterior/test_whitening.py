@@ -28,6 +28,26 @@ def test_whitened_coordinates_are_standard_normal_where_the_mode_was_found(rng, 
     np.testing.assert_allclose(B @ B.T, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
 
 
+def test_of_covariates_they_are_standard_normal_too(rng):
+    """Three covariates: [w; gamma; intercept] at t = 0 is the mode, its spread the covariance."""
+    d, Q, rho = 4, 3, 0.8
+    D = d + Q + 1
+    root = rng.normal(size=(30, D))
+    precision = root.T @ root
+    precision[:d, :d] += np.eye(d) / rho**2
+    mode = Mode(rng.normal(size=D), precision, 0.0)
+    data = whitened_coordinates(mode, np.eye(d), rho)
+    assert set(data) == set(reference.plain_coordinates(d))
+
+    def theta(t):
+        return reference.unwhiten_all(data, t, rho)[0]
+
+    np.testing.assert_allclose(theta(np.zeros(D)), mode.theta, rtol=1e-9)
+    B = np.transpose([theta(unit) - theta(np.zeros(D)) for unit in np.eye(D)])
+    np.testing.assert_allclose(B @ B.T, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
+    np.testing.assert_array_equal(data["gamma_unit"], np.triu(data["gamma_unit"]))
+
+
 @pytest.mark.parametrize("n", [3, 40])
 @pytest.mark.parametrize("rho", [0.1, 0.9, 20.0])
 def test_of_linear_regression_they_are_standard_normal_whatever_rho(rng, n, rho):

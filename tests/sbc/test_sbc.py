@@ -75,6 +75,16 @@ def simulate_bdr(rng, **options):
     return replace(p, y=labels(rng, p, true, embeddings)), true
 
 
+def simulate_bdr_with_covariate(rng):
+    """A covariate that goes with the first coordinate of the embeddings."""
+    p = random_bags(rng)
+    p = replace(p, priors=p.priors | {"gamma_scale": 0.9})
+    p = replace(p, x=p.mu[:, :1] - p.m0[0] + 0.5 * rng.normal(size=(len(p.y), 1)))
+    true = draw_bdr_parameters(rng, p) | {"gamma": rng.normal(0, p.priors["gamma_scale"])}
+    embeddings = draw_embeddings(rng, p, true["eta"])
+    return replace(p, y=labels(rng, p, true, embeddings) + true["gamma"] * p.x[:, 0]), true
+
+
 def simulate_bdr_forwards(rng):
     """True embeddings from their prior, empirical ones from the averages of points' features.
 
@@ -115,11 +125,12 @@ def simulate_logit(rng):
 # ---------------------------------------------------------------- fits
 
 
-def whitening(likelihood, factor, priors):
+def whitening(likelihood, factor, priors, gamma_scales=()):
     """Coordinates from the mode of the weights at the middle of the scales' priors: any will do."""
     intercept = priors["intercept_location"], priors["intercept_scale"]
-    mode = find_mode(likelihood, factor, intercept, rho=START["rho"])
-    return whitened_coordinates(mode, factor, START["rho"])
+    rho = START["rho"]
+    mode = find_mode(likelihood, factor, intercept, rho=rho, gamma_scales=gamma_scales)
+    return whitened_coordinates(mode, factor, rho)
 
 
 def fit_blr(model, p, seed):
@@ -140,6 +151,16 @@ def fit_bdr(model, p, seed):
     return thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
 
 
+def fit_bdr_with_covariate(model, p, seed):
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = compress(np.column_stack([(p.mu - p.m0) @ V, p.x]), p.y, p.sizes)
+    factor = np.linalg.cholesky(V.T @ p.K @ V).T
+    likelihood = normal_likelihood(rows, lam, sigma=START["sigma"], eta=START["eta"])
+    whitened = whitening(likelihood, factor, p.priors, gamma_scales=[p.priors["gamma_scale"]])
+    draws = thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
+    return draws | {"gamma": draws["gamma"][:, 0]}
+
+
 def fit_probit(model, p, seed):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
@@ -157,7 +178,7 @@ def fit_logit(model, p, seed):
 
 
 def thinned(model, data, basis, seed):
-    start = {"t": np.zeros(LANDMARKS + 1), **START}
+    start = {"t": np.zeros(LANDMARKS + data["Q"] + 1), **START}
     draws = calibration.thinned(model, data, start, seed)
     return draws | {"weights": draws["w"] @ basis.T}
 
@@ -166,8 +187,8 @@ def blr_log_likelihood(p, weights, intercept, sigma, **_):
     return reference.blr_log_likelihood(p, weights, intercept, sigma)
 
 
-def bdr_log_likelihood(p, weights, intercept, sigma, eta, **_):
-    return reference.bdr_log_likelihood(p, weights, intercept, sigma, eta)
+def bdr_log_likelihood(p, weights, intercept, sigma, eta, gamma=0.0, **_):
+    return reference.bdr_log_likelihood(p, weights, intercept, sigma, eta, [gamma])
 
 
 def probit_log_likelihood(p, weights, intercept, eta, **_):
@@ -192,6 +213,14 @@ def test_bdr_is_calibrated():
     model = compile_program("bdr", progress=False)
     found = p_values(ranks(model, simulate_bdr, fit_bdr, bdr_log_likelihood, 250, seed=2))
     assert set(found) >= {"intercept", "sigma", "rho", "eta", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_bdr_with_a_covariate_is_calibrated():
+    model = compile_program("bdr", progress=False)
+    simulate, fit = simulate_bdr_with_covariate, fit_bdr_with_covariate
+    found = p_values(ranks(model, simulate, fit, bdr_log_likelihood, 120, seed=9))
+    assert set(found) >= {"intercept", "gamma", "sigma", "rho", "eta", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 

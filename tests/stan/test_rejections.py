@@ -12,10 +12,14 @@ WHITENING = {
     "intercept_centre": 0.0,
     "intercept_slope": [0.0, 0.0],
     "intercept_unit": 1.0,
+    "gamma_centre": [],
+    "gamma_slope": [],
+    "gamma_unit": [],
 }
 PRIORS = {
     "intercept_location": 0.0,
     "intercept_scale": 1.0,
+    "gamma_scale": 1.0,
     "rho_median": 1.0,
     "rho_log_sd": 0.5,
     "use_likelihood": 1,
@@ -24,6 +28,7 @@ OF_SIGMA = {"sigma_scale": 1.0}
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
 Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
 LABELS = [0.2, 1.3, -0.7, 0.4]
+NONE = [[], [], [], []]  # covariates
 ROWS = np.column_stack([Z, np.ones(4), LABELS]).tolist()
 SIZES = {
     "G": 2,
@@ -35,12 +40,14 @@ SIZES = {
 }
 # Four bags at two landmarks; those of points of two sizes in two groups.
 DATA = {
-    "blr": {"N": 4, "D": 2, "T": 4, "rows": ROWS} | WHITENING | PRIORS | OF_SIGMA,
-    "blr_logit": {"N": 4, "D": 2, "z": Z, "y": [0, 1, 1, 0]} | WHITENING | PRIORS,
-    "bdr": {"D": 2, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
+    "blr": {"N": 4, "D": 2, "Q": 0, "T": 4, "rows": ROWS} | WHITENING | PRIORS | OF_SIGMA,
+    "blr_logit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
+    | WHITENING
+    | PRIORS,
+    "bdr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
     | (SIZES | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
-    "bdr_probit": {"N": 4, "D": 2, "z": Z, "y": [0, 1, 1, 0], "latent_spread": 0.0}
-    | (SIZES | WHITENING | PRIORS | OF_ETA),
+    "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
+    | (SIZES | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
 }
 SCALES = {
     "blr": {"sigma": 1.0, "rho": 1.0},
@@ -49,6 +56,14 @@ SCALES = {
     "bdr_probit": {"rho": 1.0, "eta": 1.0},
 }
 NAN, INF = float("nan"), float("inf")
+# One covariate, on which nothing depends.
+ONE = {
+    "Q": 1,
+    "intercept_slope": [0.0, 0.0, 0.0],
+    "gamma_centre": [0.0],
+    "gamma_slope": [[0.0, 0.0]],
+    "gamma_unit": [[1.0]],
+}
 GROUPED = ["bdr", "bdr_probit"]
 
 
@@ -90,7 +105,7 @@ def test_the_sentence_is_heard_from_every_method(method):
 
 @pytest.mark.parametrize("name", DATA)
 def test_scales_must_be_positive(name):
-    scales = ["intercept_unit", "intercept_scale", "rho_median", "rho_log_sd"]
+    scales = ["intercept_unit", "intercept_scale", "gamma_scale", "rho_median", "rho_log_sd"]
     scales += [k for k in ("sigma_scale", "eta_median", "eta_log_sd") if k in DATA[name]]
     for scale in scales:
         said = message(name, **{scale: 0.0})
@@ -105,6 +120,21 @@ def test_embeddings_and_labels_must_be_finite(name, value):
     values[2, -1] = value
     said = message(name, **{of: values.tolist()})
     assert f"row 3 of {of} must hold finite numbers, found [-0.4" in said
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_each_covariate_has_a_coordinate(name):
+    x = np.full((4, 1), 0.5)
+    columns = {"rows": np.column_stack([Z, x, np.ones(4), LABELS]).tolist()}
+    columns = columns if "rows" in DATA[name] else {"x": x.tolist()}
+    said = message(name, **ONE | columns | {"gamma_unit": [[0.0]]})
+    assert "gamma_unit[1, 1] must be > 0, found 0" in said
+
+
+@pytest.mark.parametrize("name", ["blr_logit", "bdr_probit"])
+def test_covariates_must_be_finite(name):
+    said = message(name, **ONE, x=[[0.1], [NAN], [0.3], [0.4]])
+    assert "row 2 of x must hold finite numbers, found [nan]" in said
 
 
 def test_rows_are_not_more_than_bags():

@@ -1,0 +1,181 @@
+"""Values of the bags themselves, columns of their metadata, as columns x of a regression.
+
+A number becomes one column, in standard deviations from its average over the training bags. Text,
+categories and booleans become a column a level: 1 for the bags of that level, less its average.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from bdr_stan.bags import Bags
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Covariates:
+    """How columns of the bags' metadata become columns x.
+
+    levels : dict, name -> list, or None
+        The levels of each column of the metadata; None for numbers.
+    mean, scale : arrays, shape (Q,)
+        Average over the training bags, and unit: the standard deviation of numbers, 1 of levels.
+    """
+
+    levels: dict[str, list | None]
+    mean: Array
+    scale: Array
+
+    @property
+    def names(self) -> list[str]:
+        """What each column x is called: "population", or "region=north" of a level."""
+        return [
+            name
+            for column, levels in self.levels.items()
+            for name in ([column] if levels is None else [f"{column}={level}" for level in levels])
+        ]
+
+    def of(self, bags: Bags) -> Array:
+        """Columns x of bags, shape (n, Q), in units of `scale`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The bags lack a column or a value, or have a level that the training bags have not.
+        """
+        return (_stacked(bags, self.levels) - self.mean) / self.scale
+
+
+def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
+    """Levels and scales of covariates of the training bags.
+
+    Parameters
+    ----------
+    bags : Bags, with metadata
+    names : list of str
+        Columns of the metadata.
+
+    Returns
+    -------
+    Covariates
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such column, or it lacks values, or holds neither numbers, text nor booleans.
+
+    Warns
+    -----
+    UserWarning
+        A covariate is the same for all bags.
+    """
+    levels = {name: _levels(_values(bags, name), name) for name in names}
+    scaler = StandardScaler().fit(_stacked(bags, levels))
+    table: Any = bags.metadata
+    for name in levels:
+        if len(bags) > 1 and table[name].nunique() == 1:
+            warnings.warn(
+                f"covariate {name!r} is the same for all training bags: it says nothing, and its "
+                "weight stays as uncertain as its prior",
+                stacklevel=5,
+            )
+    of_numbers = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
+    scale = np.where(np.concatenate(of_numbers), scaler.scale_, 1.0)
+    return Covariates(levels, scaler.mean_, scale)
+
+
+def check_covariates(names: Any) -> None:
+    """Raise unless this is None or a list of names, all different."""
+    if isinstance(names, str):
+        raise TypeError(f"covariates must be a list of names, found {names!r}: use [{names!r}]")
+    if names is None:
+        return
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"covariates must be a list of names of metadata, found {names!r}")
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise ValueError(f"covariates names {twice[0]!r} twice: leave one of them out")
+
+
+def _values(bags: Bags, name: str) -> "pd.Series":
+    """A column of the metadata, once it is known to be there and complete."""
+    table = bags.metadata
+    if table is None:
+        raise ValueError(
+            f"covariate {name!r} is a column of the bags' metadata, but these bags have none: "
+            "pass metadata, a table of one row a bag, where the Bags are made"
+        )
+    if name not in table.columns:
+        known = [str(column) for column in table.columns]
+        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        mend = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, known))}"
+        raise ValueError(f"the bags' metadata have no column {name!r}: {mend}")
+    if list(table.columns).count(name) > 1:
+        raise ValueError(f"the bags' metadata have several columns {name!r}: rename all but one")
+    values = table[name].infer_objects()
+    missing = np.flatnonzero(values.isna())
+    if len(missing):
+        raise ValueError(
+            f"covariate {name!r} is missing for {bags.name(missing[0])} ({len(missing)} such in "
+            "all): fill it in or leave the bag out, with its label"
+        )
+    return values
+
+
+def _is_numeric(values):
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    return is_numeric_dtype(values) and not is_bool_dtype(values)
+
+
+def _levels(values, name):
+    """The levels of a column, in order; None for numbers."""
+    if _is_numeric(values):
+        return None
+    levels = values.tolist()
+    strange = [level for level in levels if not isinstance(level, (str, bool, int, float))]
+    if strange:
+        raise TypeError(
+            f"covariate {name!r} holds {type(strange[0]).__name__}: give numbers, text or booleans"
+        )
+    return sorted(set(levels), key=lambda level: (type(level).__name__, level))
+
+
+def _stacked(bags, levels):
+    """All covariates as numbers, in the units of the metadata."""
+    return np.column_stack([_columns(bags, name, known) for name, known in levels.items()])
+
+
+def _columns(bags, name, levels):
+    """A covariate as numbers: one column, or one a level of 0 and 1."""
+    values = _values(bags, name)
+    if levels is None:
+        if not _is_numeric(values):
+            raise TypeError(
+                f"covariate {name!r} holds {values.dtype}, but in the training bags it holds "
+                "numbers: give numbers"
+            )
+        numbers = values.to_numpy(float)
+        endless = np.flatnonzero(~np.isfinite(numbers))
+        if len(endless):
+            raise ValueError(
+                f"covariate {name!r} of {bags.name(endless[0])} is {numbers[endless[0]]}, but must "
+                "be finite: mend it or leave the bag out"
+            )
+        return numbers[:, None]
+    values = values.tolist()
+    for i, value in enumerate(values):
+        if value not in levels:
+            raise ValueError(
+                f"covariate {name!r} of {bags.name(i)} is {value!r}, which no training bag has: "
+                f"they have {', '.join(map(repr, levels))}, so fit with such a bag or leave it out"
+            )
+    return np.array([[value == level for level in levels] for value in values], float)
