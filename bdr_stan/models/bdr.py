@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from bdr_stan.embedding.compression import CompressedRows, compress
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
@@ -107,6 +109,7 @@ def bdr_model(
             likelihood=partial(normal_likelihood, rows, at.lam),
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
             constants=at.constants(),
+            level=float(np.mean(y)),
         )
 
     return with_measure_scale(

@@ -83,6 +83,7 @@ def blr_model(
         likelihood=partial(normal_likelihood, rows, at.lam),
         stan_data=partial(blr_data, rows),
         constants=at.constants(),
+        level=float(np.mean(y)),
     )
 
 

@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,15 @@ def most_probable_scales(
     """
     # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
     with threadpool_limits(1, user_api="blas"):
-        return maximise_evidence(
-            model.likelihood,
+        scales, mode, log_sds = maximise_evidence(
+            partial(model.likelihood, level=model.level) if model.level else model.likelihood,
             model.prior_factor,
-            model.intercept_prior,
+            model.prior_above_level,
             middle_of_scales(model.priors, model.scales),
             log_prior=log_prior_of_scales(model.priors) if with_priors else None,
         )
+    theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
+    return scales, replace(mode, theta=theta), log_sds
 
 
 def sample_posterior(
@@ -123,9 +126,11 @@ def sample_posterior(
     priors = model.priors
     if method != "nuts":
         priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
+    data = model.stan_data(model.whitening(scales, mode), priors)
+    level = 0.0 if stan_file else model.level  # a user's own program takes labels as they are
     drawn, stats, attrs = run(
         stan_file or model.program,
-        model.stan_data(model.whitening(scales, mode), priors),
+        _less(level, data) if level else data,
         [model.inits(start) for start in _starts(scales, mode, log_sds, method, chains, seed)],
         method=method,
         chains=chains,
@@ -137,7 +142,16 @@ def sample_posterior(
         unit=log_sds,
         reader=lambda fit: _read(fit, model, stan_file),
     )
+    drawn["intercept"] = drawn["intercept"] + level
     return Posterior(with_landmark_weights(model, drawn), stats, attrs)
+
+
+def _less(level, data):
+    """The data of a program with rows [z, 1, y] for labels and intercept less a level."""
+    rows = data["rows"].copy()
+    rows[:, -1] -= level * rows[:, -2]
+    moved = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
+    return {**data, **moved, "rows": rows}
 
 
 def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
