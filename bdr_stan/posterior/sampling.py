@@ -26,6 +26,9 @@ METHODS = ("nuts", "optimize", "laplace", "pathfinder")
 # Prior sd of log(rho) where rho is held at its marginal mode: but for rho's own prior, its joint
 # density with the weights grows without bound as both go to zero, so a joint mode says nothing.
 _HELD = 1e-3
+# Stan stops where a step promises less than a share of the log density, whose level grows with the
+# bags and the unit of the labels: by its own 1e7 epsilons up to 0.2 below the mode.
+_NEAR_THE_MODE = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
 # Chains start up to twice this far from the most probable scales, on the log scale.
 _WIDEST_START = 0.25
 
@@ -285,12 +288,20 @@ def run(
                         }
                     )
                 elif method == "optimize":
-                    fit = model.optimize(**{**common, "inits": inits[0], **options})
+                    # Tolerances are those of an algorithm: the user's has its own.
+                    near = {} if "algorithm" in options else _NEAR_THE_MODE
+                    fit = model.optimize(**{**common, **near, "inits": inits[0], **options})
                 elif method == "laplace":
                     # A folder of its own: CmdStanPy names files by the second.
                     apart = {"output_dir": os.path.join(folder, "mode")}
                     mode = model.optimize(
-                        **{**common, **apart, "inits": inits[0], "jacobian": True}
+                        **{
+                            **common,
+                            **apart,
+                            **_NEAR_THE_MODE,
+                            "inits": inits[0],
+                            "jacobian": True,
+                        }
                     )
                     fit = model.laplace_sample(
                         **{**common, "mode": mode, "draws": draws, **options}
