@@ -141,7 +141,7 @@ def learn_landmarks(
             best, best_x = score, x
         if steps >= max_iter or worse == _PATIENCE:
             return at(best_x)
-        loss = ProfiledLoss(model, bags, y, scales, shrinkage.intercept_prior)
+        loss = ProfiledLoss(model, bags, y - shrinkage.level, scales, shrinkage.prior_above_level)
 
         def loss_and_slope(x, loss=loss):
             value, by_landmarks, by_log_length = loss(*unpacked(x))

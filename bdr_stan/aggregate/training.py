@@ -147,11 +147,11 @@ def learned_kernel(
     return learn_kernel(
         kernel,
         rows_at,
-        y,
+        y - model.level * bags.totals,
         likelihood,
         link,
         trials=trials,
-        intercept_prior=model.intercept_prior,
+        intercept_prior=model.prior_above_level,
         scales=middle_of_scales(model.priors, names),
         log_prior=log_prior_of_scales(model.priors),
     )

@@ -113,6 +113,7 @@ def bdr_model(
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
             n_covariates=x.shape[1],
             constants=at.constants(),
+            level=float(np.mean(y)),
         )
 
     return with_measure_scale(

@@ -88,6 +88,7 @@ def blr_model(
         stan_data=partial(blr_data, rows),
         n_covariates=x.shape[1],
         constants=at.constants(),
+        level=float(np.mean(y)),
     )
 
 

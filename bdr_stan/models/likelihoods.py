@@ -18,7 +18,7 @@ _LOG_2PI = np.log(2 * np.pi)
 
 
 def normal_likelihood(
-    data: CompressedRows, lam: Array, *, sigma: float, eta: float = 1.0
+    data: CompressedRows, lam: Array, *, sigma: float, eta: float = 1.0, level: float = 0.0
 ) -> LogLikelihood:
     """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
 
@@ -30,6 +30,8 @@ def normal_likelihood(
         Within-bag variances; zeros give Bayesian linear regression.
     sigma, eta : float, > 0
         Noise sd and embedding scale.
+    level : float, default 0
+        Where the intercept counts from: labels far from zero lose no digits if it is near them.
 
     Returns
     -------
@@ -37,7 +39,7 @@ def normal_likelihood(
     """
     X, lost, row_group = _design(data, lam, eta)
     curvature_of_variance = 2 * lost
-    y = data.rows[:, -1]
+    y = data.rows[:, -1] - level * data.rows[:, -2]
 
     def likelihood(theta):
         e = X @ theta - y

@@ -54,6 +54,7 @@ def totals_model(
         likelihood=partial(normal_likelihood, compressed, np.zeros(d)),
         stan_data=partial(blr_data, compressed),
         constants={"total_weight": (rows.total, ["bag"])},
+        level=_level(rows, y),
     )
 
 
@@ -85,7 +86,7 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
     ValueError : all these averages are the same.
     """
     averages = y / rows.total
-    level = float(np.sum(y) / np.sum(rows.total))
+    level = _level(rows, y)
     spread = float(np.std(averages))
     if spread <= 1e-12 * abs(level):
         raise ValueError(
@@ -99,6 +100,11 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
         "rho_median": spread / float(np.sqrt(np.mean(norms))),
         "rho_log_sd": 1.5,
     }
+
+
+def _level(rows, y):
+    """Average label of a point of weight 1."""
+    return float(np.sum(y) / np.sum(rows.total))
 
 
 def exact_fit(model: Model, *, draws: int, seed: int | None = None) -> Posterior:

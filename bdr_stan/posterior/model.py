@@ -50,6 +50,10 @@ class Model:
     draws : callable, optional
         From the program's draws, a dict of arrays of shape (chain, draw, ...), to those that users
         see.
+    level : float
+        About the average label, where labels have a location; else 0. Modes and stock programs
+        are computed with labels and intercept less this, so that labels far from zero lose no
+        digits; `likelihood` then takes it as a keyword.
     sampler_only : tuple of str
         Variables of the program that only serve the sampler: w and intercept say the same.
     """
@@ -66,6 +70,7 @@ class Model:
     rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
     inits: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is
     draws: Callable[[dict[str, Array]], dict[str, Array]] = _as_it_is
+    level: float = 0.0
     sampler_only: tuple[str, ...] = ("t", "precision")
 
     @property
@@ -77,6 +82,12 @@ class Model:
     def gamma_scales(self) -> Array:
         """Prior standard deviations of the covariates' weights, shape (Q,)."""
         return np.array([self.priors["gamma_scale"] for _ in range(self.n_covariates)])
+
+    @property
+    def prior_above_level(self) -> tuple[float, float]:
+        """Mean and standard deviation of the prior of the intercept less the level."""
+        location, spread = self.intercept_prior
+        return location - self.level, spread
 
     def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
         """Data of the program in whose coordinates the posterior is nearly standard normal."""

@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ METHODS = ("nuts", "optimize", "laplace", "pathfinder")
 # Prior sd of log(rho) where rho is held at its marginal mode: but for rho's own prior, its joint
 # density with the weights grows without bound as both go to zero, so a joint mode says nothing.
 _HELD = 1e-3
+# Stan stops where a step promises less than a share of the log density, whose level grows with the
+# bags and the unit of the labels: by its own 1e7 epsilons up to 0.2 below the mode.
+_NEAR_THE_MODE = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
 # Chains start up to twice this far from the most probable scales, on the log scale.
 _WIDEST_START = 0.25
 
@@ -69,14 +73,16 @@ def most_probable_scales(
     """
     # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
     with threadpool_limits(1, user_api="blas"):
-        return maximise_evidence(
-            model.likelihood,
+        scales, mode, log_sds = maximise_evidence(
+            partial(model.likelihood, level=model.level) if model.level else model.likelihood,
             model.prior_factor,
-            model.intercept_prior,
+            model.prior_above_level,
             middle_of_scales(model.priors, model.scales),
             gamma_scales=model.gamma_scales,
             log_prior=log_prior_of_scales(model.priors) if with_priors else None,
         )
+    theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
+    return scales, replace(mode, theta=theta), log_sds
 
 
 def sample_posterior(
@@ -124,9 +130,11 @@ def sample_posterior(
     priors = model.priors
     if method != "nuts":
         priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
+    data = model.stan_data(model.whitening(scales, mode), priors)
+    level = 0.0 if stan_file else model.level  # a user's own program takes labels as they are
     drawn, stats, attrs = run(
         stan_file or model.program,
-        model.stan_data(model.whitening(scales, mode), priors),
+        _less(level, data) if level else data,
         [model.inits(start) for start in _starts(scales, mode, log_sds, method, chains, seed)],
         method=method,
         chains=chains,
@@ -138,7 +146,16 @@ def sample_posterior(
         unit=log_sds,
         reader=lambda fit: _read(fit, model, stan_file),
     )
+    drawn["intercept"] = drawn["intercept"] + level
     return Posterior(with_landmark_weights(model, drawn), stats, attrs)
+
+
+def _less(level, data):
+    """The data of a program with rows [z, 1, y] for labels and intercept less a level."""
+    rows = data["rows"].copy()
+    rows[:, -1] -= level * rows[:, -2]
+    moved = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
+    return {**data, **moved, "rows": rows}
 
 
 def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
@@ -273,12 +290,20 @@ def run(
                         }
                     )
                 elif method == "optimize":
-                    fit = model.optimize(**{**common, "inits": inits[0], **options})
+                    # Tolerances are those of an algorithm: the user's has its own.
+                    near = {} if "algorithm" in options else _NEAR_THE_MODE
+                    fit = model.optimize(**{**common, **near, "inits": inits[0], **options})
                 elif method == "laplace":
                     # A folder of its own: CmdStanPy names files by the second.
                     apart = {"output_dir": os.path.join(folder, "mode")}
                     mode = model.optimize(
-                        **{**common, **apart, "inits": inits[0], "jacobian": True}
+                        **{
+                            **common,
+                            **apart,
+                            **_NEAR_THE_MODE,
+                            "inits": inits[0],
+                            "jacobian": True,
+                        }
                     )
                     fit = model.laplace_sample(
                         **{**common, "mode": mode, "draws": draws, **options}

@@ -1,7 +1,11 @@
 """A fit as one NetCDF file, and back: its groups, and its configuration as JSON."""
 
+import glob
 import json
 import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +43,7 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"cannot save to {path}: it is a folder, give a file name")
     text = json.dumps(config, default=_plain)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with written_whole(path) as partial:
         xr.Dataset(attrs={CONFIG_ATTRIBUTE: text}).to_netcdf(partial, mode="w", engine="h5netcdf")
         for name, group in groups.items():
             encoding = {
@@ -49,9 +52,44 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
                 if array.dtype.kind in "biuf" and array.ndim and array.size
             }
             group.to_netcdf(partial, mode="a", group=name, engine="h5netcdf", encoding=encoding)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a path to write to, of a file that appears under its name when the block ends well.
+
+    What processes of this machine wrote of the file before they were killed is removed.
+    """
+    _clear_what_was_left(path)
+    partial = _partial(path, str(os.getpid()))
+    try:
+        yield partial
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _partial(path, pid):
+    """Where a process of this machine writes what will be the file, out of others' sight."""
+    return path.with_name(f".{path.name}.{platform.node()}-{pid}.partial")
+
+
+def _clear_what_was_left(path):
+    """Remove what processes of this machine that were killed wrote of the file."""
+    for left in path.parent.glob(glob.escape(_partial(path, "PID").name).replace("PID", "[0-9]*")):
+        pid = left.stem.rpartition("-")[2]
+        if pid.isdigit() and not _is_running(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def _plain(value: Any) -> Any:

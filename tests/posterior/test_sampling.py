@@ -10,6 +10,7 @@ from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.blr import blr_model
+from bdr_stan.posterior import sampling
 from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.posterior.sampling import (
@@ -128,6 +129,47 @@ def test_options_reach_cmdstan(model):
     posterior = sample_posterior(model, **SHORT, options={"max_treedepth": 1, "thin": 3})
     assert posterior.draws["rho"].shape == (2, 100)
     assert posterior.stats["tree_depth"].max() == 1
+
+
+# ---------------------------------------------------------------- labels far from zero
+
+
+@pytest.mark.parametrize("level", [1e4, 1e8])
+def test_labels_far_from_zero_lose_no_more_digits_than_they_have(embedded, level):
+    """A label of 1e8 is known to 1.5e-8; the search for the scales makes some 100 times that."""
+    embedding, y = embedded
+    y = y + level - level  # as far as y + level keeps it
+    near, far = (
+        sample_posterior(blr_model(embedding, labels), method="optimize").draws
+        for labels in (y, y + level)
+    )
+    digits = 100 * np.spacing(level) + 1e-8
+    np.testing.assert_allclose(far["intercept"] - level, near["intercept"], atol=digits)
+    for name in ("w", "sigma", "rho"):
+        np.testing.assert_allclose(far[name], near[name], atol=digits * np.abs(far[name]).max())
+
+
+def test_a_program_of_the_users_own_takes_labels_as_they_are(embedded, monkeypatch):
+    embedding, y = embedded
+    model = blr_model(embedding, y + 100, lossless=False)
+    given = []
+
+    def run(program, data, *_, **__):
+        given.append(data)
+        d = data["D"]
+        return {"w": np.zeros((1, 1, d)), "intercept": np.zeros((1, 1))}, {}, {}
+
+    monkeypatch.setattr(sampling, "run", run)
+    intercepts = [
+        float(sample_posterior(model, stan_file=path).draws["intercept"].item())
+        for path in ("mine.stan", None)
+    ]
+    mine, stock = given
+    np.testing.assert_array_equal(mine["rows"][:, -1], y + 100)
+    np.testing.assert_allclose(stock["rows"][:, -1], y - y.mean(), atol=1e-12)
+    for name in ("intercept_location", "intercept_centre"):
+        assert mine[name] - stock[name] == pytest.approx((y + 100).mean())
+    assert intercepts == [0, pytest.approx((y + 100).mean())]
 
 
 # ---------------------------------------------------------------- what is refused

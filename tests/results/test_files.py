@@ -1,6 +1,9 @@
 """files: groups and configuration to one NetCDF file and back, under either ArviZ version."""
 
 import json
+import os
+import platform
+import subprocess
 
 import numpy as np
 import pytest
@@ -54,6 +57,20 @@ def test_labels_of_any_kind_can_be_saved(labels, tmp_path):
     write(tmp_path / "fit.nc", {"observed_data": group}, {})
     read_back, _ = read(tmp_path / "fit.nc")
     assert read_back["observed_data"]["bag"].values.tolist() == [str(label) for label in labels]
+
+
+def test_what_a_killed_process_wrote_is_gone_after_the_next_write(groups, tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = {
+        pid: f".fit[1].nc.{platform.node()}-{pid}.partial" for pid in (ended.pid, os.getppid())
+    }
+    other_files = {f".fit.nc.{platform.node()}-{ended.pid}.partial", ".fit[1].nc.mine.partial"}
+    for name in {*names.values(), *other_files}:
+        (tmp_path / name).touch()
+    write(tmp_path / "fit[1].nc", groups, {})
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"fit[1].nc", names[os.getppid()], *other_files}
 
 
 def test_failed_write_leaves_the_old_file_alone(groups, tmp_path, monkeypatch):
