@@ -15,7 +15,15 @@ from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_counts
+from bdr_stan.estimators.validation import (
+    LANDMARKS,
+    check_counts,
+    check_flags,
+    check_landmarks,
+    check_prior,
+    check_run,
+    check_stan_file,
+)
 from bdr_stan.kernels import Kernel, NystromFeatures, check_kernel
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
@@ -187,8 +195,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         bags = as_bags(bags)
         self.check_parameters()
         y = self._family.check_labels(bags, y, trials)
-        check_counts(chains=chains, warmup=warmup, draws=draws)
-        seed = self.random_state if seed is None else seed
+        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
+        seed = self._seed(seed)
         training = self.training_features(bags, y, trials=trials, seed=seed)
         self.fit_features(
             training,
@@ -238,7 +246,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             landmarks=self.landmarks,
             trials=trials,
             thin=self.thin,
-            seed=self.random_state if seed is None else seed,
+            seed=self._seed(seed),
         )
 
     def fit_features(
@@ -260,8 +268,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         self
         """
         self.check_parameters()
+        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._forget()
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         y, rows, features = np.asarray(y, float), training.rows, training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"):
@@ -402,6 +411,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link
         check_kernel(self.kernel)
+        check_landmarks(self.landmarks, self.n_landmarks, (*LANDMARKS, "one per bag"))
+        check_flags(learn_kernel=self.learn_kernel, bag_effects=self.bag_effects)
+        check_prior(self.prior)
         if self.method not in self.methods:
             raise ValueError(
                 f"{type(self).__name__} has no method {self.method!r}; "
@@ -409,6 +421,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             )
         if self.stan_file is not None and self.method == "vb":
             raise ValueError("method='vb' runs no Stan program: leave stan_file out")
+        check_stan_file(self.stan_file)
         if self.bag_effects and not link.takes_effects:
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
@@ -427,8 +440,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                 raise ValueError(
                     f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
-            if not isinstance(self.thin, (int, np.integer)) or self.thin < 1:
-                raise ValueError(f"thin must be an integer >= 1, found {self.thin!r}")
+            check_counts(thin=self.thin)
 
     def _model(
         self,

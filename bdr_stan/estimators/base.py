@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
 from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.posterior.priors import table
 from bdr_stan.results import files
 from bdr_stan.results.advice import report, sampling_warnings
@@ -19,7 +20,7 @@ from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,6 +202,15 @@ class BagEstimator(BaseEstimator):
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 
+    def _seed(self, seed: Seed) -> Any:
+        """Seed of a call, else `random_state`; a generator where nothing is handed to Stan."""
+        if isinstance(seed, np.random.Generator) and not self.samples_posterior:
+            return seed
+        check_seed(seed, "seed")
+        own = vars(self)["random_state"]
+        check_seed(own)
+        return own if seed is None else seed
+
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError where a parameter is of no use; `fit` does this first."""
 
@@ -234,7 +244,7 @@ def load(path: PathName) -> BagEstimator:
     if _ARRAYS in groups:
         arrays = {name: array.values for name, array in groups.pop(_ARRAYS).items()}
     try:
-        return _restored(groups, config, arrays, config["notes"])
+        return _restored(groups, config, arrays, config["notes"], str(path))
     except (AttributeError, KeyError, TypeError):
         raise ValueError(
             f"{path} holds a fit of {config.get('estimator')} by bdr_stan "
@@ -283,18 +293,24 @@ def _described(estimator, arrays):
     return config, groups
 
 
-def _restored(groups, config, arrays, notes):
+def _restored(groups, config, arrays, notes, path):
     """Estimator of a configuration and groups."""
 
     def decoded(values):
-        return {n: decode(v, arrays, _CLASSES.__getitem__) for n, v in values.items()}
+        return {n: decode(v, arrays, made) for n, v in values.items()}
+
+    def made(name, **params):
+        """An estimator, not fitted; its own Stan program, if any, is known to come from a file."""
+        if params.get("stan_file") is not None:
+            params["stan_file"] = StanFileOfFit.of(params["stan_file"], path)
+        return _CLASSES[name](**params)
 
     members = []
     for k, member in enumerate(config["members"]):
         prefix = f"member_{k}_"
         own = {n.removeprefix(prefix): g for n, g in groups.items() if n.startswith(prefix)}
         groups = {n: g for n, g in groups.items() if not n.startswith(prefix)}
-        members.append(_restored(own, member, arrays, {}))
-    estimator = _CLASSES[config["estimator"]](**decoded(config["params"]))
+        members.append(_restored(own, member, arrays, {}, path))
+    estimator = made(config["estimator"], **decoded(config["params"]))
     result = Result(groups, decoded(config["settings"]), tuple(members))
     return estimator._restore(result, notes)

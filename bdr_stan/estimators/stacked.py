@@ -95,8 +95,8 @@ class Stack(BagEstimator):
         for model in self.models:
             if not (isinstance(model, EmbeddingEstimator) and fits(model)):
                 raise TypeError(
-                    f"{type(self).__name__} cannot stack {type(model).__name__}: it needs "
-                    f"Bayesian {self.kind}s of this package"
+                    f"{type(self).__name__} cannot stack {type(model).__name__}: give "
+                    f"models that are Bayesian {self.kind}s of this package"
                 )
             if model.method == "optimize":
                 raise ValueError(
