@@ -113,8 +113,8 @@ BAD_VALUES = {
     "C": [0, "1", None, np.nan],
     "nu": [0, 1.5, "half", None, np.nan],
     "models": [[], None, [BLR()], [BLR(), MERR()], BLR()],
-    **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], [0, 2.5, "a", None]),
-    **dict.fromkeys(["manifold", "bag_manifold", "l2"], [-1.0, "a", None, np.nan]),
+    **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
+    **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
 BAYESIAN = [BLR, BDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
 RIDGE = [RBFNetwork, FreqShrinkage, MERR, MERRCV, DFDR]

@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from threadpoolctl import threadpool_limits
 
+from bdr_stan.aggregate.bag_effects import standard_effects
+from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
@@ -194,7 +196,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         self.check_parameters()
-        y = self._family.check_labels(bags, y, trials)
+        y = self._checked_labels(bags, y, trials)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         seed = self._seed(seed)
         training = self.training_features(bags, y, trials=trials, seed=seed)
@@ -234,9 +236,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         AggregateFeatures
             For `fit_features`.
         """
-        y, trials = np.asarray(y, float), self._checked_trials(trials)
+        bags = as_bags(bags)
+        y = self._checked_labels(bags, y, trials)
+        trials = None if trials is None else np.asarray(trials, float)
         return training_features(
-            as_bags(bags),
+            bags,
             y,
             self._family,
             self._link,
@@ -357,8 +361,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         drawn = self._draws()
         theta, effects = _thetas(drawn), None
         if "tau" in drawn:  # of bags that were not in the fit
-            noise = np.random.default_rng(0).standard_normal((len(theta), len(bags)))
-            effects = drawn["tau"][:, None] * noise
+            effects = drawn["tau"][:, None] * standard_effects(bags, len(theta))
         means = self._link.means_of_bags(bags, self.feature_map_, theta, effects)
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
@@ -486,12 +489,12 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         settings = {**self.result_.settings, "thinning_error": error}
         self._keep(replace(self.result_, settings=settings))
 
-    def _checked_trials(self, trials: ArrayLike | None) -> Array | None:
+    def _checked_labels(self, bags: Bags, y: ArrayLike, trials: ArrayLike | None) -> Array:
         if self._family.has_trials and trials is None:
             raise ValueError(
                 f"the {self.likelihood} likelihood needs trials, the people asked in each bag"
             )
-        return None if trials is None else np.asarray(trials, float)
+        return self._family.check_labels(bags, y, trials)
 
     def _trials_of(self, bags: Bags, trials: ArrayLike | None) -> Array | None:
         """Trials of bags to predict: one number each, or one for all."""
@@ -501,10 +504,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                     f"the {self.likelihood} likelihood needs trials to predict a bag's label"
                 )
             return None
-        numbers = np.asarray(trials, float)
-        if numbers.shape not in ((), (len(bags),)):
-            raise ValueError(f"trials has shape {numbers.shape}, but there are {len(bags)} bags")
-        return np.broadcast_to(numbers, len(bags))
+        if not self._family.has_trials:
+            raise ValueError(f"the {self.likelihood} likelihood takes no trials: leave them out")
+        if np.ndim(trials) == 0:
+            trials = np.full(len(bags), trials)
+        return checked_trials(bags, trials)
 
     # ------------------------------------------------------------ state
 

@@ -11,7 +11,6 @@ from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.rate_model import RateModel
 from bdr_stan.estimators.validation import (
-    check_choice,
     check_counts,
     check_not_negative,
     check_one_bandwidth,
@@ -184,9 +183,13 @@ class AggregateNN(RateModel):
         return network.descend(loss, check, theta, self.max_iter)
 
     def check_parameters(self) -> None:
-        usable = tuple(name for name, each in LIKELIHOODS.items() if each.deviance is not None)
-        check_choice(self.likelihood, "likelihood", usable)
-        check_choice(self.link, "link", tuple(NETWORK_LINKS))
+        usable = [name for name, each in LIKELIHOODS.items() if each.deviance is not None]
+        if self.likelihood not in usable:
+            names = ", ".join(map(repr, usable))
+            raise ValueError(f"likelihood must be one of {names}, found {self.likelihood!r}")
+        if self.link not in NETWORK_LINKS:
+            names = ", ".join(map(repr, NETWORK_LINKS))
+            raise ValueError(f"link must be one of {names}, found {self.link!r}")
         if LINKS[self.link].is_linear and self.link not in LIKELIHOODS[self.likelihood].links:
             raise ValueError(
                 f"link={self.link!r} lets rates be negative, which the {self.likelihood} "

@@ -26,6 +26,7 @@ from bdr_stan.kernels import (
     RBF,
     Kernel,
     Stationary,
+    check_bandwidth,
     check_kernel,
     median_bandwidth,
     resolve_kernel,
@@ -252,7 +253,10 @@ class MERRCV(RegressorMixin, BagEstimator):
             )
         for outer in self.outers:
             check_outer(outer)
-        check_alphas(self.outer_scales, "outer_scales", "a sequence")
+        if np.size(self.outer_scales) == 0:
+            raise ValueError("outer_scales is empty: give at least one number")
+        for scale in np.atleast_1d(self.outer_scales):
+            check_bandwidth(scale, "outer_scales")
         check_flags(average=self.average)
         if self.alphas is not None:
             check_alphas(self.alphas, "alphas", "None")

@@ -27,7 +27,7 @@ from bdr_stan.kernel_means.support_vectors import class_decisions, pair_decision
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.results.groups import named_groups
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 
 class _MeasureMachine(BagEstimator):
@@ -297,6 +297,5 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_positive(nu=self.nu)
-        if self.nu > 1:
+        if not is_number(self.nu) or not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], found {self.nu!r}")

@@ -1,7 +1,7 @@
 """Checks of parameters and of validation bags that several estimators make."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -126,7 +126,7 @@ def check_stan_file(path: Any) -> None:
         raise FileNotFoundError(f"stan_file is {str(path)!r}, but there is no such file")
 
 
-def check_landmarks(landmarks: Any, n_landmarks: Any, names: Sequence[str]) -> None:
+def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) -> None:
     """Raise unless landmarks have one of these names, and a number, or are an array of numbers.
 
     Whether an array goes with the points, `choose_landmarks` finds out.
@@ -135,16 +135,14 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: Sequence[str]) -> N
     ------
     TypeError, ValueError
     """
-    if isinstance(landmarks, str):
-        check_choice(landmarks, "landmarks", names)
+    try:
+        is_array = not isinstance(landmarks, str) and np.ndim(np.asarray(landmarks, float)) == 2
+    except (TypeError, ValueError):
+        is_array = False
+    if isinstance(landmarks, str) and landmarks in names:
         if landmarks != "one per bag":
             check_counts(n_landmarks=n_landmarks)
-        return
-    try:
-        values = np.asarray(landmarks, float)
-    except (TypeError, ValueError):
-        values = np.array(np.nan)
-    if values.ndim != 2:
+    elif not is_array:
         listed = ", ".join(map(repr, names))
         raise ValueError(
             f"landmarks must be {listed} or an array of numbers of shape (d, p), found "

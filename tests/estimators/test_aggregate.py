@@ -345,6 +345,8 @@ def test_bag_effects(likelihood, link):
         rates = TRIALS * rates / new.totals
     np.testing.assert_allclose(mean, rates, rtol=0.5)
     assert np.all(np.abs(mean / rates - 1) > 1e-6)
+    alone = model.predict(new[[5]], **with_trials(likelihood))  # whatever bags it comes with
+    np.testing.assert_allclose(alone, mean[5], rtol=1e-12)
 
 
 def test_training_bags_keep_their_effects():
@@ -534,6 +536,8 @@ def test_what_predictions_refuse():
         model.predict(bags)
     with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
         model.predict(bags, trials=[5, 5])
+    with pytest.raises(ValueError, match="number of trials of bag 0 is 5.5 .*whole numbers"):
+        model.predict(bags, trials=5.5)
     named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["rain", "height"])
     with pytest.raises(
         ValueError, match="no column 'height', which the model was fitted to; it has"
