@@ -1,6 +1,5 @@
 """The command line: ``bdr-stan --help``. What takes time to import is imported by its command."""
 
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -421,12 +420,10 @@ def _check_output(path, force, not_to_be):
 
 def _write_whole(path, write):
     """Let `write` make a file that appears under its name when it is complete."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    from bdr_stan.results.files import written_whole
+
+    with written_whole(path) as partial:
         write(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------ tables

@@ -66,8 +66,8 @@ class BagEstimator(BaseEstimator):
         """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
 
         Groups: constant_data and, where the estimator has them, posterior, sample_stats,
-        observed_data and, while draws x bags stay below 20 million, log_likelihood and
-        posterior_predictive.
+        observed_data and, while draws x bags stay below 20 million, posterior_predictive and, of
+        more than one draw, log_likelihood.
         """
         check_is_fitted(self, "result_")
         if self._idata is None:
@@ -120,12 +120,14 @@ class BagEstimator(BaseEstimator):
 
         Raises
         ------
-        FileNotFoundError, IsADirectoryError
+        FileNotFoundError, NotADirectoryError, IsADirectoryError
             The file cannot be there.
         TypeError
             A parameter that a file cannot keep.
         """
         check_is_fitted(self, "result_")
+        if notes is not None and not isinstance(notes, dict):
+            raise TypeError(f"notes must be a dict, found {notes!r}")
         arrays: dict[str, np.ndarray] = {}
         config, groups = _described(self, arrays)
         if arrays:
@@ -245,11 +247,18 @@ def load(path: PathName) -> BagEstimator:
         arrays = {name: array.values for name, array in groups.pop(_ARRAYS).items()}
     try:
         return _restored(groups, config, arrays, config["notes"], str(path))
-    except (AttributeError, KeyError, TypeError):
-        raise ValueError(
-            f"{path} holds a fit of {config.get('estimator')} by bdr_stan "
-            f"{config.get('bdr_stan')}, which version {__version__} cannot read: use that version"
-        ) from None
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(_why_not_restored(path, config)) from error
+
+
+def _why_not_restored(path, config):
+    """A sentence on a file whose content is not what this version writes."""
+    if not isinstance(config, dict) or "estimator" not in config:
+        return f"{path} is no fit saved by bdr_stan: its configuration names no estimator"
+    named = f"a fit of {config['estimator']} by bdr_stan {config.get('bdr_stan')}"
+    if config.get("bdr_stan") == __version__:
+        return f"{path} is damaged, {named} is not complete: copy it anew, or save the fit again"
+    return f"{path} holds {named}, which version {__version__} cannot read: use that version"
 
 
 def with_defaults(function: Any, **defaults: Any) -> Any:
