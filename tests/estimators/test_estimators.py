@@ -135,7 +135,7 @@ def test_summary_has_convergence_for_nuts_alone(fitted):
 @bayesian
 def test_report_tells_what_was_measured(fitted):
     words = {
-        "nuts": "R-hat",
+        "nuts": "divergences",
         "laplace": "Pareto k-hat",
         "pathfinder": "Pareto k-hat",
         "optimize": "posterior mode",
@@ -235,7 +235,7 @@ def test_labels_in_other_units_give_the_same_predictions(problem):
 
 
 def test_trouble_of_the_sampler_is_told_with_advice(problem):
-    with pytest.warns(UserWarning, match="effective sample size .* Raise draws"):
+    with pytest.warns(UserWarning, match="2 chains of 30 draws are too few .* Ask for draws"):
         BDR(5).fit(*problem, chains=2, warmup=100, draws=30, seed=1)
 
 
