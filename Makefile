@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Test files side by side, one on each core; fixtures of a file are made once.
-PARALLEL := -n auto --dist loadfile
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast setup lint clean
@@ -23,7 +23,7 @@ demo: setup
 # The ArviZ 1.x run comes first, so that the last line is the summary of the whole suite.
 test: lint setup
 	$(BIN)/python tests/arviz1.py
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=20
 
 test-fast: setup
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"

@@ -69,11 +69,18 @@ def main(debug):
 @click.option(
     "--features",
     metavar="A,B,...",
-    help="Columns of a point.  [default: all other numeric columns]",
+    help="Columns of a point: numbers, or texts as categories.  [default: all other columns]",
 )
 @click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag.")
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "drop", "indicator"]),
+    default="error",
+    show_default=True,
+    help="Missing values: refuse, leave out the points, or a column that says where.",
+)
 @click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
-@click.option("--bandwidth", default="median", show_default=True, metavar="FLOAT|median")
+@click.option("--bandwidth", default="scaled", show_default=True, metavar="FLOAT|scaled|ard|median")
 @click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
 @click.option(
     "--covariance",
@@ -101,6 +108,7 @@ def fit(
     output,
     features,
     weight,
+    missing,
     landmarks,
     bandwidth,
     bandwidth_scale,
@@ -141,9 +149,9 @@ def fit(
     features = _split(features)
     weights = [] if weight is None else [weight]
     _check_roles(bag=[bag], label=[label], weight=weights, features=features or [])
-    bags = _read_bags(data, bag, features, weight, [label])
-    if features is None:
-        _check_default_features(data, bags.features, [bag, label, *weights])
+    bags = _read_bags(
+        data, bag, features=features, weight=weight, metadata=[label], missing=missing
+    )
     click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]
     if y.dtype.kind not in "fiub" and not is_classifier(estimator):
@@ -175,6 +183,20 @@ def fit(
 @click.option("--bag", metavar="COLUMN", help="Bag of a point.  [default: as in the fit]")
 @click.option("--weight", metavar="COLUMN", help="Weight of a point.  [default: as in the fit]")
 @click.option(
+    "--missing",
+    type=click.Choice(["error", "drop"]),
+    default="error",
+    show_default=True,
+    help="Missing values: refuse, or leave out the points.",
+)
+@click.option(
+    "--unseen",
+    type=click.Choice(["error", "other"]),
+    default="error",
+    show_default=True,
+    help="Categories that the fit has not seen: refuse, or none of the known ones.",
+)
+@click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
@@ -182,7 +204,7 @@ def fit(
     help="Probability of the intervals.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing output.")
-def predict(fitted, new, output, bag, weight, level, force):
+def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
     Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for classes bag,
@@ -209,7 +231,10 @@ def predict(fitted, new, output, bag, weight, level, force):
             f"{fitted} was fitted to counts out of trials, which a prediction needs too: predict "
             f"in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"
         )
-    bags = _read_bags(new, bag, list(model.feature_names_in_), weight)
+    known = {"features": list(model.feature_names_in_)}
+    if model.columns_ is not None:
+        known = {"like": model, "unseen": unseen}
+    bags = _read_bags(new, bag, weight=weight, missing=missing, **known)
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
     if is_classifier(model):
@@ -345,9 +370,11 @@ def _without_none(options):
 
 def _bandwidth(text):
     try:
-        return text if text == "median" else float(text)
+        return text if text in ("scaled", "ard", "median") else float(text)
     except ValueError:
-        raise ValueError(f"--bandwidth must be median or a number, found {text!r}") from None
+        raise ValueError(
+            f"--bandwidth must be scaled, ard, median or a number, found {text!r}"
+        ) from None
 
 
 def _split(names):
@@ -365,43 +392,18 @@ def _check_roles(**columns):
                 )
 
 
-def _check_default_features(path, features, named):
-    """Refuse to guess: columns left out because they hold text, and row numbers taken in."""
-    import pandas as pd
-
-    unnamed = [name for name in features if name.startswith("Unnamed:")]
-    if unnamed:
-        raise ValueError(
-            f"{path} has a column of numbers without a name ({unnamed[0]!r}), most likely the "
-            "rows' numbers: name the columns of a point by --features"
-        )
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        columns = [c for c in pq.read_schema(path).names if not c.startswith("__index_level_")]
-    else:
-        columns = list(pd.read_csv(path, nrows=0).columns)
-    left = [name for name in columns if name not in {*features, *named}]
-    if left:
-        raise ValueError(
-            f"column {left[0]!r} of {path} holds text, not numbers ({len(left)} such column"
-            f"{'s' * (len(left) > 1)}): mend it, or name the columns of a point by --features"
-        )
-
-
-def _read_bags(path, bag, features, weight, metadata=None):
+def _read_bags(path, bag, **columns):
     """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there."""
     import pandas as pd
 
     from bdr_stan import Bags
 
-    columns = {"bag": bag, "features": features, "weight": weight, "metadata": metadata}
     if path.suffix == ".parquet":
-        return Bags.from_parquet(path, **columns)
+        return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
         raise ValueError(f"{path} is neither .parquet nor .csv: give the table one of these forms")
     try:
-        return Bags.from_csv(path, **columns, dtype={bag: str})
+        return Bags.from_csv(path, bag, **columns, dtype={bag: str})
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no CSV table: {str(error).strip()}") from error
 
@@ -430,18 +432,12 @@ def _write_whole(path, write):
 
 
 def _show_fit(model, every=False):
-    import numpy as np
-
     groups = model.result_.groups
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
     d, p = model.landmarks_.shape
-    kernel = model.kernel_
-    if hasattr(model, "bandwidth_"):
-        lengths = np.atleast_1d(model.bandwidth_)
-        kernel = f"bandwidth {', '.join(f'{length:.4g}' for length in lengths)}"
     click.echo(
         f"{type(model).__name__} ({model.method}): {n_bags} bags, points of {p} features, "
-        f"{d} landmarks, {kernel}"
+        f"{d} landmarks"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
     show_table(model.summary(None if every else scalars).rename_axis("parameter"))

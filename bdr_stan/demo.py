@@ -12,7 +12,7 @@ from bdr_stan.terminal import show_table
 LEVEL = 0.95
 # Sufficient for intervals that hold for every size of bag; more landmarks lower the error a
 # little and take longer.
-SETTINGS = {"n_landmarks": 40, "bandwidth_scale": 0.75}
+SETTINGS = {"n_landmarks": 40, "bandwidth": "median", "bandwidth_scale": 0.75}  # pixels: one unit
 FULL = {"n_train": 800, "n_test": 1000}, {"chains": 4, "warmup": 500, "draws": 1000}
 QUICK = {"n_train": 300, "n_test": 400}, {"chains": 4, "warmup": 300, "draws": 1000}
 INTRODUCTION = """\

@@ -80,8 +80,9 @@ def learn_landmarks(
     Returns
     -------
     estimator, not fitted
-        A clone of `model` with the learned `landmarks`, shape (d, p), and `bandwidth`: one
-        number, or one length scale per feature if the model's bandwidth is an array.
+        A clone of `model` with the learned `landmarks`, shape (d, p), and `bandwidth`: one length
+        for each column, each learned by itself where the model's bandwidth is "ard" or an array,
+        else in the proportions of the start; one number where the start is one.
 
     Raises
     ------
@@ -108,10 +109,12 @@ def learn_landmarks(
     held, held_y = checked_validation(validation, bags)
     start = model.training_features(bags, seed=seed)
     length: Any = start.bandwidth  # of the start, the unit in which landmarks move
+    kernel: Any = start.kernel
+    n_lengths = np.size(kernel.bandwidth)  # learned; with the columns' spreads as units one
     shape, size = start.landmarks.shape, start.landmarks.size
 
     def unpacked(x):
-        log_ratio = x[size:] if np.ndim(length) else x[size]
+        log_ratio = x[size:] if n_lengths > 1 else x[size]
         return x[:size].reshape(shape) * length, length * np.exp(log_ratio)
 
     def at(x):
@@ -120,9 +123,9 @@ def learn_landmarks(
             landmarks=landmarks, bandwidth=bandwidth, bandwidth_scale=1.0
         )
 
-    x = np.append((start.landmarks / length).ravel(), np.zeros(np.size(length)))
+    x = np.append((start.landmarks / length).ravel(), np.zeros(n_lengths))
     best, best_x, worse, steps, said = np.inf, x, 0, 0, ""
-    bounds = [(None, None)] * size + [(-_FARTHEST, _FARTHEST)] * np.size(length)
+    bounds = [(None, None)] * size + [(-_FARTHEST, _FARTHEST)] * n_lengths
     with status("Learning landmarks", progress is None, after=10, detail=lambda: said):
         while True:
             training = at(x).training_features(bags)
@@ -139,6 +142,8 @@ def learn_landmarks(
 
             def loss_and_slope(x, loss=loss):
                 value, by_landmarks, by_log_length = loss(*unpacked(x))
+                if n_lengths == 1:
+                    by_log_length = np.sum(by_log_length)
                 return value, np.append((by_landmarks * length).ravel(), by_log_length)
 
             said = f"step {steps}: held-out NLL {score:.4f}, best {best:.4f}"

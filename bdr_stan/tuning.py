@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
 from bdr_stan.cmdstan.progress import status
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.validation import (
@@ -24,7 +24,7 @@ from bdr_stan.estimators.validation import (
     check_seed,
     checked_validation,
 )
-from bdr_stan.kernels import kernel_config
+from bdr_stan.kernels import kernel_config, resolve_kernel
 from bdr_stan.metrics import mse
 from bdr_stan.types import Array, ArrayLike
 
@@ -244,10 +244,17 @@ class _Task:
     def embedded(self, model):
         """Training features of a model, and the embedding of the held-out bags."""
         if isinstance(model.landmarks, str) and _has_landmarks(model):
-            key = (model.landmarks, model.n_landmarks)
+            kernel = resolve_kernel(model.kernel, model.bandwidth, self.bags, seed=self.seed)
+            units = landmark_units(kernel, self.bags, self.seed)
+            seen = None if units is None else tuple(units)
+            key = (model.landmarks, model.n_landmarks, seen)
             if key not in self.chosen:
                 self.chosen[key] = choose_landmarks(
-                    self.bags, model.n_landmarks, method=model.landmarks, seed=self.seed
+                    self.bags,
+                    model.n_landmarks,
+                    method=model.landmarks,
+                    scale=units,
+                    seed=self.seed,
                 )
             model = clone(model).set_params(landmarks=self.chosen[key])
         training = model.training_features(self.bags, seed=self.seed)
@@ -308,7 +315,7 @@ def _refined(task, candidate, training, refine, method, score):
             return clone(model).set_params(kernel=changed)
         # One step for all columns leaves a number a number.
         factor = np.exp(steps if refine == "ard" else steps[0])
-        return clone(model).set_params(bandwidth=kernel.bandwidth * factor)
+        return clone(model).set_params(bandwidth=kernel.lengths * factor)
 
     def loss(steps):
         trial = at(steps)

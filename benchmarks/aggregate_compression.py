@@ -32,7 +32,7 @@ def main():
         write_country(folder, seed=1, **size)
         before = peak()
         bags = load_country(folder).bags
-        kernel = RBF("ard", columns=FEATURES[:-2]) + Matern32(columns=["x", "y"])
+        kernel = RBF("ard", columns=FEATURES[:-2]) + Matern32("median", columns=["x", "y"])
         kernel = kernel.on(bags.features, bags.n_features).at_median(bags, seed=1)
         landmarks = choose_landmarks(bags, args.landmarks, method="random", seed=1)
         features = NystromFeatures(kernel, landmarks)

@@ -19,7 +19,7 @@ def main():
 
     bags, y = gamma_bags(23, s5=25, splits=("train",))["train"]
     compile_program("bdr")
-    model = BDR(args.landmarks, bandwidth_scale=args.bandwidth_scale)
+    model = BDR(args.landmarks, bandwidth="median", bandwidth_scale=args.bandwidth_scale)
     start = time.perf_counter()
     features = model.training_features(bags, seed=args.seed)
     embedded = time.perf_counter()

@@ -66,9 +66,13 @@ def main():
 
     bags, y = gamma_bags(23, s5=25, splits=("train",))["train"]
     bags, y = bags[: args.bags], y[: args.bags]
-    ours = BDR(args.landmarks, bandwidth_scale=0.75, random_state=args.seed)
+    ours = BDR(args.landmarks, bandwidth="median", bandwidth_scale=0.75, random_state=args.seed)
     features = ours.training_features(bags, seed=args.seed)
-    eta = BDR(args.landmarks, method="optimize").fit_features(features, y).idata["posterior"]["eta"]
+    eta = (
+        BDR(args.landmarks, bandwidth="median", method="optimize")
+        .fit_features(features, y)
+        .idata["posterior"]["eta"]
+    )
     ours.set_params(prior={"eta_median": float(eta.mean()), "eta_log_sd": _HELD})
     compile_program("bdr")
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import train_test_split
 
 from bdr_stan import BDR, Bags
 
@@ -13,26 +14,28 @@ people = pd.DataFrame(
     {
         "county": county,
         "age": rng.normal(50, 12, len(county)),
-        "income": 30 + 8 * wealth[county] + rng.normal(0, 10, len(county)),
+        "income": 40_000 * np.exp(0.3 * wealth[county] + rng.normal(0, 0.5, len(county))),
+        "region": np.where(rng.random(len(county)) < 0.5, "urban", "rural"),
         "vote": (0.5 + 0.1 * np.tanh(wealth))[county],
     }
 )
 
-bags = Bags.from_dataframe(people, bag="county", features=["age", "income"], metadata=["vote"])
-y = bags.metadata["vote"].to_numpy()  # one label a county
-train, test = bags[:100], bags[100:]
+# Years, dollars and a category: the kernel takes each in units of its own spread.
+features = ["age", "income", "region"]
+bags = Bags.from_dataframe(people, bag="county", features=features, metadata=["vote"])
+y = bags.metadata["vote"].to_numpy()  # one label a county, in the order of their ids
+train, test, y_train, y_test = train_test_split(bags, y, test_size=50, random_state=1)
 
-# Columns in units of their own need length scales of their own.
-model = BDR(n_landmarks=20, bandwidth=[25.0, 15.0]).fit(train, y[:100], seed=1)
+model = BDR(n_landmarks=20).fit(train, y_train, seed=1)
 print(model.report())
 print(model.priors().to_string())
 
 predictive = model.predictive(test)
 lower, upper = predictive.interval(0.9)
 found = pd.DataFrame(
-    {"people": test.sizes, "vote": y[100:], "mean": predictive.mean, "5%": lower, "95%": upper},
+    {"people": test.sizes, "vote": y_test, "mean": predictive.mean, "5%": lower, "95%": upper},
     index=pd.Index(test.ids, name="county"),
 )
 print(found.sort_values("people").round(3).to_string(max_rows=12))
-held = np.mean((lower <= y[100:]) & (y[100:] <= upper))
+held = np.mean((lower <= y_test) & (y_test <= upper))
 print(f"90% intervals hold {held:.0%} of the labels of counties held out.")

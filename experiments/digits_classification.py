@@ -42,7 +42,7 @@ def classes(n_bags, seed):
 
 def fit_all(bags, y, n_landmarks, sampling):
     """The classifiers, all on the same landmarks and embeddings."""
-    features = BDRClassifier(n_landmarks).training_features(bags, seed=1)
+    features = BDRClassifier(n_landmarks, bandwidth="median").training_features(bags, seed=1)
     models = {}
     for classifier in MODELS:
         begun = time.monotonic()

@@ -19,22 +19,29 @@ from data_gen.entropy import entropy_sets
 from experiments.report import arguments, markdown, pyplot, write
 
 SCALES = 2.0 ** np.arange(-3, 4)  # of the median bandwidth, for MERR
+DENSITY_SCALES = 2.0 ** np.arange(-5, 1)  # the same for DFDR
 PAPER = ("MERR", "DFDR L2", "DFDR L1")
 
 
 def fit_each(train, validation, seed, run):
     """Every method, tuned on the validation sets and fitted to the training sets."""
     bags, y = train
-    kernels = [RBF(scale * median_bandwidth(bags, seed=seed)) for scale in SCALES]
+    median = median_bandwidth(bags, seed=seed)
+    smoothers = {"bandwidths": DENSITY_SCALES * median}
     fits = {
-        "MERR": MERRCV(kernels).fit(bags, y, validation=validation, seed=seed),
-        "DFDR L2": DFDR().fit(bags, y, validation=validation, seed=seed),
-        "DFDR L1": DFDR(distance="l1").fit(bags, y, validation=validation, seed=seed),
+        "MERR": MERRCV([RBF(scale * median) for scale in SCALES]).fit(
+            bags, y, validation=validation, seed=seed
+        ),
+        "DFDR L2": DFDR(**smoothers).fit(bags, y, validation=validation, seed=seed),
+        "DFDR L1": DFDR(distance="l1", **smoothers).fit(bags, y, validation=validation, seed=seed),
     }
     tuned = tune(
         bags,
         y,
-        models={"BLR": BLR(method="exact"), "BDR": BDR()},
+        models={
+            "BLR": BLR(bandwidth="median", method="exact"),
+            "BDR": BDR(bandwidth="median"),
+        },
         validation=validation,
         n_landmarks=(10, 20),
         bandwidth_scale=(0.5, 1, 2, 4),

@@ -26,7 +26,7 @@ PUBLISHED = {
     "BDR": (".227 (.012)", ".683 (.025)"),
     OPTIMAL: (".170 (.009)", ".401 (.018)"),
 }
-ALL = {**METHODS, "Freq-shrinkage": FreqShrinkage()}
+ALL = {**METHODS, "Freq-shrinkage": FreqShrinkage(bandwidth="median")}
 
 
 def summary_table(results):

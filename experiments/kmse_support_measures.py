@@ -64,7 +64,7 @@ def accuracies(images, digits, sizes, counts, seed):
     found = {}
     for level, estimator in itertools.product(LEVELS, ESTIMATORS):
         machines = [
-            SupportMeasureMachine(estimator=estimator, outer=level, C=C).fit(
+            SupportMeasureMachine(bandwidth="median", estimator=estimator, outer=level, C=C).fit(
                 bags[train], y[train], seed=seed
             )
             for C in CS
@@ -83,7 +83,9 @@ def areas(images, digits, n_bags, seed):
     usual = np.repeat([1, 0], n_bags)
     found = {}
     for level, estimator in itertools.product(LEVELS, ESTIMATORS):
-        machine = OneClassSMM(estimator=estimator, outer=level).fit(train, seed=seed)
+        machine = OneClassSMM(bandwidth="median", estimator=estimator, outer=level).fit(
+            train, seed=seed
+        )
         found[level, estimator] = roc_auc_score(usual, machine.decision_function(test))
     return found
 

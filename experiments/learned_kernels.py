@@ -28,7 +28,7 @@ def variants(train, validation, n_landmarks, seed, quick):
     def tuned(n=n_landmarks, scales=scales, refine=None):
         return tune(
             *train,
-            models=[Shrinkage(embedding_prior="kernel")],
+            models=[Shrinkage(bandwidth="median", embedding_prior="kernel")],
             validation=validation,
             n_landmarks=(n,),
             bandwidth_scale=scales,

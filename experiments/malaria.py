@@ -90,7 +90,7 @@ def learned_kernel(args, country):
     model = AggregateRegressor(
         "negative binomial",
         n_landmarks=args.landmarks,
-        kernel=covariates + Matern32(columns=["x", "y"]),
+        kernel=covariates + Matern32("median", columns=["x", "y"]),
         random_state=args.seed,
     )
     features = model.training_features(country.bags, country.y, seed=args.seed).feature_map

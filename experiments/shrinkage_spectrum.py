@@ -22,7 +22,7 @@ def fit_each(bags, y, n_landmarks, seed):
     """Shrinkage with the same landmarks and each prior of the embeddings."""
     models = {}
     for prior in PRIORS:
-        model = Shrinkage(n_landmarks, embedding_prior=prior)
+        model = Shrinkage(n_landmarks, bandwidth="median", embedding_prior=prior)
         models[prior] = model.fit(bags, y, seed=seed)
         print(f"fitted embedding_prior={prior!r}: eta {eta_of(model):.3g}", flush=True)
     return models

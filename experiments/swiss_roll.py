@@ -73,7 +73,8 @@ def fit_all(data, args, *, seed, log):
     for short, link in LINKS.items():
         # The bandwidth is learned once, and all methods of the link take it.
         learned = timed(
-            f"bandwidth, {short}", AggregateRegressor(n_landmarks=30, link=link, method="vb")
+            f"bandwidth, {short}",
+            AggregateRegressor(kernel=RBF("median"), n_landmarks=30, link=link, method="vb"),
         )
         bases[short] = {
             "link": link,
@@ -103,7 +104,9 @@ def fit_all(data, args, *, seed, log):
         for manifold in (MANIFOLD if args.choose else MANIFOLD[-1:])
     ]
     models["NN"] = min(networks, key=lambda model: bag_scores(model, data["validation"])[0])
-    models["bag-pixel"] = timed("bag-pixel", BagPixel(n_landmarks=30, method="vb"))
+    models["bag-pixel"] = timed(
+        "bag-pixel", BagPixel(kernel=RBF("median"), n_landmarks=30, method="vb")
+    )
     models["constant"] = ConstantRate().fit(train.bags, train.y)
     models["constant in bag"] = None  # knows the label of every bag, test bags too
     return models, scales

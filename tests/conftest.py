@@ -7,6 +7,12 @@ import numpy as np
 import pytest
 
 
+def pytest_collection_modifyitems(items):
+    """Files of slow tests come first: side by side, what is left at the end is then short."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20181109)

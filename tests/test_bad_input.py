@@ -691,7 +691,20 @@ STAN = [
 
 def fit_arguments(*more, table="table.csv"):
     """A good command ``fit``, and more options; of those that come twice the last one counts."""
-    good = "--bag town --label y --features x,z --model blr --landmarks 5 -o new.nc".split()
+    good = [
+        "--bag",
+        "town",
+        "--label",
+        "y",
+        "--features",
+        "x,z",
+        "--model",
+        "blr",
+        "--landmarks",
+        "5",
+        "-o",
+        "new.nc",
+    ]
     return ["fit", table, *good, *more]
 
 

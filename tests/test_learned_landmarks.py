@@ -93,7 +93,7 @@ def test_slopes_do_not_depend_on_the_chunks(problem, monkeypatch):
         np.testing.assert_allclose(part, of_whole, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("bandwidth", ["median", [1.0, 1.0]])
+@pytest.mark.parametrize("bandwidth", ["median", "scaled", [1.0, 1.0]])
 def test_learning_lowers_the_held_out_nll(rng, bandwidth):
     centres = rng.uniform(-1, 1, 120)
     bags = [rng.normal([c, 0], [0.3, 2], (rng.choice([5, 30]), 2)) for c in centres]
@@ -109,13 +109,16 @@ def test_learning_lowers_the_held_out_nll(rng, bandwidth):
         return -model.fit(*train).predictive(held[0]).log_prob(held[1]).mean()
 
     assert nll(learned) < nll(model) - 0.1
-    if bandwidth != "median":
+    if bandwidth == "scaled":  # one length, in units that stay
+        units = np.concatenate(train[0]).std(axis=0)
+        assert learned.bandwidth[1] / learned.bandwidth[0] == pytest.approx(units[1] / units[0])
+    elif bandwidth != "median":
         assert learned.bandwidth[1] > 1.5 * learned.bandwidth[0]
 
 
 def test_learning_is_reproducible_and_starts_at_the_models_landmarks(problem, monkeypatch):
     bags, y = problem
-    model = BDR(4, embedding_prior="kernel", bandwidth_scale=0.8)
+    model = BDR(4, embedding_prior="kernel", bandwidth="median", bandwidth_scale=0.8)
     settings = {"validation": (bags, y), "max_iter": 3, "seed": 2}
     one, two = (learn_landmarks(model, bags, y, **settings) for _ in range(2))
     np.testing.assert_array_equal(one.landmarks, two.landmarks)

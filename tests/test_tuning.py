@@ -178,7 +178,7 @@ def test_search_improves_on_the_grid(one_feature_counts, refine):
     tuned = tune(
         *train,
         validation=held,
-        models=[BLR(method="exact"), RBFNetwork()],
+        models=[BLR(bandwidth="median", method="exact"), RBFNetwork(bandwidth="median")],
         n_landmarks=(10,),
         bandwidth_scale=(1.0, 3.0),
         method=None,
@@ -242,7 +242,7 @@ def test_needs_exactly_one_way_to_hold_out(problem, both):
 
 
 def test_wrong_settings_are_refused_before_work_starts(problem):
-    with pytest.raises(ValueError, match="bandwidth must be 'median'"):
+    with pytest.raises(ValueError, match="bandwidth must be 'scaled', 'ard', 'median'"):
         tune(*problem, cv=3, models=[BDR(bandwidth="scott")])
 
 

@@ -28,4 +28,5 @@ def mean_points(bags: BagsLike) -> Bags:
         ids=bags.ids,
         metadata=bags.metadata,
         features=bags.features,
+        columns=bags.columns,
     )

@@ -10,9 +10,9 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, TableColumns
 from bdr_stan.embedding.landmarks import choose_landmarks
-from bdr_stan.kernels import Kernel, NystromFeatures, resolve_kernel
+from bdr_stan.kernels import Kernel, NystromFeatures, column_spreads, resolve_kernel
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -36,6 +36,8 @@ class AggregateFeatures:
         Ids of the bags, or their numbers.
     names : list of str, or None
         Names of the points' columns.
+    columns : TableColumns, or None
+        How the points were made of the columns of a table.
     """
 
     feature_map: NystromFeatures
@@ -43,6 +45,7 @@ class AggregateFeatures:
     trials: Array | None
     index: Array
     names: list[str] | None = None
+    columns: TableColumns | None = None
 
 
 # Gives the model of bags with these rows.
@@ -89,20 +92,20 @@ def training_features(
     -------
     AggregateFeatures
     """
-    kernel = resolve_kernel(kernel, "median", bags, seed=seed)
-    spread = bags.sample_points(_SAMPLE_POINTS, np.random.default_rng(seed)).std(axis=0)
+    kernel = resolve_kernel(kernel, "scaled", bags, seed=seed)
+    sample = bags.sample_points(_SAMPLE_POINTS, np.random.default_rng(seed))
     chosen = choose_landmarks(
         bags,
         n_landmarks if isinstance(landmarks, str) else None,
         method=landmarks,
-        scale=np.where(spread > 0, spread, 1.0),
+        scale=column_spreads(sample, bags.sources),
         seed=seed,
     )
     if learn is not None and len(kernel.log_parameters):
         kernel = learned_kernel(kernel, chosen, bags, y, likelihood, link, learn, trials=trials)
     feature_map = NystromFeatures(kernel, chosen)
     rows = link.rows(bags, feature_map, thin=thin)
-    return AggregateFeatures(feature_map, rows, trials, bags.index, bags.features)
+    return AggregateFeatures(feature_map, rows, trials, bags.index, bags.features, bags.columns)
 
 
 def learned_kernel(

@@ -2,6 +2,7 @@
 
 from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
 from bdr_stan.bags.chunks import Chunk
+from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags, BagsLike, as_bags
 from bdr_stan.bags.labels import check_classes, check_labels, check_one_a_bag
 
@@ -10,6 +11,7 @@ __all__ = [
     "Bags",
     "BagsLike",
     "Chunk",
+    "TableColumns",
     "as_bags",
     "check_classes",
     "check_labels",

@@ -18,6 +18,7 @@ from bdr_stan.bags.checks import (
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
+from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.memory_map import memory_map, release
 from bdr_stan.types import Array, ArrayLike, PathName
 
@@ -48,10 +49,12 @@ class Bags:
     ids : array, shape (n,), optional, all different
     metadata : pandas DataFrame, one row a bag, optional
     features : names of the p columns, optional
+    columns : TableColumns, optional
+        How the points were made of the columns of a table; it names their columns.
 
     Attributes
     ----------
-    points, offsets, weights, ids, metadata, features
+    points, offsets, weights, ids, metadata, features, columns
         As given, once checked; None where there are none.
 
     Raises
@@ -69,11 +72,15 @@ class Bags:
         ids: ArrayLike | None = None,
         metadata: "pd.DataFrame | None" = None,
         features: Iterable[object] | None = None,
+        columns: TableColumns | None = None,
     ) -> None:
         self.points = as_points(points)
         self.offsets = as_offsets(offsets, len(self.points))
         n = len(self.offsets) - 1
         self.ids = None if ids is None else as_ids(ids, n)
+        self.columns = columns
+        if columns is not None:
+            features = columns.features
         self.features = None if features is None else as_features(features, self.n_features)
         self.metadata = None if metadata is None else as_metadata(metadata, n)
         if n == 0:
@@ -156,19 +163,63 @@ class Bags:
         features: Sequence[str] | None = None,
         weight: str | None = None,
         metadata: Sequence[str] | None = None,
+        *,
+        missing: str = "error",
+        transformer: Any = None,
+        like: Any = None,
+        unseen: str = "error",
     ) -> Self:
         """Bags from a pandas, polars or pyarrow table with one row a point.
+
+        Numbers are taken as they are, true and false as 1 and 0, texts and categories become
+        columns "name=value" of 0 and 1. Bags come in the order of their ids.
 
         Parameters
         ----------
         df : table
         bag : name of the column that says which bag a row belongs to; becomes `ids`
         features : names of the columns of a point
-            Default: all numeric and boolean columns that are not named otherwise.
+            Default: all columns that are not named otherwise.
         weight : name of the column of point weights, optional
         metadata : names of columns that are constant within each bag, optional
+            Labels and covariates of the bags.
+        missing : {"error", "drop", "indicator"}, default "error"
+            Where a feature has no value: refuse the table, leave out the row, or put the column's
+            mean there and add a column "name missing" of 0 and 1.
+        transformer : scikit-learn transformer, optional
+            Your own, which is fitted to the columns of a point, a pandas DataFrame, and makes the
+            points: a ColumnTransformer, or a pipeline.
+        like : Bags or fitted estimator, optional
+            Read the table as theirs was read: the same columns, categories and means.
+        unseen : {"error", "other"}, default "error"
+            With `like`: refuse categories that it does not have, or let all columns of the kind
+            be 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            One sentence that names the column: missing values, dates, nested values, too many
+            texts, columns that the table lacks.
+
+        Warns
+        -----
+        UserWarning
+            Of columns that are constant, that are the same for all points of a bag, or that
+            follow a column of `metadata` exactly; of rows that are dropped.
         """
-        return cls(**readers.from_dataframe(df, bag, features, weight, metadata))
+        return cls(
+            **readers.from_dataframe(
+                df,
+                bag,
+                features,
+                weight,
+                metadata,
+                missing=missing,
+                transformer=transformer,
+                like=like,
+                unseen=unseen,
+            )
+        )
 
     @classmethod
     def from_parquet(
@@ -178,12 +229,13 @@ class Bags:
         features: Sequence[str] | None = None,
         weight: str | None = None,
         metadata: Sequence[str] | None = None,
+        **options: Any,
     ) -> Self:
         """Bags from a Parquet file or folder; arguments as in `from_dataframe`.
 
         Reads only the columns it needs. Needs pyarrow.
         """
-        return cls(**readers.from_parquet(path, bag, features, weight, metadata))
+        return cls(**readers.from_parquet(path, bag, features, weight, metadata, **options))
 
     @classmethod
     def from_csv(
@@ -197,7 +249,8 @@ class Bags:
     ) -> Self:
         """Bags from a CSV file; arguments as in `from_dataframe`.
 
-        `options` go to `pandas.read_csv`: ``dtype={"county": str}`` keeps leading zeros of ids.
+        Other `options` go to `pandas.read_csv`: ``dtype={"county": str}`` keeps leading zeros of
+        ids.
         """
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options))
 
@@ -239,6 +292,7 @@ class Bags:
             np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in stacks]))]),
             weights=weights,
             features=features,
+            columns=next((part.columns for part in stacks if part.columns is not None), None),
         )
         for part in stacks:
             part.release()
@@ -321,7 +375,7 @@ class Bags:
         chosen.weights = None if self.weights is None else self.weights[rows]
         chosen.ids = None if self.ids is None else self.ids[indices]
         chosen.metadata = None if self.metadata is None else self.metadata.iloc[indices]
-        chosen.features = self.features
+        chosen.features, chosen.columns = self.features, self.columns
         return chosen
 
     # ------------------------------------------------------------ arithmetic
@@ -335,6 +389,40 @@ class Bags:
     def n_features(self) -> int:
         """Dimension p of a point."""
         return self.points.shape[1]
+
+    @property
+    def sources(self) -> Array:
+        """For each column of the points the number of what it was made of; int, shape (p,).
+
+        The columns of one category of a table share a number; else each has its own.
+        """
+        return np.arange(self.n_features) if self.columns is None else self.columns.sources
+
+    def like(self, columns: TableColumns | None) -> "Bags":
+        """The bags with the columns of another table that was read into the same features.
+
+        Parameters
+        ----------
+        columns : TableColumns, such as those of the training bags, or None for no change
+
+        Raises
+        ------
+        ValueError
+            A category or a missing value that the other table does not have.
+        """
+        if columns is None or self.columns is None or self.columns.features == columns.features:
+            return self
+        if self.columns.names != columns.names or columns.transformer is not None:
+            return self  # `check_like` says what differs
+
+        def bag_of(row):
+            return self.name(np.searchsorted(self.offsets, row, side="right") - 1)
+
+        alike = object.__new__(Bags)
+        vars(alike).update(vars(self))
+        alike.points = columns.aligned(self.points, self.columns, bag_of)
+        alike.features, alike.columns = columns.features, columns
+        return alike
 
     @property
     def sizes(self) -> Array:

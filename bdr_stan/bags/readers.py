@@ -5,6 +5,7 @@ classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.
 `Bags.from_csv`.
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, plain
+from bdr_stan.bags.columns import (
+    as_numbers,
+    dropped_rows,
+    learn_columns,
+    missing_counts,
+    warn_of_columns,
+)
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike, PathName
 
@@ -107,6 +115,11 @@ def from_dataframe(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     metadata: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    transformer: Any = None,
+    like: Any = None,
+    unseen: str = "error",
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a table with one row a point; see `Bags.from_dataframe`."""
     import narwhals as nw
@@ -117,37 +130,45 @@ def from_dataframe(
         raise TypeError(
             f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
         ) from None
+    columns = _columns_of(like, features, missing, transformer, unseen)
+    if columns is not None:
+        features = columns.names
     named = _named_columns(table.columns, bag, features, weight, metadata)
     if features is None:
-        features = [
-            column
-            for column, dtype in table.schema.items()
-            if column not in named and (dtype.is_numeric() or dtype == nw.Boolean)
-        ]
+        features = [column for column in table.columns if column not in named]
         if not features:
-            raise ValueError("the table has no numeric column left to be a feature")
-    columns = [_numeric_column(table[column], column) for column in features]
-    weights = None if weight is None else _numeric_column(table[weight], weight)
+            raise ValueError("the table has no column left to be a feature")
     if len(table) == 0:
         raise ValueError("the table has no rows: there are no bags")
+    if missing == "drop":
+        table = _without_missing(table, features, bag)
+    if columns is None:
+        columns = learn_columns(
+            table, features, missing=missing, transformer=transformer, bag=bag, weight=weight
+        )
+    else:
+        columns.check_complete(table)
+    points = columns.points(table, unseen=unseen)
+    weights = None if weight is None else as_numbers(table[weight], weight)
     codes, ids = _bag_codes(
         table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
     )
     order = _grouping(codes)
-    single = all(column.dtype == np.float32 for column in columns)
-    points = np.empty((len(table), len(columns)), np.float32 if single else np.float64)
-    for k, column in enumerate(columns):
-        points[:, k] = column if order is None else column[order]
-    if weights is not None and order is not None:
-        weights = weights[order]
+    if order is not None:
+        points = points[order]
+        weights = None if weights is None else weights[order]
+    offsets = _offsets(np.bincount(codes))
     values = None if metadata is None else {name: table[name].to_numpy() for name in metadata}
+    about = None if values is None else _one_row_a_bag(values, codes, ids, bag)
+    if like is None:
+        warn_of_columns(points, offsets, columns, about)
     return {
         "points": points,
-        "offsets": _offsets(np.bincount(codes)),
+        "offsets": offsets,
         "weights": weights,
         "ids": ids,
-        "metadata": None if values is None else _one_row_a_bag(values, codes, ids, bag),
-        "features": features,
+        "metadata": about,
+        "columns": columns,
     }
 
 
@@ -157,6 +178,7 @@ def from_parquet(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     metadata: Sequence[str] | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a Parquet file or folder; see `Bags.from_parquet`."""
     try:
@@ -169,9 +191,10 @@ def from_parquet(
     dataset = pq.ParquetDataset(path)
     # pandas keeps the index of its rows in columns of such names.
     columns = [c for c in dataset.schema.names if not c.startswith("__index_level_")]
-    named = _named_columns(columns, bag, features, weight, metadata)
-    table = dataset.read(columns=columns if features is None else named)
-    return from_dataframe(table, bag, features, weight, metadata)
+    wanted = _names_like(options.get("like"), features)
+    named = _named_columns(columns, bag, wanted, weight, metadata)
+    table = dataset.read(columns=columns if wanted is None else named)
+    return from_dataframe(table, bag, features, weight, metadata, **options)
 
 
 def from_csv(
@@ -180,6 +203,11 @@ def from_csv(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     metadata: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    transformer: Any = None,
+    like: Any = None,
+    unseen: str = "error",
     **options: Any,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a CSV file; see `Bags.from_csv`."""
@@ -187,10 +215,84 @@ def from_csv(
 
     _check_exists(path)
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
-    named = _named_columns(list(header), bag, features, weight, metadata)
-    if features is not None:
+    wanted = _names_like(like, features)
+    named = _named_columns(list(header), bag, wanted, weight, metadata)
+    if wanted is not None:
         options = {"usecols": named} | options
-    return from_dataframe(pd.read_csv(path, **options), bag, features, weight, metadata)
+    else:
+        _check_named_header(path, header)
+    return from_dataframe(
+        pd.read_csv(path, **options),
+        bag,
+        features,
+        weight,
+        metadata,
+        missing=missing,
+        transformer=transformer,
+        like=like,
+        unseen=unseen,
+    )
+
+
+def _columns_of(like, features, missing, transformer, unseen):
+    """The columns of bags or of a fit that a table is to be read like; None where there is none."""
+    for name, value, known in (
+        ("missing", missing, ("error", "drop", "indicator")),
+        ("unseen", unseen, ("error", "other")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, found {value!r}")
+    if like is None:
+        if unseen != "error":
+            raise ValueError("unseen='other' goes with like: pass the training bags or the fit")
+        if transformer is not None and missing == "indicator":
+            raise ValueError("missing='indicator' does not go with a transformer of your own")
+        return None
+    if features is not None or transformer is not None or missing == "indicator":
+        raise ValueError(
+            "like says which columns make a point and how: leave out features, transformer and "
+            "missing='indicator'"
+        )
+    columns = like.columns if hasattr(like, "offsets") else getattr(like, "columns_", None)
+    if columns is None:
+        raise ValueError(
+            "like must be bags that come from a table, or an estimator fitted to such; those of "
+            f"{type(like).__name__} have no record of a table"
+        )
+    return columns
+
+
+def _names_like(like, features):
+    """Names of the feature columns, where they are known before the table is read."""
+    columns = _columns_of(like, features, "error", None, "error") if like is not None else None
+    return features if columns is None else list(columns.names)
+
+
+def _check_named_header(path, header):
+    unnamed = [name for name in header if str(name).startswith("Unnamed:")]
+    if unnamed:
+        raise ValueError(
+            f"{path} has a column without a name ({unnamed[0]!r}), most likely the rows' numbers: "
+            "name the columns of a point by features"
+        )
+
+
+def _without_missing(table, features, bag):
+    """The rows of a table in which no feature is missing, with a warning that counts the others."""
+    lacking = dropped_rows(table, features)
+    if not lacking.any():
+        return table
+    counts = ", ".join(f"{name!r} {n}" for name, n in missing_counts(table, features).items())
+    kept = table.filter((~lacking).tolist())
+    if len(kept) == 0:
+        raise ValueError(f"every row misses a value ({counts}): leave these columns out")
+    lost = table[bag].n_unique() - kept[bag].n_unique()
+    warnings.warn(
+        f"left out {lacking.sum()} of {len(table)} points, which miss values ({counts})"
+        + (f"; {lost} bags have no other points and are left out" if lost else ""),
+        stacklevel=4,
+    )
+    return kept
 
 
 def _offsets(sizes):
@@ -264,17 +366,6 @@ def _named_columns(columns, bag, features, weight, metadata):
                     f"column {name!r} is both {role} and among the features: leave it out of one"
                 )
     return list(dict.fromkeys(named))
-
-
-def _numeric_column(series, name):
-    import narwhals as nw
-
-    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-        raise TypeError(
-            f"column {name!r} holds {series.dtype}, not numbers: encode it or leave it out"
-        )
-    dtype = nw.Float32 if series.dtype == nw.Float32 else nw.Float64
-    return series.cast(dtype).to_numpy()
 
 
 def _one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":

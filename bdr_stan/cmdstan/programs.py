@@ -194,7 +194,9 @@ def compile_program(
             if not _is_ready(entry, name, home):
                 _build(entry, name, source, files, flags, home)
     cmdstanpy.set_cmdstan_path(str(home))
-    return cmdstanpy.CmdStanModel(stan_file=entry / f"{name}.stan", exe_file=entry / name)
+    # cmdstanpy gives stanc the folder as a path of includes, which stanc cuts at commas.
+    text = None if "," in os.path.realpath(entry) else entry / f"{name}.stan"
+    return cmdstanpy.CmdStanModel(stan_file=text, exe_file=entry / name)
 
 
 def compiled_programs() -> dict[Path, list[str]]:

@@ -4,6 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.kernels import Kernel, Stationary, column_spreads
 from bdr_stan.types import Array, ArrayLike, Seed
 
 KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
@@ -70,6 +71,28 @@ def choose_landmarks(
     landmarks = bags.read_rows(rows).astype(np.float64)
     _check_distinct(landmarks, "ask for fewer, or use method='kmeans'")
     return landmarks
+
+
+def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | None:
+    """What k-means divides the columns by, so that they count as they do in the kernel.
+
+    The lengths of a kernel of the distance on all columns; else the columns' standard deviations.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    bags : Bags
+    seed : int, optional
+        Of the points from which standard deviations come.
+
+    Returns
+    -------
+    array, shape (p,), or None where one length serves all columns
+    """
+    if isinstance(kernel, Stationary) and kernel.columns is None:
+        return np.asarray(kernel.lengths) if np.ndim(kernel.lengths) else None
+    sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
+    return column_spreads(sample, bags.sources)
 
 
 def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:

@@ -30,7 +30,8 @@ def landmark_matrices(
         R is the covariance between the training bags, by moments, plus a hundredth of it in the
         shape of K; K itself; or the convolution of the kernel with itself.
     measure_scale : float, > 0
-        l of the convolution's measure exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks.
+        l of the convolution's measure exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, in
+        the units of the points, or in those of the kernel where it has some.
     jitter : float, >= 0, default 1e-4
         Added to the diagonals of K and Sigma, and relative to its mean diagonal to that of the
         convolution.
@@ -51,7 +52,7 @@ def landmark_matrices(
     if embedding_prior == "kernel":
         return K, K, covariance
     if embedding_prior == "convolution":
-        seen = kernel.select(u)
+        seen = kernel.in_units(u)
         centred = seen - seen.mean(axis=0)
         R = kernel.variance**2 * rbf_convolution(centred, centred, kernel.bandwidth, measure_scale)
         return K, R + ridge * np.trace(R) / len(R), covariance

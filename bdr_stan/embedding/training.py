@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
-from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.bags import BagsLike, TableColumns, as_bags
+from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import (
     FeatureMap,
@@ -29,6 +29,8 @@ class TrainingFeatures:
         Ids of the bags, or their numbers.
     names : list of str, or None
         Names of the points' columns.
+    columns : TableColumns, or None
+        How the points were made of the columns of a table.
     """
 
     feature_map: FeatureMap
@@ -36,6 +38,7 @@ class TrainingFeatures:
     embedding: Embedding
     index: Array
     names: list[str] | None = None
+    columns: TableColumns | None = None
 
     @property
     def landmarks(self) -> Array:
@@ -47,7 +50,7 @@ class TrainingFeatures:
     @property
     def bandwidth(self) -> Any:
         """Bandwidth of the kernel, in the units of the points; None where it has no single one."""
-        return getattr(self.kernel, "bandwidth", None)
+        return getattr(self.kernel, "lengths", None)
 
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices; the covariance stays that of all."""
@@ -58,7 +61,7 @@ def training_features(
     bags: BagsLike,
     *,
     kernel: str | Kernel = "rbf",
-    bandwidth: ArrayLike | str = "median",
+    bandwidth: ArrayLike | str = "scaled",
     bandwidth_scale: float = 1.0,
     n_landmarks: int = 60,
     landmarks: str | ArrayLike = "kmeans",
@@ -72,14 +75,14 @@ def training_features(
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
     kernel : str or Kernel, default "rbf"
-    bandwidth : float, array, shape (p,), or "median", default "median"
+    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
         Of a kernel given by name, in the units of the points.
     bandwidth_scale : float, > 0, default 1
         Factor on all bandwidths.
     n_landmarks : int, default 60
         Where `landmarks` is a name.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        See `choose_landmarks`.
+        See `choose_landmarks`; k-means sees columns as the kernel does, see `landmark_units`.
     covariance : None, "average", "pooled" or "identity", default None
         Within-bag covariance to estimate, see `embed`.
     tau : float, > 0, default 1
@@ -93,7 +96,8 @@ def training_features(
     bags = as_bags(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    chosen = choose_landmarks(bags, n_chosen, method=landmarks, seed=seed)
+    scale = landmark_units(kernel, bags, seed)
+    chosen = choose_landmarks(bags, n_chosen, method=landmarks, scale=scale, seed=seed)
     feature_map = LandmarkFeatures(kernel, chosen)
     embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
-    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)
+    return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features, bags.columns)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.bag_effects import standard_effects
@@ -15,7 +16,7 @@ from bdr_stan.aggregate.links import Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -310,6 +311,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             "kernel": features.kernel,
             "n_features": features.n_inputs,
             "feature_names": training.names,
+            "columns": training.columns,
             "priors": model.priors,
         }
         self._keep(Result(groups, settings))
@@ -382,17 +384,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             shape (n,), in units of y per weight; computed in chunks when asked for.
         """
         check_counts(n_draws=n_draws)
-        known = getattr(self, "feature_names_in_", None)
-        if hasattr(points, "columns") and known is not None:
-            missing = [name for name in known if name not in points.columns]
-            if missing:
-                raise ValueError(
-                    f"the table has no column {missing[0]!r}, which the model was fitted to; it "
-                    f"has {', '.join(map(str, points.columns))}"
-                )
-            points = points[list(known)]
         if not isinstance(points, Bags):
-            points = np.asanyarray(points)
+            points = self._points_of(points)
             points = Bags(points, [0, len(points)])
         bags = self._like_training(points)
         theta = _thetas(self._draws())
@@ -402,6 +395,25 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         )
 
     # ------------------------------------------------------------ parts of a fit
+
+    def _points_of(self, table):
+        """Points of an array, or of a table with the columns of the fit."""
+        check_is_fitted(self, "result_")
+        known = getattr(self, "feature_names_in_", None)
+        if known is None or not hasattr(table, "columns"):
+            return np.asanyarray(table)
+        import narwhals as nw
+
+        columns = self.columns_ or TableColumns(tuple(known))
+        frame = nw.from_native(table, eager_only=True)
+        missing = [name for name in columns.names if name not in frame.columns]
+        if missing:
+            raise ValueError(
+                f"the table has no column {missing[0]!r}, which the model was fitted to; it "
+                f"has {', '.join(map(str, frame.columns))}"
+            )
+        columns.check_complete(frame)
+        return columns.points(frame)
 
     @property
     def _family(self) -> Likelihood:

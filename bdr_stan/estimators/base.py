@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,8 +11,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
+from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
 from bdr_stan.results import files
 from bdr_stan.results.advice import report, sampling_warnings
@@ -48,6 +49,7 @@ class BagEstimator(BaseEstimator):
     notes_: dict[str, Any]
     n_features_in_: int
     feature_names_in_: np.ndarray
+    columns_: TableColumns | None
     _idata: InferenceData | None
 
     def __init_subclass__(cls, **options: Any):
@@ -89,8 +91,16 @@ class BagEstimator(BaseEstimator):
 
     @available_if(_samples_posterior)
     def report(self) -> str:
-        """What `diagnostics` measured, what is good, and where it is not, what to do; a str."""
-        return report(self.diagnostics())
+        """What `diagnostics` measured, what is good, and where it is not, what to do; a str.
+
+        Below that the kernel, with its length in the units of each column.
+        """
+        lines = [report(self.diagnostics())]
+        kernel = getattr(self, "kernel_", None)
+        if kernel is not None:
+            names = self.result_.settings.get("feature_names")
+            lines.append(f"Kernel: {kernel_text(kernel, names)}")
+        return "\n".join(lines)
 
     @available_if(_samples_posterior)
     def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
@@ -174,14 +184,19 @@ class BagEstimator(BaseEstimator):
     def _keep(self, result: Result, bags: Bags | None = None) -> Self:
         """Take over the result of a fit, and from its bags what new bags must have."""
         if bags is not None:
-            columns = {"n_features": bags.n_features, "feature_names": bags.features}
-            result = replace(result, settings={**result.settings, **columns})
+            points = {
+                "n_features": bags.n_features,
+                "feature_names": bags.features,
+                "columns": bags.columns,
+            }
+            result = replace(result, settings={**result.settings, **points})
         return self._restore(result, {})
 
     def _restore(self, result, notes):
         self._idata = None
         self.result_, self.notes_ = result, notes
         self.n_features_in_ = result.settings["n_features"]
+        self.columns_ = result.settings.get("columns")
         names = result.settings.get("feature_names")
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
         if names is not None:
@@ -198,9 +213,13 @@ class BagEstimator(BaseEstimator):
             delattr(self, name)
 
     def _like_training(self, bags: BagsLike) -> Bags:
-        """New bags, once they are known to have the columns of those of the fit."""
+        """New bags, or a table of them, with the columns of the bags of the fit."""
         check_is_fitted(self, "result_")
-        bags = as_bags(bags)
+        columns = self.columns_
+        if columns is not None and hasattr(bags, "columns") and not isinstance(bags, Bags):
+            frame, bag = cast(Any, bags), cast(str, columns.bag)
+            bags = Bags.from_dataframe(frame, bag, weight=columns.weight, like=self)
+        bags = as_bags(bags).like(columns)
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 

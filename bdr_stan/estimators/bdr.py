@@ -33,9 +33,10 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
         ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
-    bandwidth : float, array, shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points; "median" is
-        sqrt(median squared distance / 2).
+    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points. "median" is
+        sqrt(median squared distance / 2) on columns as they are; "scaled" and "ard" the same on
+        columns divided by their standard deviations.
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
         weighted by N_i - 1, or tau^2 I.
@@ -46,9 +47,10 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         "convolution" (the paper's shrinkageC): r(x, y) the integral of k(x, z) k(z, y) over z
         with weight exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, l = `measure_scale`.
     measure_scale : float or "evidence", default "evidence"
-        l, in the units of the points, for "convolution". "evidence" profiles it: the l of
-        highest evidence. It is no parameter of the Stan program because the joint basis, which
-        makes a gradient cheap, depends on it.
+        l for "convolution", in the units of the points; with bandwidth "scaled" in standard
+        deviations of the columns. "evidence" profiles it: the l of highest evidence. It is no
+        parameter of the Stan program because the joint basis, which makes a gradient cheap,
+        depends on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
     jitter : float, default 1e-4
@@ -93,7 +95,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         self,
         n_landmarks: int = 60,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         covariance: str = "average",
         *,
         embedding_prior: str = "empirical",

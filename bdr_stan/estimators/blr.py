@@ -33,9 +33,10 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
         ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
-    bandwidth : float, array, shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points; "median" is
-        sqrt(median squared distance / 2).
+    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points. "median" is
+        sqrt(median squared distance / 2) on columns as they are; "scaled" and "ard" the same on
+        columns divided by their standard deviations.
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
@@ -76,7 +77,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         self,
         n_landmarks: int = 60,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",

@@ -6,7 +6,7 @@ a new bag is the average of the labels of bags with a similar density. The dista
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -22,7 +22,7 @@ from bdr_stan.kernel_means.density_distances import (
     smoothed_labels,
 )
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
-from bdr_stan.kernels import check_bandwidth, median_bandwidth
+from bdr_stan.kernels import RBF, check_bandwidth
 from bdr_stan.results.groups import named_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -45,7 +45,8 @@ class DFDR(RegressorMixin, BagEstimator):
         D between densities: the root of the integrated squared difference, from all pairs of
         points exactly, or the integrated absolute difference, by importance sampling.
     bandwidths : sequence of float, optional
-        h to try, > 0, in the units of the points; default 1/32, 1/16, .., 1 times the median rule.
+        h to try, > 0, in the units of the points; default 1/32, 1/16, .., 1 times the median rule
+        on columns divided by their standard deviations, h then in these.
     smoothings : sequence of float, optional
         b to try, > 0, as parts of the median distance between the training bags' densities;
         default 2^-5, 2^-4.5, .., 2.
@@ -126,15 +127,16 @@ class DFDR(RegressorMixin, BagEstimator):
         self._forget()
 
         rng = np.random.default_rng(seed)
-        bandwidths = self.bandwidths
+        bandwidths, units = self.bandwidths, None
         if bandwidths is None:
-            bandwidths = _BANDWIDTHS * median_bandwidth(bags, seed=rng)
+            rule: Any = RBF().at_median(bags, seed=rng)
+            bandwidths, units = _BANDWIDTHS * rule.bandwidth, rule.units
         smoothings = _SMOOTHINGS if self.smoothings is None else self.smoothings
         bandwidths, smoothings = (
             np.atleast_1d(grid).astype(float) for grid in (bandwidths, smoothings)
         )
         scores = []
-        for h, distances, constants in self._distances(bags, together, bandwidths, rng):
+        for h, distances, constants in self._distances(bags, together, bandwidths, units, rng):
             unit = _median_distance(distances[: len(bags)], h)
             if validation is None:
                 np.fill_diagonal(distances, np.inf)  # which leaves the bag itself out
@@ -153,7 +155,7 @@ class DFDR(RegressorMixin, BagEstimator):
             {"smoothing": np.full((1, 1), scores[0].smoothing * scores[0].unit)},
             {},
             {"inference_method": "smoothing"},
-            {**scores[0].constants, **self._training_constants(bags)},
+            {**scores[0].constants, **self._training_constants(bags, units)},
             bags.index,
             y,
         )
@@ -178,14 +180,14 @@ class DFDR(RegressorMixin, BagEstimator):
         bags = self._like_training(bags)
         known = self.result_.constants
         if self._training is not None:
-            kernel = overlap_kernel(self.bandwidth_)
+            kernel = overlap_kernel(self.bandwidth_, known.get("units"))
             distances = l2_distances(
                 set_kernels(bags, [kernel], self._training)[0],
                 bag_squared_norms(bags, bags.point_shares, kernel),
                 known["squared_norm"],
             )
         else:
-            densities = densities_at(bags, known["samples"], self.bandwidth_)
+            densities = densities_at(bags, known["samples"], self.bandwidth_, known.get("units"))
             distances = l1_distances(densities / known["average"], known["density"])
         bandwidth = float(self.result_.draws("smoothing")[0])
         return smoothed_labels(distances, self.result_.labels, bandwidth)
@@ -203,14 +205,14 @@ class DFDR(RegressorMixin, BagEstimator):
                 known["points"], sizes=known["bag_size"], weights=known.get("point_weight")
             )
 
-    def _distances(self, bags, together, bandwidths, rng):
+    def _distances(self, bags, together, bandwidths, units, rng):
         """For each bandwidth, distances of all bags from the first n, the training bags.
 
         With them come the constants that a prediction needs of the training bags' densities.
         """
         n = len(bags)
         if self.distance == "l2":
-            grams = set_kernels(together, [overlap_kernel(h) for h in bandwidths])
+            grams = set_kernels(together, [overlap_kernel(h, units) for h in bandwidths])
             for h, gram in zip(bandwidths, grams, strict=True):
                 squares = gram.diagonal()
                 distances = l2_distances(gram[:, :n], squares, squares[:n])
@@ -220,8 +222,8 @@ class DFDR(RegressorMixin, BagEstimator):
         centres = bags.read_rows(np.sort(rows))
         noise = rng.standard_normal((self.n_samples, bags.n_features))
         for h in bandwidths:
-            samples = centres + h * noise
-            densities = densities_at(together, samples, h)
+            samples = centres + h * (noise if units is None else noise * units)
+            densities = densities_at(together, samples, h, units)
             average = densities[:n].mean(axis=0)
             densities /= average
             constants = {
@@ -231,8 +233,10 @@ class DFDR(RegressorMixin, BagEstimator):
             }
             yield h, l1_distances(densities, densities[:n]), constants
 
-    def _training_constants(self, bags):
+    def _training_constants(self, bags, units):
         constants = {"bag_size": (bags.sizes, ["bag"])}
+        if units is not None:
+            constants["units"] = units, ["feature"]
         if self.distance == "l2":
             constants["points"] = bags.points, ["point", "feature"]
             if bags.weights is not None:

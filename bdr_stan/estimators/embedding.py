@@ -137,6 +137,7 @@ class EmbeddingEstimator(BagEstimator):
             "kernel": training.kernel,
             "n_features": training.landmarks.shape[1],
             "feature_names": training.names,
+            "columns": training.columns,
         }
         classes = None
         if is_classifier(self):
@@ -297,7 +298,7 @@ class EmbeddingEstimator(BagEstimator):
         self.coordinates_ = Coordinates.of_constants(constants)
         self._feature_map = LandmarkFeatures(self.kernel_, self.landmarks_)
         if hasattr(self.kernel_, "bandwidth"):
-            self.bandwidth_ = self.kernel_.bandwidth
+            self.bandwidth_ = self.kernel_.lengths
         if "measure_scale" in constants:
             self.measure_scale_ = float(constants["measure_scale"])
         if "classes" in settings:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -42,8 +42,8 @@ class MERR(RegressorMixin, BagEstimator):
     ----------
     kernel : str or Kernel, default "rbf"
         Kernel of points k, a name of `bdr_stan.kernels.KERNELS` or an object.
-    bandwidth : float, array of shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points; see `Stationary`.
     outer : "linear", str or Kernel, default "linear"
         Kernel of kernel means: their inner product, or a kernel of the distance between them, by
         name or as an object of one bandwidth.
@@ -98,7 +98,7 @@ class MERR(RegressorMixin, BagEstimator):
     def __init__(
         self,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         outer: str | Stationary = "linear",
         outer_bandwidth: float | str = "median",
@@ -159,7 +159,7 @@ class MERR(RegressorMixin, BagEstimator):
             validation = checked_validation(validation, bags)
         seed = self._seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
-        landmarks = self._landmarks(bags, seed)
+        landmarks = self._landmarks(bags, kernel, seed)
         self._forget()
 
         means = _means(bags, kernel, landmarks)
@@ -285,11 +285,12 @@ class MERR(RegressorMixin, BagEstimator):
     def _mean(self, cross):
         return self.result_.draws("intercept")[0] + cross @ self.result_.draws("dual")[0]
 
-    def _landmarks(self, bags, seed):
+    def _landmarks(self, bags, kernel, seed):
         if self.landmarks is None:
             return None
         n_landmarks = self.n_landmarks if isinstance(self.landmarks, str) else None
-        return choose_landmarks(bags, n_landmarks, method=self.landmarks, seed=seed)
+        units = landmark_units(kernel, bags, seed)
+        return choose_landmarks(bags, n_landmarks, method=self.landmarks, scale=units, seed=seed)
 
     def _checked_products(self, products, n):
         products = np.asarray(products, float)

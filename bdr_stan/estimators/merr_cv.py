@@ -28,7 +28,6 @@ from bdr_stan.kernels import (
     Stationary,
     check_bandwidth,
     check_kernel,
-    median_bandwidth,
     resolve_kernel,
 )
 from bdr_stan.results.groups import named_groups
@@ -217,12 +216,11 @@ class MERRCV(RegressorMixin, BagEstimator):
         """Kernels by the name of their family, ready for these bags."""
         families = self.kernels
         if families is None:
-            bandwidth = median_bandwidth(bags, seed=seed)
-            families = [RBF(scale * bandwidth) for scale in _SCALES]
+            families = [RBF().at_median(bags, seed=seed).scaled(scale) for scale in _SCALES]
         if not isinstance(families, dict):
             families = {"all": families}
         return {
-            name: [resolve_kernel(kernel, "median", bags, seed=seed) for kernel in kernels]
+            name: [resolve_kernel(kernel, "scaled", bags, seed=seed) for kernel in kernels]
             for name, kernels in families.items()
         }
 

@@ -53,9 +53,10 @@ class RBFNetwork(RegressorMixin, BagEstimator):
     ----------
     n_landmarks : int, default 60
         Landmarks, or frequencies where ``features="fourier"``.
-    bandwidth : float, array of shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points; "median" is
-        sqrt(median squared distance / 2).
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points. "median" is
+        sqrt(median squared distance / 2) on columns as they are; "scaled" and "ard" the same on
+        columns divided by their standard deviations.
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
         ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
@@ -97,7 +98,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
     def __init__(
         self,
         n_landmarks: int = 60,
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         kernel: str | Kernel = "rbf",
         features: str = "landmarks",
@@ -212,6 +213,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
             "features": self.features,
             "n_features": training.feature_map.n_inputs,
             "feature_names": training.names,
+            "columns": training.columns,
         }
         return self._keep(Result(groups, settings))
 
@@ -245,9 +247,11 @@ class RBFNetwork(RegressorMixin, BagEstimator):
             resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale)
         )
         frequencies = draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
-        feature_map = FourierFeatures(frequencies, cast(RBF, kernel).bandwidth)
+        feature_map = FourierFeatures(frequencies, cast(RBF, kernel).lengths)
         embedding = embed(bags, feature_map)
-        return TrainingFeatures(feature_map, kernel, embedding, bags.index, bags.features)
+        return TrainingFeatures(
+            feature_map, kernel, embedding, bags.index, bags.features, bags.columns
+        )
 
     def embed(self, bags: BagsLike, feature_map: FeatureMap | None = None) -> Embedding:
         """Mean embeddings of new bags, by a feature map or, by default, that of the fit."""
@@ -283,7 +287,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
             if not isinstance(self.landmarks, str):
                 raise ValueError("features='fourier' has no landmarks: leave them out")
             kernel = self.kernel
-            _gaussian(kernel_named(kernel, "median") if isinstance(kernel, str) else kernel)
+            _gaussian(kernel_named(kernel, "scaled") if isinstance(kernel, str) else kernel)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         if not (isinstance(self.alpha, str) and self.alpha == "loo"):
             check_alphas(self.alpha, "alpha", "'loo'")
@@ -295,7 +299,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         self.alpha_ = float(constants["alpha"])
         self.landmarks_, self.kernel_ = constants["landmarks"], result.settings["kernel"]
         if hasattr(self.kernel_, "bandwidth"):
-            self.bandwidth_ = self.kernel_.bandwidth
+            self.bandwidth_ = self.kernel_.lengths
         if result.settings["features"] == "fourier":
             self._feature_map = FourierFeatures(self.landmarks_, self.bandwidth_)
         else:
@@ -349,7 +353,7 @@ class FreqShrinkage(RBFNetwork):
     def __init__(
         self,
         n_landmarks: int = 60,
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         estimator: str = "s-kmse",
         kernel: str | Kernel = "rbf",

@@ -116,7 +116,7 @@ class Stack(BagEstimator):
         names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]
         comparison = stack({n: m.idata for n, m in zip(names, models, strict=True)})
         first = models[0].result_.settings
-        columns = {name: first[name] for name in ("n_features", "feature_names")}
+        columns = {name: first[name] for name in ("n_features", "feature_names", "columns")}
         return self._keep(Result({}, {"comparison": comparison, **columns}, tuple(models)))
 
     def _set_fitted(self, result: Result) -> None:

@@ -111,8 +111,8 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
     ----------
     kernel : str or Kernel, default "rbf"
         Kernel of points.
-    bandwidth : float, array of shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points; see `Stationary`.
     estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
         How kernel means are estimated, see `bdr_stan.kernel_means.shrinkage`.
     outer : "linear", "gaussian", str or Kernel, default "linear"
@@ -153,7 +153,7 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
     def __init__(
         self,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         estimator: str = "kme",
         outer: str | Stationary = "linear",
@@ -257,7 +257,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
     def __init__(
         self,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         estimator: str = "kme",
         outer: str | Stationary = "linear",

@@ -195,7 +195,7 @@ def checked_validation(
     """Validation bags and labels, once they are known to go with the training bags."""
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         raise TypeError(f"validation must be a pair (bags, y), found a {type(validation).__name__}")
-    held = as_bags(validation[0])
+    held = as_bags(validation[0]).like(bags.columns)
     try:
         labels = check(held, validation[1])
     except (TypeError, ValueError) as error:

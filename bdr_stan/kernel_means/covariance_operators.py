@@ -22,8 +22,8 @@ class CovarianceOperator(HilbertMean):
     ----------
     points : array, shape (n, p)
     kernel : str or Kernel, default "rbf"
-    bandwidth : float, array of shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points; see `Stationary`.
     estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
         "kme": the empirical operator, beta = 1/n. "s-kmse" is S-COSE, "f-kmse" F-COSE.
     mean : {"kme", "s-kmse", "f-kmse"}, default "kme"
@@ -51,7 +51,7 @@ class CovarianceOperator(HilbertMean):
         self,
         points: ArrayLike,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         estimator: str = "kme",
         *,
         mean: str = "kme",

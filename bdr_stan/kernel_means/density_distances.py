@@ -16,9 +16,12 @@ from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.types import Array
 
 
-def overlap_kernel(bandwidth: float) -> RBF:
-    """Integral of normal(z | x, h^2 I) normal(z | y, h^2 I) over z, up to a factor, as a kernel."""
-    return RBF(np.sqrt(2) * bandwidth)
+def overlap_kernel(bandwidth: float, units: Array | None = None) -> RBF:
+    """Integral of normal(z | x, h^2 D) normal(z | y, h^2 D) over z, up to a factor, as a kernel.
+
+    D is diagonal, the squares of `units`, shape (p,), by default I.
+    """
+    return RBF(np.sqrt(2) * bandwidth, units=units)
 
 
 def l2_distances(products: Array, squared_norms: Array, other_squared_norms: Array) -> Array:
@@ -38,9 +41,9 @@ def l2_distances(products: Array, squared_norms: Array, other_squared_norms: Arr
     return np.sqrt(squared_distances(products, squared_norms, other_squared_norms))
 
 
-def densities_at(bags: Bags, samples: Array, bandwidth: float) -> Array:
+def densities_at(bags: Bags, samples: Array, bandwidth: float, units: Array | None = None) -> Array:
     """Densities of bags at samples, shape (n, n_samples), up to the normal density's factor."""
-    return embed(bags, LandmarkFeatures(RBF(bandwidth), samples)).mean
+    return embed(bags, LandmarkFeatures(RBF(bandwidth, units=units), samples)).mean
 
 
 def l1_distances(densities: Array, others: Array) -> Array:

@@ -93,8 +93,11 @@ def match_mixture(
     Source: Muandet et al. (2014), section 4.2.
     """
     kernel = with_closed_form(mean.kernel)
-    if isinstance(kernel, RBF) and np.ndim(kernel.bandwidth):
-        raise ValueError("kernel mean matching needs an RBF with one bandwidth for all columns")
+    if isinstance(kernel, RBF) and np.ndim(kernel.lengths):
+        raise ValueError(
+            "kernel mean matching needs an RBF with one bandwidth for all columns: give a number, "
+            "or bandwidth='median'"
+        )
     m, p = start.means.shape
     points, beta = mean.points, mean.weights
     unit = np.sqrt(np.mean(np.var(points, axis=0)))

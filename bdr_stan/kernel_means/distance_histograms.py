@@ -42,7 +42,7 @@ def stationary_set_kernels(
     Parameters
     ----------
     kernels : list of Stationary
-        Of one bandwidth each, a number; all on the same columns, as indices.
+        Of one bandwidth each, a number; all on the same columns, as indices, in the same units.
     bags : Bags, n of them
     others : Bags, m of them, or None for `bags` again
     out : list of arrays, shapes (n, m)
@@ -54,9 +54,10 @@ def stationary_set_kernels(
     if kernels[0].columns is not None:
         columns = [int(column) for column in kernels[0].columns]
     centre = np.mean(bags.points[:, columns], axis=0, dtype=np.float64)
-    left = right = _Side(bags, columns, centre)
+    units = kernels[0].units
+    left = right = _Side(bags, columns, centre, units)
     if others is not None:
-        right = _Side(others, columns, centre)
+        right = _Side(others, columns, centre, units)
     bins = _Bins(kernels, (left.radius() + right.radius()) ** 2)
     for part in out:
         part[:] = 0
@@ -103,9 +104,9 @@ class _Span(NamedTuple):
 class _Side:
     """Bags cut to chunks of points: rows or columns of the pairs."""
 
-    def __init__(self, bags, columns, centre):
+    def __init__(self, bags, columns, centre, units):
         self.bags, self.weights = bags, bags.point_shares
-        self.columns, self.centre = columns, centre
+        self.columns, self.centre, self.units = columns, centre, units
         self.chunks = []
         for chunk in bags.chunks(_ROWS):
             if chunk.last - chunk.first == 1:  # it may be a piece of a bag
@@ -128,6 +129,8 @@ class _Side:
         """Points of chunk i, its first bag and the one after its last."""
         start, stop, first, last = self.chunks[i]
         points = self.bags.read(start, stop)[:, self.columns].astype(np.float64) - self.centre
+        if self.units is not None:
+            points /= self.units
         bag = np.searchsorted(self.bags.offsets, np.arange(start, stop), side="right") - 1 - first
         return _Rows(points, self.weights[start:stop], bag), first, last
 

@@ -125,7 +125,7 @@ def with_closed_form(kernel: Kernel) -> RBF | Polynomial:
 def _expected_kernel(kernel, x, S, n, T):
     """E k(u, v) for u ~ N(x_i, S), v ~ N(n, T); x of shape (k, p), result of shape (k,)."""
     if isinstance(kernel, RBF):
-        squared = np.broadcast_to(np.square(kernel.bandwidth), len(n))
+        squared = np.broadcast_to(np.square(kernel.lengths), len(n))
         spread = np.eye(len(n)) + (S + T) / np.sqrt(np.outer(squared, squared))
         factor = np.linalg.cholesky(spread)
         white = np.linalg.solve(factor, ((x - n) / np.sqrt(squared)).T)

@@ -60,8 +60,8 @@ class KernelMean(HilbertMean):
     points : array, shape (n, p)
     kernel : str or Kernel, default "rbf"
         Name of a kernel, see `bdr_stan.kernels.KERNELS`, or a kernel such as ``Polynomial(2)``.
-    bandwidth : float, array of shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points; see `Stationary`.
     estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
         "kme": weights 1/n. "s-kmse": all weights shrunk by one factor, in time n^2 and little
         memory. "f-kmse": each principal direction shrunk by its own factor, in time n^3 and
@@ -92,7 +92,7 @@ class KernelMean(HilbertMean):
         self,
         points: ArrayLike,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         estimator: str = "kme",
     ):
         bags = as_bags([points])

@@ -18,8 +18,8 @@ class KernelPCA(TransformerMixin, BaseEstimator):
     ----------
     n_components : int, default 2
     kernel : str or Kernel, default "rbf"
-    bandwidth : float, array of shape (p,), or "median", default "median"
-        Of a kernel given by name, in the units of the points.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points; see `Stationary`.
     mean : {"kme", "s-kmse", "f-kmse"}, default "kme"
         Estimator of the mean by which points are centred.
     covariance : {"kme", "s-kmse", "f-kmse"}, default "kme"
@@ -41,7 +41,7 @@ class KernelPCA(TransformerMixin, BaseEstimator):
         self,
         n_components: int = 2,
         kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "median",
+        bandwidth: ArrayLike | str = "scaled",
         *,
         mean: str = "kme",
         covariance: str = "kme",

@@ -124,7 +124,7 @@ def _has_one_bandwidth(kernel: Kernel) -> bool:
     """Whether this is a kernel of the distance on all columns, its bandwidth no array."""
     if not isinstance(kernel, Stationary) or kernel.columns:
         return False
-    return np.ndim(kernel.bandwidth) == 0 and kernel.bandwidth != "ard"
+    return np.ndim(kernel.lengths) == 0 and kernel.bandwidth != "ard"
 
 
 def check_outer_bandwidth(bandwidth: float | str) -> None:

@@ -163,7 +163,7 @@ def set_kernels(
     bags : Bags, or list of n arrays, shapes (n_points, p)
     kernels : list of Kernel
         Their bandwidths numbers, or arrays of shape (p,). Kernels of the distance with one
-        number as bandwidth and the same columns share their work, and so do polynomials.
+        number as bandwidth and the same columns and units share their work, and so do polynomials.
     others : Bags, or list of m arrays, optional
         Default `bags` again, of which half the work then suffices.
     n_jobs : int, optional
@@ -223,7 +223,8 @@ def set_kernels(
 def _sharing(kernel):
     """What a kernel has in common with those it can share work with; None for no others."""
     if isinstance(kernel, Stationary) and np.ndim(kernel.bandwidth) == 0:
-        return Stationary, kernel.columns
+        units = None if kernel.units is None else tuple(kernel.units)
+        return Stationary, kernel.columns, units
     if isinstance(kernel, Polynomial):
         return Polynomial, kernel.columns
     return None

@@ -1,6 +1,6 @@
 """Kernels of points, and the feature maps made of them."""
 
-from bdr_stan.kernels.bandwidth import check_bandwidth, median_bandwidth
+from bdr_stan.kernels.bandwidth import check_bandwidth, column_spreads, median_bandwidth
 from bdr_stan.kernels.cauchy import Cauchy
 from bdr_stan.kernels.convolution import rbf_convolution
 from bdr_stan.kernels.feature_maps import (
@@ -21,6 +21,7 @@ from bdr_stan.kernels.names import (
     kernel_config,
     kernel_named,
     kernel_of_config,
+    kernel_text,
     resolve_kernel,
 )
 from bdr_stan.kernels.polynomial import Linear, Polynomial
@@ -53,10 +54,12 @@ __all__ = [
     "check_bandwidth",
     "check_kernel",
     "check_kernel_and_bandwidth",
+    "column_spreads",
     "draw_frequencies",
     "kernel_config",
     "kernel_named",
     "kernel_of_config",
+    "kernel_text",
     "median_bandwidth",
     "rbf_convolution",
     "resolve_kernel",

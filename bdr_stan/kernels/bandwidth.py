@@ -1,10 +1,10 @@
-"""Bandwidths: the median rule, and the check that a number is one."""
+"""Bandwidths: the median rule, spreads of columns, and the check that a number is a bandwidth."""
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.types import ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed
 
 
 def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -> float:
@@ -39,6 +39,33 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
             "give the bandwidth as a number"
         )
     return float(np.sqrt(squared / 2))
+
+
+def column_spreads(points: Array, sources: Array | None = None) -> Array:
+    """Standard deviation of each column, 1 for a constant one, which has no spread to divide by.
+
+    Columns of one source, such as those of a category, share the root of the sum of their
+    variances: together they then count in a distance like one column of numbers.
+
+    Parameters
+    ----------
+    points : array, shape (n, p)
+    sources : int array, shape (p,), optional
+        As `Bags.sources`; default each column by itself.
+
+    Returns
+    -------
+    array, shape (p,), > 0, in the units of the points
+    """
+    from sklearn.preprocessing import StandardScaler  # takes a second to import
+
+    scaler = StandardScaler().fit(points)
+    if sources is None:
+        return scaler.scale_
+    _, source = np.unique(sources, return_inverse=True)
+    constant = np.ptp(points, axis=0) == 0
+    together = np.bincount(source, np.where(constant, 0, scaler.scale_**2))[source]
+    return np.where(together > 0, np.sqrt(together), 1.0)
 
 
 def check_bandwidth(

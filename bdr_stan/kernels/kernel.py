@@ -80,7 +80,7 @@ class Kernel:
         raise NotImplementedError
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel with numbers for these bags in place of "median" or "ard"."""
+        """The kernel with numbers for these bags in place of "scaled", "ard" or "median"."""
         raise NotImplementedError
 
     def scaled(self, factor: float) -> Self:

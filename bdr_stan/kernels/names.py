@@ -1,5 +1,6 @@
 """A kernel from what users give: a name with a bandwidth, or a kernel; and kernels in files."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -29,6 +30,7 @@ KERNELS: dict[str, type[Stationary]] = {
     "inverse multiquadric": InverseMultiquadric,
     "student t": StudentT,
 }
+_MOST_LENGTHS = 20  # that are shown one by one
 _KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), Polynomial, Sum, Product)}
 
 
@@ -47,7 +49,7 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> Stationary:
     Parameters
     ----------
     name : str, of `KERNELS`
-    bandwidth : float, array of shape (p,), "median" or "ard"
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
 
     Raises
     ------
@@ -60,15 +62,18 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> Stationary:
 def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
     """Raise ValueError unless the two go together: a kernel has a bandwidth of its own."""
     check_kernel(kernel)
-    if isinstance(bandwidth, str) and bandwidth == "median":
-        return
     if isinstance(kernel, Kernel):
+        if isinstance(bandwidth, str) and bandwidth == "scaled":
+            return
         raise ValueError(
             f"bandwidth={bandwidth!r} goes with the name of a kernel: give "
             f"{type(kernel).__name__} its own"
         )
-    if isinstance(bandwidth, str):
-        raise ValueError(f"bandwidth must be 'median' or a positive number, found {bandwidth!r}")
+    if isinstance(bandwidth, str) and bandwidth not in ("scaled", "ard", "median"):
+        raise ValueError(
+            "bandwidth must be 'scaled', 'ard', 'median', a positive number, or one for each "
+            f"column, found {bandwidth!r}"
+        )
     kernel_named(kernel, bandwidth)
 
 
@@ -85,8 +90,8 @@ def resolve_kernel(
     Parameters
     ----------
     kernel : str or Kernel
-    bandwidth : float, array of shape (p,), or "median"
-        Of a kernel given by name.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
+        Of a kernel given by name; "scaled" beside a kernel, which has its own.
     bags : Bags
     seed : int, optional
         Of the points from which the median distance comes, where there are many.
@@ -106,6 +111,41 @@ def resolve_kernel(
     if not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)
     return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
+
+
+def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
+    """A kernel in words: the columns it looks at, with its length in the units of each.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    names : list of str, or None
+        Names of the points' columns.
+    """
+    if isinstance(kernel, (Sum, Product)):
+        sign = " + " if isinstance(kernel, Sum) else " x "
+        return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))
+    if not isinstance(kernel, Stationary):
+        return repr(kernel)
+    lengths = np.atleast_1d(kernel.lengths)
+    seen: Sequence[Any] = kernel.columns if kernel.columns is not None else range(len(names or ()))
+    called = [names[k] for k in seen] if names else [f"column {k}" for k in kernel.columns or ()]
+    if len(lengths) > _MOST_LENGTHS:
+        text = f"lengths from {_plain(lengths.min())} to {_plain(lengths.max())}"
+    elif len(lengths) == len(called):
+        pairs = zip(called, lengths, strict=True)
+        text = "lengths " + ", ".join(f"{name} {_plain(length)}" for name, length in pairs)
+    else:
+        text = f"length {', '.join(map(_plain, lengths))}"
+        text += f" for {', '.join(called)}" if 0 < len(called) <= _MOST_LENGTHS else ""
+    if kernel.units is not None:
+        text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
+    return f"{type(kernel).__name__}, {text}"
+
+
+def _plain(length):
+    """Four digits of a number, without an exponent."""
+    return np.format_float_positional(length, 4, unique=False, fractional=False, trim="-")
 
 
 def kernel_config(kernel: Any) -> dict[str, Any]:

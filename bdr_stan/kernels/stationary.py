@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.kernels.bandwidth import check_bandwidth, median_bandwidth
+from bdr_stan.kernels.bandwidth import check_bandwidth, column_spreads, median_bandwidth
 from bdr_stan.kernels.kernel import ColumnKernel, row_factors
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -79,19 +79,24 @@ class Stationary(ColumnKernel):
 
     Parameters
     ----------
-    bandwidth : float, array of shape (p,), "median" or "ard", default "median"
-        In the units of the points; an array gives each column its own length scale. "median"
-        is the rule of `median_bandwidth`, "ard" (automatic relevance determination) the same
-        rule on columns divided by their standard deviations, as one length for each column.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        In the units of the points; an array gives each column its own length scale. "scaled" is
+        the rule of `median_bandwidth` on columns divided by their standard deviations, so that
+        years and dollars count alike. "ard" (automatic relevance determination) is the same to
+        begin with, but lengths are learned for each column by itself. "median" is the rule on
+        columns as they are, for those of one unit.
     columns : sequence of names or indices, optional
         The columns that the kernel looks at; default all.
     variance : float, > 0, default 1
         k(x, x).
+    units : array of shape (p,), optional
+        What the bandwidth is a multiple of; "scaled" sets the columns' standard deviations.
     """
 
-    bandwidth: ArrayLike = "median"
+    bandwidth: ArrayLike = "scaled"
     columns: Sequence[str | int] | None = None
     variance: float = 1.0
+    units: ArrayLike | None = None
 
     def profile(self, out: Array) -> Array:
         """-r^2 / 2 to the kernel's value at distance r and variance 1, in place."""
@@ -99,11 +104,14 @@ class Stationary(ColumnKernel):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.units is not None:
+            check_bandwidth(self.units, "units")
+            object.__setattr__(self, "units", np.asarray(self.units, np.float64))
         if isinstance(self.bandwidth, str):
-            if self.bandwidth not in ("median", "ard"):
+            if self.bandwidth not in ("scaled", "ard", "median"):
                 raise ValueError(
                     f"bandwidth of {type(self).__name__} must be a positive number, an array of "
-                    f"such, 'median' or 'ard', found {self.bandwidth!r}"
+                    f"such, 'scaled', 'ard' or 'median', found {self.bandwidth!r}"
                 )
         else:
             check_bandwidth(self.bandwidth)
@@ -113,15 +121,34 @@ class Stationary(ColumnKernel):
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if not isinstance(self.bandwidth, str):
             return self
-        points = self.select(as_bags(bags).sample_points(2000, np.random.default_rng(seed)))
-        if self.bandwidth == "median":
+        bags = as_bags(bags)
+        points = self.select(bags.sample_points(2000, np.random.default_rng(seed)))
+        if self.bandwidth == "ard":
+            self._check_varies(points)
+        elif self.bandwidth == "median" or points.shape[1] == 1:
             return replace(self, bandwidth=median_bandwidth([points]))
-        scale = points.std(axis=0)
-        if not scale.all():
-            k = int(np.flatnonzero(scale == 0)[0])
+        units = column_spreads(points, self.select(bags.sources[None])[0])
+        factor = median_bandwidth([points / units])
+        if self.bandwidth == "ard":
+            return replace(self, bandwidth=factor * units)
+        return replace(self, bandwidth=factor, units=units)
+
+    def in_units(self, points: Array) -> Array:
+        """The columns that the kernel looks at, divided by `units` where there are some."""
+        seen = self.select(points)
+        return seen if self.units is None else seen / self.units
+
+    def _check_varies(self, points):
+        constant = np.flatnonzero(np.ptp(points, axis=0) == 0)
+        if len(constant):
+            k = int(constant[0])
             column = k if self.columns is None else self.columns[k]
             raise ValueError(f"column {column} is constant: leave it out of bandwidth='ard'")
-        return replace(self, bandwidth=scale * median_bandwidth([points / scale]))
+
+    @property
+    def lengths(self) -> ArrayLike:
+        """Bandwidth in the units of the points: a number, or one for each column."""
+        return self.bandwidth if self.units is None else self.bandwidth * self.units
 
     def scaled(self, factor: float) -> Self:
         return self if factor == 1 else replace(self, bandwidth=self.bandwidth * factor)
@@ -132,7 +159,7 @@ class Stationary(ColumnKernel):
                 f"bandwidth={self.bandwidth!r} waits for data: give a number, or call "
                 "at_median(bags)"
             )
-        return prepare_landmarks(self.select(np.asarray(landmarks, np.float64)), self.bandwidth)
+        return prepare_landmarks(self.select(np.asarray(landmarks, np.float64)), self.lengths)
 
     def evaluate(
         self,

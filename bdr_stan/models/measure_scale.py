@@ -41,7 +41,7 @@ def with_measure_scale(
         return model_at(None)
     if isinstance(measure_scale, str):
         kernel: Any = training.kernel
-        seen = kernel.select(training.landmarks)
+        seen = kernel.in_units(training.landmarks)
         measure_scale = profiled_measure_scale(model_at, seen)
     model = model_at(measure_scale)
     return replace(model, constants={**model.constants, "measure_scale": (measure_scale, [])})

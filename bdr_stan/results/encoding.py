@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.bags import TableColumns
 from bdr_stan.kernels import Kernel, kernel_config, kernel_of_config
 from bdr_stan.types import Array
 
 # JSON has no kind for these; a dict of one such key stands for a value of the kind.
-_ARRAY, _TUPLE, _DICT, _KERNEL, _TABLE, _ESTIMATOR = (
-    f"bdr_stan {kind}" for kind in ("array", "tuple", "dict", "kernel", "table", "estimator")
+_ARRAY, _TUPLE, _DICT, _KERNEL, _COLUMNS, _TABLE, _ESTIMATOR = (
+    f"bdr_stan {kind}"
+    for kind in ("array", "tuple", "dict", "kernel", "columns", "table", "estimator")
 )
 
 
@@ -20,8 +22,8 @@ def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
 
     Parameters
     ----------
-    value : None, number, text, path, array, kernel, data frame, estimator, or lists, tuples and
-        dicts of such
+    value : None, number, text, path, array, kernel, columns of a table, data frame, estimator, or
+        lists, tuples and dicts of such
     arrays : dict, to which arrays are added
     name : str
         What messages call the value.
@@ -54,6 +56,8 @@ def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
         return {_DICT: [each(item) for item in value.items()]}
     if isinstance(value, Kernel):
         return {_KERNEL: kernel_config(value)}
+    if isinstance(value, TableColumns):
+        return {_COLUMNS: value.config()}
     if hasattr(value, "to_dict") and hasattr(value, "columns"):
         columns = {column: value[column].tolist() for column in value.columns}
         return {_TABLE: encode(columns, arrays, name), "index": each(value.index.tolist())}
@@ -95,6 +99,8 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any
         return dict(map(tuple, map(each, value[_DICT])))
     if _KERNEL in value:
         return kernel_of_config(value[_KERNEL])
+    if _COLUMNS in value:
+        return TableColumns.of_config(value[_COLUMNS])
     if _TABLE in value:
         import pandas as pd
 

@@ -107,7 +107,7 @@ def test_embeddings_average_every_kernel(bags, landmarks, name, covariance):
     """Sums and products whose columns are named, and lengths of each column among them."""
     named = Bags(bags.points, bags.offsets, features=COLUMNS)
     given, _ = DEFINITIONS[name]
-    feature_map = LandmarkFeatures(resolve_kernel(given, "median", named), landmarks)
+    feature_map = LandmarkFeatures(resolve_kernel(given, "scaled", named), landmarks)
     _, row = at_landmarks(name, landmarks)
     assert_as_looped(named, feature_map, row, covariance, chunk_bytes=1)
 
@@ -116,7 +116,7 @@ def test_embeddings_average_every_kernel(bags, landmarks, name, covariance):
 def test_embeddings_average_values_of_the_kernel(rng, kernel):
     bags = Bags.from_list([rng.normal(size=(m, 3)) for m in (5, 1, 9)], features=COLUMNS)
     u = rng.normal(size=(4, 3))
-    k = resolve_kernel(kernel, "median", bags)
+    k = resolve_kernel(kernel, "scaled", bags)
     got = embed(bags, LandmarkFeatures(k, u), covariance="average")
     np.testing.assert_allclose(got.mean, [k(bag, u).mean(axis=0) for bag in bags])
     covariances = [np.cov(k(bag, u).T) for bag in bags if len(bag) > 1]

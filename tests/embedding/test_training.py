@@ -6,7 +6,7 @@ from builders.kernels import COLUMNS, DEFINITIONS
 from builders.training import labelled_bags
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.kernels import (
@@ -16,7 +16,6 @@ from bdr_stan.kernels import (
     LandmarkFeatures,
     Matern32,
     NystromFeatures,
-    median_bandwidth,
     resolve_kernel,
 )
 
@@ -35,8 +34,10 @@ def assert_same_embedding(found, expected):
 def test_defaults(bags):
     training = training_features(bags, n_landmarks=7, seed=3)
     assert type(training.kernel) is RBF
-    assert training.bandwidth == training.kernel.bandwidth == median_bandwidth(bags, seed=3)
-    np.testing.assert_array_equal(training.landmarks, choose_landmarks(bags, 7, seed=3))
+    kernel = RBF().at_median(bags, seed=3)
+    np.testing.assert_array_equal(training.bandwidth, kernel.lengths)
+    u = choose_landmarks(bags, 7, scale=kernel.lengths, seed=3)
+    np.testing.assert_array_equal(training.landmarks, u)
     assert training.feature_map.kernel is training.kernel
     assert training.names == COLUMNS
     assert training.embedding.covariance is None
@@ -48,7 +49,7 @@ def test_defaults(bags):
 @pytest.mark.parametrize("landmarks", ["kmeans", "random"])
 @pytest.mark.parametrize(
     ("kernel", "bandwidth"),
-    [("matern32", 0.8), ("rbf", [0.5, 1.0, 2.0]), (DEFINITIONS["sum of a product"][0], "median")],
+    [("matern32", 0.8), ("rbf", [0.5, 1.0, 2.0]), (DEFINITIONS["sum of a product"][0], "scaled")],
 )
 def test_choices_are_those_of_each_step(bags, kernel, bandwidth, landmarks, covariance):
     training = training_features(
@@ -56,7 +57,8 @@ def test_choices_are_those_of_each_step(bags, kernel, bandwidth, landmarks, cova
         landmarks=landmarks, covariance=covariance, tau=0.3, seed=2,
     )  # fmt: skip
     resolved = resolve_kernel(kernel, bandwidth, bags, seed=2, scale=1.5)
-    u = choose_landmarks(bags, 5, method=landmarks, seed=2)
+    units = landmark_units(resolved, bags, seed=2)
+    u = choose_landmarks(bags, 5, method=landmarks, scale=units, seed=2)
     np.testing.assert_array_equal(training.landmarks, u)
     np.testing.assert_array_equal(training.kernel(u, u), resolved(u, u))
     expected = embed(bags, LandmarkFeatures(resolved, u), covariance=covariance, tau=0.3)

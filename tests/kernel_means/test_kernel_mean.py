@@ -30,8 +30,9 @@ def test_values_inner_products_and_distances(rng, kernel, estimator):
 
 def test_names_bandwidths_and_chunks(rng, monkeypatch):
     x = rng.normal(size=(40, 3))
-    mean = KernelMean(x, "cauchy")
+    mean = KernelMean(x, "cauchy", "median")
     assert mean.kernel.bandwidth == pytest.approx(median_bandwidth([x]))
+    assert KernelMean(x, "cauchy").kernel.units == pytest.approx(x.std(axis=0))
     whole = mean(x)
     monkeypatch.setattr("bdr_stan.kernel_means.kernel_mean._CHUNK_BYTES", 8 * 40 * 7)
     np.testing.assert_allclose(mean(x), whole, rtol=1e-14)

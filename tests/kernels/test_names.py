@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.kernels import COLUMNS, LENGTHS, PROFILES, composed
+from scipy.spatial.distance import pdist
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import (
@@ -23,6 +24,7 @@ from bdr_stan.kernels import (
     kernel_config,
     kernel_named,
     kernel_of_config,
+    kernel_text,
     median_bandwidth,
     resolve_kernel,
 )
@@ -80,21 +82,45 @@ def test_a_name_at_the_median(bags):
     assert kernel.bandwidth == median_bandwidth(bags)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", RBF(), RBF(columns=COLUMNS)], ids=repr)
+def test_columns_of_other_units_count_alike(bags, kernel):
+    """By default the kernel is that of the columns divided by their standard deviations."""
+    scaled = bags.points / bags.points.std(axis=0)
+    found = resolve_kernel(kernel, "scaled", bags)
+    expected = RBF(median_bandwidth([scaled]))(scaled, scaled[:5])
+    np.testing.assert_allclose(found(bags.points, bags.points[:5]), expected, rtol=1e-12)
+    np.testing.assert_allclose(found.lengths, found.bandwidth * bags.points.std(axis=0))
+    learned = found.with_log_parameters(found.log_parameters + 1)  # one length, not three
+    np.testing.assert_allclose(learned.lengths, np.e * found.lengths)
+    text = kernel_text(found, COLUMNS)
+    assert text.startswith("RBF, lengths a 1.") and "standard deviations of each column" in text
+
+
+def test_a_category_counts_like_a_number(rng):
+    frame = pd.DataFrame({"x": rng.normal(size=500), "kind": rng.choice(list("uvvw"), 500)})
+    bags = Bags.from_dataframe(frame.assign(bag=np.arange(500) % 7), "bag")
+    units = resolve_kernel("rbf", "scaled", bags).units
+    moved = bags.points / units
+    mean_square = np.mean(pdist(moved[:, 1:], "sqeuclidean"))
+    assert mean_square == pytest.approx(np.mean(pdist(moved[:, :1], "sqeuclidean")), rel=1e-12)
+    assert len(set(units[1:])) == 1
+
+
 def test_scale_is_a_factor_on_all_bandwidths(bags):
     assert resolve_kernel("rbf", "median", bags, scale=2.5).bandwidth == pytest.approx(
         2.5 * median_bandwidth(bags), rel=1e-14
     )
     assert resolve_kernel("rbf", 2.0, bags, scale=2.5).bandwidth == 5.0
     np.testing.assert_allclose(
-        resolve_kernel(RBF(LENGTHS), "median", bags, scale=2.5).bandwidth, 2.5 * LENGTHS
+        resolve_kernel(RBF(LENGTHS), "scaled", bags, scale=2.5).bandwidth, 2.5 * LENGTHS
     )
-    both = resolve_kernel(RBF(1.0) + Matern32(4.0) * Linear(), "median", bags, scale=0.5)
+    both = resolve_kernel(RBF(1.0) + Matern32(4.0) * Linear(), "scaled", bags, scale=0.5)
     assert (both.first.bandwidth, both.second.first.bandwidth) == (0.5, 2.0)
 
 
 def test_a_kernel_gets_indices_and_numbers(bags):
     given = RBF(columns=["c"]) * Matern32("ard", columns=["b", "a"]) + Polynomial(columns=["a"])
-    kernel = resolve_kernel(given, "median", bags)
+    kernel = resolve_kernel(given, "scaled", bags)
     product, square = kernel.first, kernel.second
     assert product.first.columns == (2,)
     assert product.first.bandwidth == median_bandwidth([bags.points[:, 2:]])
@@ -105,14 +131,14 @@ def test_a_kernel_gets_indices_and_numbers(bags):
         deviations * median_bandwidth([bags.points[:, [1, 0]] / deviations]),
     )
     assert square.columns == (0,)
-    assert given.first.first.bandwidth == "median"  # what was given is left alone
+    assert given.first.first.bandwidth == "scaled"  # what was given is left alone
 
 
 def test_the_seed_chooses_the_points_of_the_median(rng):
     bags = Bags.from_points(rng.normal(size=(5000, 2)), sizes=[5000])
     for kernel in ("rbf", RBF(columns=[0])):
         one, same, other = (
-            resolve_kernel(kernel, "median", bags, seed=seed).bandwidth for seed in (3, 3, 4)
+            resolve_kernel(kernel, "scaled", bags, seed=seed).bandwidth for seed in (3, 3, 4)
         )
         assert one == same != other
 
@@ -124,8 +150,12 @@ def test_the_seed_chooses_the_points_of_the_median(rng):
         ("cosine", "median", UNKNOWN),
         ("rbf", 0.0, "bandwidth must be a positive number, found 0.0"),
         ("rbf", [1.0, -1.0], "bandwidth of feature 1 must be a positive number, found -1.0"),
-        ("rbf", "wide", "bandwidth must be 'median' or a positive number, found 'wide'"),
-        ("rbf", "ard", "bandwidth must be 'median' or a positive number, found 'ard'"),
+        (
+            "rbf",
+            "wide",
+            "bandwidth must be 'scaled', 'ard', 'median', a positive number, or one for each "
+            "column, found 'wide'",
+        ),
         (RBF(2.0), 1.0, "bandwidth=1.0 goes with the name of a kernel: give RBF its own"),
         (
             RBF() + Cauchy(),
@@ -152,13 +182,13 @@ def test_kernels_and_bandwidths_that_do_not_go_together(bags, kernel, bandwidth,
 )
 def test_columns_that_the_bags_do_not_have(bags, kernel, message):
     with pytest.raises(ValueError, match=message):
-        resolve_kernel(kernel, "median", bags)
+        resolve_kernel(kernel, "scaled", bags)
 
 
 def test_constant_columns_have_no_ard_length(rng):
     bags = Bags.from_list([np.c_[rng.normal(size=9), np.ones(9)]])
     with pytest.raises(ValueError, match="column 1 is constant: leave it out of bandwidth='ard'"):
-        resolve_kernel(RBF("ard"), "median", bags)
+        resolve_kernel(RBF("ard"), "scaled", bags)
 
 
 # ---------------------------------------------------------------- files
@@ -211,5 +241,5 @@ def test_columns_go_through_json_as_they_are(columns):
 @pytest.mark.parametrize("kernel", [RBF(), Matern32("ard", columns=["b", "a"]), composed()])
 def test_a_kernel_that_waits_for_data_goes_through_json(bags, kernel):
     again = kernel_of_config(json.loads(json.dumps(kernel_config(kernel))))
-    one, other = (resolve_kernel(k, "median", bags) for k in (kernel, again))
+    one, other = (resolve_kernel(k, "scaled", bags) for k in (kernel, again))
     np.testing.assert_array_equal(other(bags.points, bags[0]), one(bags.points, bags[0]))

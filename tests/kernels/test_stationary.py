@@ -140,8 +140,8 @@ def test_bandwidths_must_be_positive_and_as_many_as_features(bandwidth, message)
     [
         (
             lambda: RBF("wide"),
-            "bandwidth of RBF must be a positive number, an array of such, 'median' or 'ard', "
-            "found 'wide'",
+            "bandwidth of RBF must be a positive number, an array of such, 'scaled', "
+            "'ard' or 'median', found 'wide'",
         ),
         (lambda: RBF(1, variance=-1), "variance of RBF must be a positive number, found -1"),
         (lambda: RBF(1, variance="two"), "variance of RBF must be a positive number, found 'two'"),
@@ -152,7 +152,7 @@ def test_bandwidths_must_be_positive_and_as_many_as_features(bandwidth, message)
         ),
         (
             lambda: RBF()(np.ones((1, 1)), np.ones((1, 1))),
-            r"bandwidth='median' waits for data: give a number, or call at_median\(bags\)",
+            r"bandwidth='scaled' waits for data: give a number, or call at_median\(bags\)",
         ),
         (
             lambda: Exponential("ard").prepare(np.ones((1, 1))),

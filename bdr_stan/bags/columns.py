@@ -1,0 +1,425 @@
+"""How the columns of a table become those of points: numbers as they are, categories one-hot.
+
+What was done to one table is kept with its bags, so that new tables are read alike.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from bdr_stan.bags.checks import plain
+from bdr_stan.types import Array
+
+__all__ = [
+    "TableColumns",
+    "as_categories",
+    "as_numbers",
+    "dropped_rows",
+    "learn_columns",
+    "missing_counts",
+    "warn_of_columns",
+]
+
+# A text column of more values is a name or an id rather than a category.
+_MOST_CATEGORIES = 100
+_FOLLOWS = 1 - 1e-6  # correlation beyond which a column says the label in other words
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Columns of a table that make a point.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of the table, in the order of the points' columns.
+    categories : dict, name -> tuple
+        Values of the columns that are no numbers: each has a column "name=value" of 0 and 1.
+    fills : dict, name -> float
+        What stands for a missing number; "name missing" then is a column of 0 and 1. For
+        categories NaN: all their columns are 0.
+    bag, weight : str
+        Columns of the table that name a row's bag and its weight there.
+    transformer : scikit-learn transformer, optional
+        Your own, fitted, which does all of this instead.
+    """
+
+    names: tuple[str, ...]
+    categories: Mapping[str, tuple] = field(default_factory=dict)
+    fills: Mapping[str, float] = field(default_factory=dict)
+    bag: str | None = None
+    weight: str | None = None
+    transformer: Any = None
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the points' columns."""
+        if self.transformer is not None:
+            return [str(name) for name in self.transformer.get_feature_names_out()]
+        return [name for source in self.names for name in self._made_of(source)]
+
+    @property
+    def sources(self) -> Array:
+        """For each of the points' columns the number of the table's column that it comes from."""
+        if self.transformer is not None:
+            return np.arange(len(self.features))
+        counts = [len(self._made_of(source)) for source in self.names]
+        return np.repeat(np.arange(len(counts)), counts)
+
+    def _made_of(self, name):
+        values = self.categories.get(name)
+        made = [name] if values is None else [f"{name}={plain(value)}" for value in values]
+        return [*made, f"{name} missing"] if name in self.fills else made
+
+    def points(self, table: Any, *, unseen: str = "error") -> Array:
+        """Points of a table, shape (n_rows, p), float32 where all its columns are.
+
+        Parameters
+        ----------
+        table : narwhals DataFrame
+        unseen : {"error", "other"}, default "error"
+            What to do with a category that is not among `categories`: raise, or set all columns
+            of its kind to 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A column is missing or of another kind, or holds missing or unknown values.
+        """
+        if self.transformer is not None:
+            frame = table.select(self.names).to_pandas()
+            return np.asarray(self.transformer.transform(frame), np.float64)
+        blocks = [self._block(table[name], name, unseen) for name in self.names]
+        single = all(block.dtype == np.float32 for block in blocks)
+        return np.column_stack(blocks).astype(np.float32 if single else np.float64, copy=False)
+
+    def _block(self, series, name, unseen):
+        """The points' columns made of one column of the table, shape (n_rows, .)."""
+        if name not in self.categories:
+            values = as_numbers(series, name)
+            return values[:, None] if name not in self.fills else self._filled(values, name)
+        values = as_categories(series, name)
+        missing = _is_missing(values)
+        known = self.categories[name]
+        unknown = ~(missing | np.isin(values, known))
+        if unseen == "error" and unknown.any():
+            n, strange = int(unknown.sum()), sorted({str(value) for value in values[unknown]})
+            raise ValueError(
+                f"column {name!r} holds {_some(strange, 3)} ({n} row{'s' * (n > 1)}), which the "
+                f"training table does not; it has {_some(known, 10)}: leave these rows out, or "
+                "read the table with unseen='other'"
+            )
+        columns = [values == value for value in known]
+        if name in self.fills:
+            columns.append(missing)
+        return np.column_stack(columns).astype(np.float32)
+
+    def _filled(self, values, name):
+        missing = np.isnan(values)
+        return np.column_stack([np.where(missing, self.fills[name], values), missing])
+
+    def check_complete(self, table: Any) -> None:
+        """Raise ValueError with the counts of missing values in columns that may have none."""
+        if self.transformer is None:
+            counts = missing_counts(table, [name for name in self.names if name not in self.fills])
+            if counts:
+                raise ValueError(_said_of_missing(counts))
+
+    def aligned(self, points: Array, own: "TableColumns", bag_of: Any) -> Array:
+        """Points of a table that was read by itself, with the columns of these.
+
+        A category that the table lacks has a column of zeros; one that is new is refused.
+
+        Parameters
+        ----------
+        points : array, shape (n_points, p)
+        own : TableColumns
+            How the table was read.
+        bag_of : callable
+            What messages call the bag of a point.
+
+        Raises
+        ------
+        ValueError
+            A category or a missing value where the training table has none.
+        """
+        place = {name: k for k, name in enumerate(own.features)}
+        features = self.features
+        for name, k in place.items():
+            if name in features or not (points[:, k] != 0).any():
+                continue
+            source = own.names[own.sources[k]]
+            if source in self.names:
+                row = int(np.flatnonzero(points[:, k])[0])
+                raise ValueError(
+                    f"{bag_of(row)} has {name!r}, which the model was not fitted to: leave such "
+                    "points out, or read the table with like=model and unseen='other'"
+                )
+        made = [points[:, [place[name]]] if name in place else None for name in features]
+        zeros = np.zeros((len(points), 1), points.dtype)
+        return np.hstack([zeros if column is None else column for column in made])
+
+    def config(self) -> dict[str, Any]:
+        """What a file keeps; a transformer of your own it cannot.
+
+        Raises
+        ------
+        TypeError
+            There is one.
+        """
+        if self.transformer is not None:
+            raise TypeError(
+                "a file cannot keep the transformer of the table's columns: pickle the estimator, "
+                "or transform the table before it becomes bags"
+            )
+        return {
+            "names": list(self.names),
+            "categories": {name: list(values) for name, values in self.categories.items()},
+            "fills": dict(self.fills),
+            "bag": self.bag,
+            "weight": self.weight,
+        }
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Self:
+        """The columns of what `config` gave."""
+        categories = {name: tuple(values) for name, values in config["categories"].items()}
+        known = {"names": tuple(config["names"]), "categories": categories}
+        return cls(**{**config, **known})
+
+
+def learn_columns(
+    table: Any,
+    names: Sequence[str],
+    *,
+    missing: str = "error",
+    transformer: Any = None,
+    bag: str | None = None,
+    weight: str | None = None,
+) -> TableColumns:
+    """How to make points of these columns of a table.
+
+    Parameters
+    ----------
+    table : narwhals DataFrame
+    names : sequence of str
+    missing : {"error", "indicator"}
+    transformer : scikit-learn transformer, optional
+    bag, weight : str
+        As `TableColumns` keeps them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A column of dates, nested values or mixed kinds, one of too many texts, or a missing value.
+    """
+    import narwhals as nw
+
+    if transformer is not None:
+        from sklearn.base import clone
+
+        fitted = clone(transformer).fit(table.select(list(names)).to_pandas())
+        return TableColumns(tuple(names), bag=bag, weight=weight, transformer=fitted)
+    categories, fills = {}, {}
+    for name in names:
+        series = table[name]
+        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+            values = as_numbers(series, name)
+            lacking = np.isnan(values)
+            middle = 0.0 if lacking.all() else float(np.mean(values[~lacking], dtype=np.float64))
+        else:
+            values = as_categories(series, name)
+            lacking, middle = _is_missing(values), np.nan
+            categories[name] = _levels(values[~lacking], name)
+        if missing == "indicator" and lacking.any():
+            fills[name] = middle
+    columns = TableColumns(tuple(names), categories, fills, bag, weight)
+    columns.check_complete(table)
+    return columns
+
+
+def missing_counts(table: Any, names: Sequence[str]) -> dict[str, int]:
+    """Number of missing values of each of these columns that has some."""
+    return {name: n for name in names if (n := int(is_missing(table[name], name).sum()))}
+
+
+def is_missing(series: Any, name: str) -> Array:
+    """Which values of a column are missing; bool array, shape (n_rows,)."""
+    import narwhals as nw
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return np.isnan(as_numbers(series, name))
+    return _is_missing(as_categories(series, name))
+
+
+def as_numbers(series: Any, name: str) -> Array:
+    """Column of numbers or booleans as floats, shape (n_rows,).
+
+    Raises
+    ------
+    TypeError
+        The column holds something else.
+    """
+    import narwhals as nw
+
+    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+        raise TypeError(
+            f"column {name!r} holds {series.dtype}, not numbers: encode it or leave it out"
+        )
+    dtype = nw.Float32 if series.dtype == nw.Float32 else nw.Float64
+    return series.cast(dtype).to_numpy()
+
+
+def as_categories(series: Any, name: str) -> Array:
+    """Column of texts or categories as an array of strings, None where missing.
+
+    Raises
+    ------
+    TypeError
+        Dates, nested values, or values of several kinds.
+    """
+    import narwhals as nw
+
+    dtype = series.dtype
+    if dtype.is_temporal():
+        raise TypeError(
+            f"column {name!r} holds {str(dtype).partition('(')[0]} values: make a number of them, "
+            "such as years since 2000, or leave it out of the features"
+        )
+    values = np.asarray(series.to_list(), object) if len(series) else np.empty(0, object)
+    if values.ndim > 1:  # a list in every cell
+        values = np.fromiter((tuple(v) for v in series.to_list()), object, len(series))
+    lacking = _is_missing(values)
+    kinds = {type(value) for value in values[~lacking]}
+    if dtype.is_nested() or kinds & {list, tuple, dict, set}:
+        raise TypeError(
+            f"column {name!r} holds several values in one cell: give each a column of its own, or "
+            "leave it out of the features"
+        )
+    is_category = dtype in (nw.Categorical, nw.Enum)
+    if not is_category and not kinds <= {str}:
+        found = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(
+            f"column {name!r} holds {found}: make numbers or texts of all its values, or leave it "
+            "out of the features"
+        )
+    return np.array([None if no else str(v) for v, no in zip(values, lacking)], object)
+
+
+def _some(values, at_most):
+    """The first of several values as messages show them."""
+    return ", ".join(map(repr, values[:at_most])) + ", ..." * (len(values) > at_most)
+
+
+def _is_missing(values: Array) -> Array:
+    import pandas as pd
+
+    return np.asarray(pd.isna(values))
+
+
+def _levels(values: Array, name: str) -> tuple:
+    """Distinct values in order, once they are known to be categories."""
+    levels = sorted(set(values))
+    numbers = [value for value in levels if _is_number(value)]
+    if len(numbers) > len(levels) / 2 and len(levels) > 2:
+        odd = [value for value in levels if not _is_number(value)]
+        what = f"text such as {odd[0]!r} among numbers" if odd else "numbers written as text"
+        raise TypeError(
+            f"column {name!r} holds {what}: make numbers of its cells, or a category of the column "
+            "where they are codes, or leave it out of the features"
+        )
+    if len(levels) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"column {name!r} holds {len(levels)} different texts, too many for a category: group "
+            "them, or leave it out of the features if it is a name or an id"
+        )
+    return tuple(levels)
+
+
+def _is_number(text):
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _said_of_missing(counts):
+    shown = ", ".join(f"{name!r} {n}" for name, n in counts.items())
+    return (
+        f"missing values in the columns {shown}: fill them in, or pass missing='drop' to leave out "
+        "these points, missing='indicator' for the mean and a column that says where"
+    )
+
+
+def warn_of_columns(
+    points: Array,
+    offsets: Array,
+    columns: TableColumns,
+    metadata: Any = None,
+) -> None:
+    """Warn of columns that are constant, that name the bag, or that follow a label.
+
+    Parameters
+    ----------
+    points : array, shape (N_points, p)
+    offsets : array, shape (n + 1,)
+    columns : TableColumns
+    metadata : pandas DataFrame, optional
+        Among its columns may be the label.
+    """
+    starts = offsets[:-1]
+    lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+    several = np.diff(offsets) > 1
+    told = []
+    for k, source in enumerate(columns.names if columns.transformer is None else ()):
+        of = columns.sources == k
+        low, high = lowest[:, of], highest[:, of]
+        if np.all(low.min(axis=0) == high.max(axis=0)):
+            told.append(f"column {source!r} is constant: it says nothing")
+        elif len(starts) > 1 and several.any() and np.all(low == high):
+            many = len(np.unique(low, axis=0)) == len(low)
+            told.append(
+                f"column {source!r} is the same for all points of a bag"
+                + (", and another in every bag, like an id" if many else "")
+                + ": it says something of the bag, not of its points"
+            )
+    if metadata is not None:
+        told += _said_of_followers(points, offsets, columns.features, metadata)
+    if told:
+        warnings.warn("; ".join(told), stacklevel=4)
+
+
+def _said_of_followers(points, offsets, features, metadata):
+    """Sentences on columns whose means follow a number of the bags without an error."""
+    n = len(offsets) - 1
+    if n < 5:
+        return []
+    means = np.add.reduceat(points, offsets[:-1], axis=0, dtype=np.float64)
+    means /= np.diff(offsets)[:, None]
+    means -= means.mean(axis=0)
+    norms = np.sqrt(np.sum(means**2, axis=0))
+    told = []
+    for name in metadata.columns:
+        values = metadata[name].to_numpy()
+        if values.dtype.kind not in "fiu" or not np.isfinite(values.astype(float)).all():
+            continue
+        values = values.astype(float) - values.astype(float).mean()
+        bounds = norms * np.sqrt(np.sum(values**2)) * _FOLLOWS
+        follows = (np.abs(values @ means) >= bounds) & (bounds > 0)
+        told += [
+            f"column {features[k]!r} follows {name!r} exactly: is it the same in other words?"
+            for k in np.flatnonzero(follows)
+        ]
+    return told
+
+
+def dropped_rows(table: Any, names: Sequence[str]) -> Array:
+    """Which rows have a missing value in one of these columns; bool array, shape (n_rows,)."""
+    lacking = np.zeros(len(table), bool)
+    for name in names:
+        lacking |= is_missing(table[name], name)
+    return lacking
