@@ -33,6 +33,9 @@ class OneSentence(click.Group):
             warnings.showwarning = lambda message, *_, **__: _warn(message)
             try:
                 return super().invoke(ctx)
+            except click.UsageError as error:  # some of Click's are in several lines
+                text = " ".join(error.format_message().split())
+                raise click.UsageError(text, error.ctx) from error
             # Click's own ends: a help page, and ``bdr-stan summary fit.nc | head``.
             except (click.exceptions.Exit, BrokenPipeError):
                 raise

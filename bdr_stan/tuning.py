@@ -22,6 +22,7 @@ from bdr_stan.estimators.validation import (
     check_folds,
     check_positive,
     check_seed,
+    checked_splits,
     checked_validation,
 )
 from bdr_stan.kernels import kernel_config, resolve_kernel
@@ -235,7 +236,8 @@ class _Task:
         bags = as_bags(bags)
         y = check(bags, y)
         if validation is None:
-            splits = list(shuffled_folds(cv, y, classes, seed).split(np.arange(len(y)), y))
+            folds = shuffled_folds(cv, y, classes, seed)
+            splits = checked_splits(folds.split(np.arange(len(y)), y), y)
             return cls(bags, y, None, y, splits, seed, options)
         held, held_y = checked_validation(validation, bags, check)
         splits = [(np.arange(len(y)), np.arange(len(held_y)))]

@@ -312,6 +312,8 @@ class Bags:
     def __getitem__(self, key: slice | Sequence[int] | Array) -> "Bags": ...
     def __getitem__(self, key):
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"there is no bag {key}: there are {len(self)} bags, from 0")
             i = range(len(self))[key]
             return self.read(self.offsets[i], self.offsets[i + 1])
         if isinstance(key, tuple):

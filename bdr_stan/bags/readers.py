@@ -134,6 +134,8 @@ def from_dataframe(
     if columns is not None:
         features = columns.names
     named = _named_columns(table.columns, bag, features, weight, metadata)
+    if features is not None and len(features) == 0:
+        raise ValueError("features is empty: name the columns of a point, or leave it out")
     if features is None:
         features = [column for column in table.columns if column not in named]
         if not features:

@@ -211,6 +211,8 @@ def compiled_programs() -> dict[Path, list[str]]:
 
 def _source(program):
     """Path of a stock program's or a user's file."""
+    if not isinstance(program, (str, os.PathLike)):
+        raise TypeError(f"program must be a name or the path of a .stan file, found {program!r}")
     text = os.fspath(program)
     if not text.endswith(".stan") and os.sep not in text:
         return program_path(text)

@@ -18,6 +18,7 @@ from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.rate_model import one_bag
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_counts,
@@ -385,8 +386,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         check_counts(n_draws=n_draws)
         if not isinstance(points, Bags):
-            points = self._points_of(points)
-            points = Bags(points, [0, len(points)])
+            points = one_bag(self._points_of(points))
         bags = self._like_training(points)
         theta = _thetas(self._draws())
         theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]

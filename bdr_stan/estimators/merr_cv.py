@@ -16,6 +16,7 @@ from bdr_stan.estimators.validation import (
     check_alphas,
     check_flags,
     check_folds,
+    checked_splits,
     checked_validation,
 )
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, outer_at_median
@@ -142,7 +143,7 @@ class MERRCV(RegressorMixin, BagEstimator):
         together, labels = bags, y
         if validation is None:
             check_folds(self.cv, len(y))
-            splits = list(check_cv(self.cv, y).split(np.arange(len(y)), y))
+            splits = checked_splits(check_cv(self.cv, y).split(np.arange(len(y)), y), y)
         else:
             held, held_y = checked_validation(validation, bags)
             together, labels = Bags.concatenate([bags, held]), np.concatenate([y, held_y])

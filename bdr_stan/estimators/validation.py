@@ -122,6 +122,8 @@ def check_stan_file(path: Any) -> None:
         )
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"stan_file must be None or a path, found {path!r}")
+    if not str(path).endswith(".stan"):
+        raise ValueError(f"stan_file must be the path of a .stan file, found {str(path)!r}")
     if not Path(path).expanduser().is_file():
         raise FileNotFoundError(f"stan_file is {str(path)!r}, but there is no such file")
 
@@ -160,6 +162,24 @@ def check_folds(cv: Any, n: int) -> None:
         raise ValueError(f"cv must be a number of folds or a splitter, found {cv!r}")
     if not 2 <= cv <= n:
         raise ValueError(f"cv must be from 2 to {n}, the number of bags, found {cv}")
+
+
+def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tuple[Array, Array]]:
+    """Splits as a list, once each has labels to learn from.
+
+    Raises
+    ------
+    ValueError
+        The labels of the training bags of a split are all alike, as that of one bag is.
+    """
+    splits = list(splits)
+    for train, _ in splits:
+        if len(np.unique(y[train])) < 2:
+            raise ValueError(
+                f"cv leaves {len(train)} bag{'s' * (len(train) > 1)} with labels all alike to "
+                "learn from: give more bags, or validation=(bags, y)"
+            )
+    return splits
 
 
 def check_alphas(alphas: Any, name: str, otherwise: str) -> None:
