@@ -221,7 +221,8 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     if output.suffix != ".csv":
         raise ValueError(f"{output} must end in .csv")
     model = _load(fitted)
-    bag, weight = bag or model.notes_.get("bag"), weight or model.notes_.get("weight")
+    bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
+    weight = weight or model.notes_.get("weight") or getattr(model.columns_, "weight", None)
     if bag is None:
         raise ValueError(f"{fitted} does not say which column names the bags: pass --bag")
     if not hasattr(model, "feature_names_in_"):

@@ -68,7 +68,8 @@ def folder(tmp_path_factory):
 
 def test_fit_reports_parameters_diagnostics_and_file(folder):
     said = (folder / "said.txt").read_text()
-    assert "BDR (nuts): 40 bags, points of 2 features, 5 landmarks, bandwidth" in said
+    assert "BDR (nuts): 40 bags, points of 2 features, 5 landmarks\n" in said
+    assert "Kernel: RBF, lengths income " in said
     for name in ("intercept", "sigma", "rho", "eta", "ess_bulk", "r_hat"):
         assert name in said
     assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said
@@ -285,7 +286,7 @@ def test_options_reach_the_model(folder, monkeypatch):
         ("empty.csv is no CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
         ("broken.parquet", ["broken.parquet", "--bag", "a", "--label", "b"]),
         (
-            "--bandwidth must be median or a number, found 'wide'",
+            "--bandwidth must be scaled, ard, median or a number, found 'wide'",
             ["points.csv", "--bag", "town", "--label", "y", "--bandwidth", "wide"],
         ),
         (
@@ -361,15 +362,20 @@ def test_predict_refuses(folder, tmp_path):
 
 
 def test_predict_needs_the_names_of_columns(folder, tmp_path):
-    bags = bdr_stan.Bags.from_dataframe(points(), "town", ["income", "age"], metadata=["y"])
-    model = bdr_stan.BLR(n_landmarks=4, method="exact").fit(bags, bags.metadata["y"], seed=1)
+    table = bdr_stan.Bags.from_dataframe(points(), "town", ["income", "age"], metadata=["y"])
+    bags = bdr_stan.Bags(table.points, table.offsets, features=table.features)
+    y = table.metadata["y"]
+    model = bdr_stan.BLR(n_landmarks=4, method="exact").fit(bags, y, seed=1)
     model.save(tmp_path / "unnamed.nc")
     arguments = (tmp_path / "unnamed.nc", folder / "points.csv", "-o", tmp_path / "p.csv")
     fails("does not say which column names the bags: pass --bag", "predict", *arguments)
     assert run("predict", *arguments, "--bag", "town").exit_code == 0
 
+    model.fit(table, y, seed=1).save(tmp_path / "table.nc")
+    assert run("predict", tmp_path / "table.nc", *arguments[1:], "--force").exit_code == 0
+
     bags.features = None
-    model.fit(bags, bags.metadata["y"], seed=1).save(tmp_path / "unnamed.nc")
+    model.fit(bags, y, seed=1).save(tmp_path / "unnamed.nc")
     fails("points without column names", "predict", *arguments, "--bag", "town", "--force")
 
 
@@ -493,8 +499,12 @@ def test_help_is_no_error(command):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda t: t.reset_index(names=""), "a column of numbers without a name"),
-        (lambda t: t.assign(age=["old", *t["age"][1:]]), "holds text, not numbers (1 such column)"),
+        (lambda t: t.reset_index(names=""), "has a column without a name"),
+        (lambda t: t.assign(age=["old", *t["age"][1:]]), "'age' holds text such as 'old' among"),
+        (
+            lambda t: t.assign(age=t["age"].mask(t.index == 2)),
+            "missing values in the columns 'age'",
+        ),
     ],
 )
 def test_default_columns_are_not_guessed(tmp_path, change, text):
