@@ -15,6 +15,7 @@ from importlib import import_module
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import xarray as xr
 from click.testing import CliRunner
@@ -81,6 +82,7 @@ TABLE = pd.DataFrame(POINTS, columns=["x", "z"]).assign(
     people=1.0,
     note="text",
 )
+NUMBERED = TABLE[["x", "z", "town"]].rename(columns={"x": 0, "z": 1})
 
 
 def labels_of(estimator):
@@ -179,6 +181,7 @@ def parameter_cases():
 
 FITTED = BLR(5, method="exact").fit(BAGS, Y, seed=1)
 RATES = AggregateRegressor(n_landmarks=5, method="vb", learn_kernel=False).fit(BAGS, COUNTS, seed=1)
+NETWORK = AggregateNN(3, n_restarts=1, max_iter=3).fit(BAGS, COUNTS, seed=1)
 PREDICTIVE = FITTED.predictive(BAGS)
 AT_POINTS = RATES.predict_points(POINTS)
 NARROW = Bags.from_points(POINTS[:, :1], sizes=SIZES)
@@ -365,6 +368,11 @@ FITS = [
 PREDICTIONS = [
     ("before a fit", lambda: BDR().predict(BAGS), "not fitted"),
     ("of rates before a fit", lambda: AggregateRegressor().predict_points(POINTS), "not fitted"),
+    ("a table, of a fit to none", lambda: FITTED.predict(TABLE), "table"),
+    ("rates at a pyarrow table without a column",
+     lambda: RATES.predict_points(pa.Table.from_pandas(TABLE[["x"]])), "'z'"),
+    ("rates of a network at text",
+     lambda: NETWORK.predict_points(TABLE[["x", "note"]]), "points"),
     ("saved before a fit", lambda: BDR().save("new.nc"), "not fitted"),
     ("no bags", lambda: FITTED.predict([]), "bags"),
     ("None", lambda: FITTED.predict(None), "bags"),
@@ -397,7 +405,7 @@ PREDICTIONS = [
     ("too many thresholds", lambda: AT_POINTS.exceedance([1.0, 2.0]), "threshold"),
     ("draws at no such point", lambda: AT_POINTS.draws([500]), "500"),
     ("draws at a fraction", lambda: AT_POINTS.draws([0.5]), "rows"),
-]
+]  # fmt: skip
 
 # ------------------------------------------------------------------ bags and readers
 
@@ -432,6 +440,8 @@ BAD_BAGS = [
     ("no such bag column", lambda: Bags.from_dataframe(TABLE, "city"), "city"),
     ("no such feature", lambda: Bags.from_dataframe(TABLE, "town", ["height"]), "height"),
     ("a feature that names the bag", lambda: Bags.from_dataframe(TABLE, "town", ["town"]), "town"),
+    ("columns named by numbers", lambda: Bags.from_dataframe(NUMBERED, "town"), "named 0"),
+    ("columns chosen by number", lambda: Bags.from_dataframe(NUMBERED, "town", [0]), "named 0"),
     ("no such weight", lambda: Bags.from_dataframe(TABLE, "town", ["x"], "mass"), "mass"),
     ("a weight of text", lambda: Bags.from_dataframe(TABLE, "town", ["x"], "note"), "note"),
     ("metadata that varies",

@@ -346,6 +346,12 @@ def _named_columns(columns, bag, features, weight, metadata):
     for argument, names in (("features", features), ("metadata", metadata)):
         if isinstance(names, str):
             raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
+    for name in columns:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the table has a column named {name!r}, which is no text: rename its columns, as "
+                "by df.columns = df.columns.astype(str)"
+            )
     features, metadata = list(features or []), list(metadata or [])
     named = [bag, *features, *([] if weight is None else [weight]), *metadata]
     for name in named:

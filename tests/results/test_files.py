@@ -1,7 +1,11 @@
 """files: groups and configuration to one NetCDF file and back, under either ArviZ version."""
 
 import json
+import os
+import subprocess
+import sys
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -86,3 +90,42 @@ def test_file_errors_are_clear(groups, tmp_path):
     xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match="other.nc is no fit saved by bdr_stan: it has no attr"):
         read(tmp_path / "other.nc")
+
+
+def test_what_killed_processes_left_is_cleared(groups, tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    stale = tmp_path / f".fit.nc.{ended.pid}.partial"
+    stale.write_bytes(b"half")
+    kept = [
+        tmp_path / f".fit.nc.{os.getppid()}.partial",  # of a process that runs
+        tmp_path / f".other.nc.{ended.pid}.partial",  # of another file
+        tmp_path / ".fit.nc.mine.partial",
+    ]
+    for path in kept:
+        path.touch()
+    write(tmp_path / "fit.nc", groups, {})
+    assert set(tmp_path.iterdir()) == {tmp_path / "fit.nc", *kept}
+
+
+def test_damage_is_told(groups, tmp_path):
+    path = tmp_path / "fit.nc"
+    write(path, groups, {})
+    content = path.read_bytes()
+    for length in (0, 1, 100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"fit.nc is (no fit saved by bdr_stan|damaged)"):
+            read(path)
+    path.write_bytes(content)
+    with h5py.File(path, "a") as file:
+        del file["posterior/w"]
+    with pytest.raises(ValueError, match="fit.nc is damaged, posterior has no w: copy it anew"):
+        read(path)
+
+
+def test_a_file_is_no_folder(groups, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file is a file, not a folder"):
+        write(tmp_path / "file" / "fit.nc", groups, {})
+    with pytest.raises(IsADirectoryError, match="is a folder: give the file of a fit"):
+        read(tmp_path)
