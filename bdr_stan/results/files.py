@@ -134,7 +134,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     FileNotFoundError, IsADirectoryError : there is no such file, or it is a folder.
     ValueError : the file was not written by `write`, or is damaged.
     """
-    import h5netcdf
+    import h5py
     import xarray as xr
 
     path = _as_path(path)
@@ -143,14 +143,18 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        with h5netcdf.File(path, "r") as file:
+        with h5py.File(path, "r") as file:
             text, contents = (file.attrs.get(n) for n in (CONFIG_ATTRIBUTE, CONTENTS_ATTRIBUTE))
-            names = list(file.groups)
+            names = [name for name in file if file.get(name, getclass=True) is h5py.Group]
+            foreign = _foreign(file)
     except _UNREADABLE as error:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
         ) from error
-    _check_self_contained(path)
+    if foreign is not None:
+        raise ValueError(
+            f"{path} is no fit saved by bdr_stan: {foreign}; do not load files of unknown origin"
+        )
     if text is None:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
@@ -172,26 +176,18 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     return groups, config
 
 
-def _check_self_contained(path: Path) -> None:
-    """Raise ValueError where a file would read other files: a fit needs none."""
+def _foreign(group):
+    """What a group would read of other files, as a text, or None: a fit needs none."""
     import h5py
 
-    def check(group):
-        for name in group:
-            link = group.get(name, getlink=True)
-            if not isinstance(link, h5py.HardLink):
-                raise ValueError(
-                    f"{path} is no fit saved by bdr_stan: {group.name}/{name} is a link; do not "
-                    "load files of unknown origin"
-                )
-            held = group[name]
-            if isinstance(held, h5py.Group):
-                check(held)
-            elif held.external or held.is_virtual:
-                raise ValueError(
-                    f"{path} is no fit saved by bdr_stan: {held.name} lies in another file; do "
-                    "not load files of unknown origin"
-                )
-
-    with h5py.File(path, "r") as file:
-        check(file)
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            return f"{group.name}/{name} is a link"
+        held = group[name]
+        if isinstance(held, h5py.Group):
+            within = _foreign(held)
+            if within is not None:
+                return within
+        elif held.external or held.is_virtual:
+            return f"{held.name} lies in another file"
+    return None

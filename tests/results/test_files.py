@@ -129,3 +129,22 @@ def test_a_file_is_no_folder(groups, tmp_path):
         write(tmp_path / "file" / "fit.nc", groups, {})
     with pytest.raises(IsADirectoryError, match="is a folder: give the file of a fit"):
         read(tmp_path)
+
+
+def test_a_fit_needs_no_other_file(groups, tmp_path):
+    path, other = tmp_path / "fit.nc", tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["x"] = np.arange(3.0)
+    layout = h5py.VirtualLayout((3,), float)
+    layout[:] = h5py.VirtualSource(other, "x", (3,))
+    added = {
+        "posterior/x is a link": lambda g: g.__setitem__("x", h5py.ExternalLink(other, "x")),
+        "posterior/y is a link": lambda g: g.__setitem__("y", h5py.SoftLink("/posterior/w")),
+        "posterior/z lies in another file": lambda g: g.create_virtual_dataset("z", layout),
+    }
+    for said, add in added.items():
+        write(path, groups, {})
+        with h5py.File(path, "a") as file:
+            add(file["posterior"])
+        with pytest.raises(ValueError, match=f"{said}; do not load files of unknown origin"):
+            read(path)
