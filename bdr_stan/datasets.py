@@ -12,7 +12,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.types import Array, ArrayLike, PathName, is_integer, is_number
+from bdr_stan.types import Array, ArrayLike, PathName, as_path, is_integer, is_number
 
 _SPLITS = ("train", "test")
 # P(size >= k) falls like k^-0.25: half of the bags have at most 5 points, a tenth more than 100.
@@ -208,7 +208,7 @@ def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
     Source: Law et al. (2018, aggregate outputs), Table 10; the columns of the public data set
     that hardly vary (diffSaTime2, diffSaTime4) are left out.
     """
-    path = _existing(Path(path))
+    path = _existing(as_path(path))
     if not is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file: it needs X16, y and columns16")
     with np.load(path) as stored:
@@ -319,9 +319,9 @@ def negative_binomial_sizes(
     ------
     ValueError : no negative binomial distribution has this mean and sd.
     """
-    if not (mean > 1 and sd**2 > mean - 1):
+    if not (is_number(mean) and is_number(sd) and mean > 1 and sd**2 > mean - 1):
         raise ValueError(
-            f"sizes of mean {mean} and sd {sd} are not 1 + negative binomial: "
+            f"sizes of mean {mean!r} and sd {sd!r} are not 1 + negative binomial: "
             "choose mean > 1 and sd^2 > mean - 1"
         )
     p = (mean - 1) / sd**2
@@ -351,7 +351,7 @@ def load_misr1(path: PathName) -> tuple[Bags, Array]:
     Source: Wang, Lan, Vucetic (2012), "Mixture model for multiple instance regression and
     applications in remote sensing".
     """
-    path = _existing(Path(path))
+    path = _existing(as_path(path))
     if path.suffix == ".mat":
         from scipy.io import loadmat
 

@@ -57,15 +57,23 @@ from bdr_stan import (
     tune,
 )
 from bdr_stan.cmdstan.programs import compile_program, eject
+from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernel_means.covariance_operators import CovarianceOperator
+from bdr_stan.kernel_means.density_matching import kmeans_mixture
+from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, MixtureMean
 from bdr_stan.kernel_means.kernel_pca import KernelPCA
+from bdr_stan.kernel_means.set_kernels import bag_weights, set_kernels
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from bdr_stan.kernels import (
     ConcatenatedFeatures,
     LandmarkFeatures,
+    RationalQuadratic,
+    StudentT,
     draw_frequencies,
     median_bandwidth,
 )
+from bdr_stan.predictive import mix
 
 EXPECTED = (ValueError, TypeError, OSError, RuntimeError, LookupError)
 
@@ -182,6 +190,7 @@ def parameter_cases():
 FITTED = BLR(5, method="exact").fit(BAGS, Y, seed=1)
 RATES = AggregateRegressor(n_landmarks=5, method="vb", learn_kernel=False).fit(BAGS, COUNTS, seed=1)
 NETWORK = AggregateNN(3, n_restarts=1, max_iter=3).fit(BAGS, COUNTS, seed=1)
+FOLDED = MERRCV([RBF(1.0)], cv=KFold(3)).fit(BAGS, Y)
 PREDICTIVE = FITTED.predictive(BAGS)
 AT_POINTS = RATES.predict_points(POINTS)
 NARROW = Bags.from_points(POINTS[:, :1], sizes=SIZES)
@@ -341,6 +350,14 @@ FITS = [
      "stan_file"),
     ("a prior of no such number",
      lambda: AggregateRegressor(n_landmarks=5, prior={"eta": 1.0}).fit(BAGS, COUNTS), "prior"),
+    ("features that are none", lambda: BLR().fit_features(3, Y), "training"),
+    ("too few labels for features",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y[:3]), "3 labels"),
+    ("too few labels for ridge features",
+     lambda: RBFNetwork(5).fit_features(RBFNetwork(5).training_features(BAGS), Y[:3]),
+     "3 labels"),
+    ("features that are not shrunk",
+     lambda: FreqShrinkage(5).fit_features(RBFNetwork(5).training_features(BAGS), Y), "shrunk"),
     ("validation that is no pair", lambda: MERR().fit(BAGS, Y, validation=BAGS), "validation"),
     ("validation of two bags, three labels",
      lambda: MERR().fit(BAGS, Y, validation=(TWO, [1, 2, 3])), "validation"),
@@ -389,6 +406,13 @@ PREDICTIONS = [
     ("the cdf of too few labels", lambda: PREDICTIVE.cdf(Y[:3]), "y has shape"),
     ("samples of a fraction", lambda: PREDICTIVE.sample(2.5), "size"),
     ("no samples", lambda: PREDICTIVE.sample(-1), "size"),
+    ("a mixture of one weight for two", lambda: mix([PREDICTIVE] * 2, [1.0]), "weights"),
+    ("a mixture of weights above 1", lambda: mix([PREDICTIVE] * 2, [0.6, 0.7]), "weights"),
+    ("a mixture of nothing", lambda: mix([], []), "predictives"),
+    ("a mixture of other bags",
+     lambda: mix([PREDICTIVE, FITTED.predictive(TWO)], [0.5, 0.5]), "bags"),
+    ("products with other bags",
+     lambda: FOLDED.best_.predict_products(np.ones((2, 3))), "products"),
     ("summary of no variable", lambda: FITTED.summary(["slope"]), "slope"),
     ("rates at points of fewer columns", lambda: RATES.predict_points(POINTS[:, :1]), "1 feature"),
     ("rates at no points", lambda: RATES.predict_points(POINTS[:0]), "point"),
@@ -461,6 +485,17 @@ BAD_BAGS = [
      lambda: Bags.from_parquet("short.parquet", "town"), "short.parquet"),
     ("nothing put together", lambda: Bags.concatenate([]), "bags"),
     ("other columns put together", lambda: Bags.concatenate([BAGS, RENAMED]), "position 1"),
+    ("a list that is None", lambda: Bags.from_list(None), "list"),
+    ("names that are a number", lambda: Bags(POINTS, [0, 78], features=3), "features"),
+    ("features by one name", lambda: Bags.from_dataframe(TABLE, "town", "x"), "features"),
+    ("no bag column", lambda: Bags.from_dataframe(TABLE, None), "None"),
+    ("missing values to be ignored",
+     lambda: Bags.from_dataframe(TABLE, "town", missing="ignore"), "missing"),
+    ("columns like those of no table",
+     lambda: Bags.from_dataframe(TABLE, "town", like=FITTED), "like"),
+    ("a number put together", lambda: Bags.concatenate(3), "parts"),
+    ("sums of too few values", lambda: BAGS.sums([1.0]), "values"),
+    ("chunks of no point", lambda: BAGS.chunks(0), "n_points"),
     ("no such bag", lambda: BAGS[99], "99"),
     ("a bag by name", lambda: BAGS["t01"], "bags"),
     ("a mask of another length", lambda: BAGS[np.array([True])], "mask"),
@@ -520,6 +555,9 @@ CHOICES = [
 
 # ------------------------------------------------------------------ kernels and kernel means
 
+MIXTURE = GaussianMixture(np.ones(1), np.zeros((1, 2)), np.ones(1))
+AT_LANDMARKS = LandmarkFeatures(RBF(1.0), POINTS[:3])
+
 KERNELS = [
     ("a bandwidth of 0", lambda: RBF(0), "bandwidth"),
     ("a bandwidth of text", lambda: RBF("wide"), "bandwidth"),
@@ -558,6 +596,24 @@ KERNELS = [
     ("no components", lambda: KernelPCA(0).fit(POINTS), "n_components"),
     ("components of text", lambda: KernelPCA("two").fit(POINTS), "n_components"),
     ("components before a fit", lambda: KernelPCA().transform(POINTS), "not fitted"),
+    ("points of a mixture by text", lambda: MIXTURE.sample("a"), "n must be"),
+    ("a mixture of no component", lambda: kmeans_mixture(POINTS, 0), "n_components"),
+    ("the mean of a mixture by another kernel",
+     lambda: MixtureMean(MIXTURE, Matern32(1.0)), "Matern32"),
+    ("no set kernels", lambda: set_kernels(BAGS, []), "kernels"),
+    ("set kernels by name", lambda: set_kernels(BAGS, ["rbf"]), "kernels"),
+    ("set kernels with other columns", lambda: set_kernels(BAGS, [RBF(1.0)], NARROW), "others"),
+    ("weights of no such estimator", lambda: bag_weights(BAGS, RBF(1.0), "best"), "estimator"),
+    ("landmarks by no such method", lambda: choose_landmarks(BAGS, 3, method="grid"), "method"),
+    ("landmarks of a number", lambda: choose_landmarks(3, 3), "bags"),
+    ("an embedding of other columns", lambda: embed(NARROW, AT_LANDMARKS), "columns"),
+    ("an embedding of no such covariance",
+     lambda: embed(BAGS, AT_LANDMARKS, covariance="all"), "covariance"),
+    ("an embedding of a scatter of text",
+     lambda: embed(BAGS, AT_LANDMARKS, covariance="identity", tau="a"), "tau"),
+    ("degrees of freedom of text", lambda: StudentT(1.0, degree="a"), "degree"),
+    ("a negative alpha", lambda: RationalQuadratic(1.0, alpha=-1), "alpha"),
+    ("a constant of text", lambda: Polynomial(2, "a"), "constant"),
     ("a gram matrix in a row", lambda: s_kmse(np.ones(3)), "kernel matrix"),
     ("a gram matrix that is not square", lambda: f_kmse(np.ones((2, 3))), "kernel matrix"),
 ]  # fmt: skip
@@ -613,6 +669,12 @@ SCORES = [
     ("a map of places of another length",
      lambda: plots.rate_map([1.0, 2.0], [0], [0]), "shape"),
     ("a map of fractional places", lambda: plots.rate_map([1.0], [0.5], [0]), "row"),
+    ("a map between equal limits",
+     lambda: plots.rate_map([1.0], [0], [0], limits=(2, 2)), "limits"),
+    ("a map of one limit", lambda: plots.rate_map([1.0], [0], [0], limits=(2,)), "limits"),
+    ("maps of places of another length",
+     lambda: plots.rate_maps({"a": [1.0, 2.0]}, [0], [0]), "'a'"),
+    ("the reliability of nothing", lambda: plots.reliability({}, CLASSES, SIZES), "predictive"),
     ("a map of two pixels in a cell",
      lambda: plots.rate_map([1.0, 2.0], [0, 0], [0, 0]), "2 pixels"),
     ("a map of the logarithm of 0",
@@ -645,6 +707,11 @@ FILES = [
     ("elevators of another kind", lambda: datasets.load_elevators("table.csv"), "table.csv"),
     ("aerosol that is not there", lambda: datasets.load_misr1("no.mat"), "no.mat"),
     ("aerosol of another kind", lambda: datasets.load_misr1("table.parquet"), "table.parquet"),
+    ("elevators in no path", lambda: datasets.load_elevators(None), "path"),
+    ("sizes of no distribution",
+     lambda: datasets.negative_binomial_sizes(RNG, 5, 10, 1), "mean 10"),
+    ("sizes of a mean of text",
+     lambda: datasets.negative_binomial_sizes(RNG, 5, "a", 1), "mean 'a'"),
     ("a split of one row",
      lambda: datasets.aggregate_splits(POINTS[:1], Y[:1], ["x", "z"], by="x", seed=1), "rows"),
     ("a split by no such column",
@@ -679,13 +746,14 @@ FILES = [
     ("a clone of somebody else's fit",
      lambda: clone(bdr_stan.load("own.nc")).fit(BAGS, Y), ["stan_file", "own.nc"]),
 ]  # fmt: skip
-FOLDED = MERRCV([RBF(1.0)], cv=KFold(3)).fit(BAGS, Y)
 
 # ------------------------------------------------------------------ Stan
 
 STAN = [
     ("an unknown source", lambda: cmdstan.setup("conda"), "source"),
     ("an unknown program to set up", lambda: cmdstan.setup(programs=["bdx"]), "bdx"),
+    ("programs that are one", lambda: cmdstan.setup(programs="bdr"), "programs"),
+    ("a program ejected to nowhere", lambda: eject("bdr", None), "target"),
     ("an unknown program", lambda: compile_program("bdx"), "bdx"),
     ("a program that is not there", lambda: compile_program("mine.stan"), "mine.stan"),
     ("a program below a file", lambda: compile_program("table.csv/mine.stan"), "mine.stan"),

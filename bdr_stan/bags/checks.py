@@ -154,6 +154,8 @@ def as_ids(ids: ArrayLike, n: int) -> Array:
 
 def as_features(features: Iterable[object], p: int) -> list[str]:
     """Names of p columns."""
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise TypeError(f"features must be a list of names, one a column, found {features!r}")
     names = [str(name) for name in features]
     if len(names) != p:
         raise ValueError(f"features names {len(names)} columns, but points have {p}")

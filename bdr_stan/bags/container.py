@@ -273,6 +273,8 @@ class Bags:
         ValueError
             There is no part; the columns of the parts differ in number or name.
         """
+        if not isinstance(parts, Iterable):
+            raise TypeError(f"parts must be a list of bags, found a {type(parts).__name__}")
         stacks = [as_bags(part) for part in parts]
         if not stacks:
             raise ValueError("there are no bags: pass at least one bag of points")

@@ -39,6 +39,10 @@ def from_list(
     features: Iterable[object] | None = None,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from 2-D arrays, one a bag; see `Bags.from_list`."""
+    if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
+        raise TypeError(
+            f"expected a list of 2-D arrays, one a bag, found a {type(arrays).__name__}"
+        )
     names = [describe(i, ids) for i in range(len(arrays))]
     _check_same_frames(arrays, names)
     bags = [as_bag(array, name) for array, name in zip(arrays, names)]

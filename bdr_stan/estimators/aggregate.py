@@ -27,6 +27,7 @@ from bdr_stan.estimators.validation import (
     check_prior,
     check_run,
     check_stan_file,
+    check_training,
 )
 from bdr_stan.kernels import Kernel, NystromFeatures, check_kernel
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
@@ -274,6 +275,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         self
         """
         self.check_parameters()
+        check_training(training, AggregateFeatures, y)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._forget()
         seed = self._seed(seed)

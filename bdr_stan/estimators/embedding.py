@@ -21,6 +21,7 @@ from bdr_stan.estimators.validation import (
     check_prior,
     check_run,
     check_stan_file,
+    check_training,
 )
 from bdr_stan.kernels import (
     FeatureMap,
@@ -130,6 +131,7 @@ class EmbeddingEstimator(BagEstimator):
         self
         """
         self.check_parameters()
+        check_training(training, TrainingFeatures, y)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._forget()
         seed = self._seed(seed)

@@ -235,6 +235,12 @@ class MERR(RegressorMixin, BagEstimator):
         -------
         array, shape (m,), units of y
         """
+        products = np.asarray(products, float)
+        if products.ndim != 2 or products.shape[1] != len(self._squares):
+            raise ValueError(
+                f"products have shape {products.shape}, expected (m, {len(self._squares)}): one "
+                "column a training bag"
+            )
         return self._mean(between(self.outer_, products, squares, self._squares))
 
     def predictive(self, bags: BagsLike) -> Predictive:

@@ -22,6 +22,7 @@ from bdr_stan.estimators.validation import (
     check_choice,
     check_landmarks,
     check_positive,
+    check_training,
     check_validation_chooses,
     checked_validation,
 )
@@ -182,6 +183,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         -------
         self
         """
+        check_training(training, TrainingFeatures, y)
         self._forget()
         y = np.asarray(y, float)
         path = RidgePath(self._means(training.embedding), y)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
 from bdr_stan.types import Array, ArrayLike, is_integer, is_number
@@ -150,6 +150,20 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
             f"landmarks must be {listed} or an array of numbers of shape (d, p), found "
             f"{landmarks!r}"
         )
+
+
+def check_training(training: Any, kind: Any, y: ArrayLike) -> None:
+    """Raise unless these are training features of a kind, with a label for each of their bags.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(training, kind):
+        raise TypeError(
+            f"training must come from training_features(bags), found a {type(training).__name__}"
+        )
+    check_one_a_bag(np.asarray(y), len(training.index))
 
 
 def check_folds(cv: Any, n: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, as_path
 
 CONFIG_ATTRIBUTE = "bdr_stan_config"
 CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to tell what has gone
@@ -62,7 +62,7 @@ def checked_output(path: PathName) -> Path:
     ------
     TypeError, FileNotFoundError, NotADirectoryError, IsADirectoryError
     """
-    path = _as_path(path)
+    path = as_path(path)
     folder = path.parent
     if not folder.is_dir():
         if folder.exists():
@@ -101,12 +101,6 @@ def _is_running(number):
     return True
 
 
-def _as_path(path):
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a str or a Path of a file, found {path!r}")
-    return Path(path)
-
-
 def _plain(value: Any) -> Any:
     """NumPy numbers and arrays as JSON's numbers and lists."""
     if isinstance(value, (np.generic, np.ndarray)):
@@ -137,7 +131,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     import h5py
     import xarray as xr
 
-    path = _as_path(path)
+    path = as_path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the file of a fit")
     if not path.is_file():
