@@ -102,8 +102,8 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
     distinct = np.unique(sizes)
     if edges is None and len(distinct) <= FEW_SIZES:
         return {f"{size:g}": sizes == size for size in distinct}
-    edges = _numbers(DEFAULT_EDGES if edges is None else edges, "edges")
-    if edges.ndim != 1 or len(edges) == 0 or (np.diff(edges) <= 0).any():
+    edges = np.asarray(DEFAULT_EDGES if edges is None else edges)
+    if _numbers(edges, "edges").ndim != 1 or len(edges) == 0 or (np.diff(edges) <= 0).any():
         raise ValueError(f"edges of size classes must increase, found {edges.tolist()}")
     place = np.searchsorted(edges, sizes)  # size <= edges[place]
     starts = [min(1, edges[0]), *(edges[:-1] + 1)]

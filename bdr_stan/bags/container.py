@@ -315,7 +315,7 @@ class Bags:
     def __getitem__(self, key):
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
             if not -len(self) <= key < len(self):
-                raise IndexError(f"there is no bag {key}: there are {len(self)} bags, from 0")
+                raise IndexError(f"bag {key} is out of range: there are {len(self)} bags, from 0")
             i = range(len(self))[key]
             return self.read(self.offsets[i], self.offsets[i + 1])
         if isinstance(key, tuple):
