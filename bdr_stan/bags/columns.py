@@ -74,12 +74,14 @@ class TableColumns:
         made = [name] if values is None else [f"{name}={plain(value)}" for value in values]
         return [*made, f"{name} missing"] if name in self.fills else made
 
-    def points(self, table: Any, *, unseen: str = "error") -> Array:
+    def points(self, table: Any, *, order: Array | None = None, unseen: str = "error") -> Array:
         """Points of a table, shape (n_rows, p), float32 where all its columns are.
 
         Parameters
         ----------
         table : narwhals DataFrame
+        order : int array, shape (n_rows,), optional
+            Rows of the table in the order of the points.
         unseen : {"error", "other"}, default "error"
             What to do with a category that is not among `categories`: raise, or set all columns
             of its kind to 0.
@@ -91,35 +93,43 @@ class TableColumns:
         """
         if self.transformer is not None:
             frame = table.select(self.names).to_pandas()
-            return np.asarray(self.transformer.transform(frame), np.float64)
-        blocks = [self._block(table[name], name, unseen) for name in self.names]
-        single = all(block.dtype == np.float32 for block in blocks)
-        return np.column_stack(blocks).astype(np.float32 if single else np.float64, copy=False)
+            points = np.asarray(self.transformer.transform(frame), np.float64)
+            return points if order is None else points[order]
+        single = all(_is_single(table[name], name in self.categories) for name in self.names)
+        points = np.zeros((len(table), len(self.features)), np.float32 if single else np.float64)
+        first = 0
+        for name in self.names:
+            block = points[:, first : first + len(self._made_of(name))]
+            if name in self.categories:
+                self._write_categories(table[name], name, order, unseen, block)
+            else:
+                self._write_numbers(table[name], name, order, block)
+            first += block.shape[1]
+        return points
 
-    def _block(self, series, name, unseen):
-        """The points' columns made of one column of the table, shape (n_rows, .)."""
-        if name not in self.categories:
-            values = as_numbers(series, name)
-            return values[:, None] if name not in self.fills else self._filled(values, name)
-        values = as_categories(series, name)
-        missing = _is_missing(values)
-        known = self.categories[name]
-        unknown = ~(missing | np.isin(values, known))
+    def _write_numbers(self, series, name, order, out):
+        values = as_numbers(series, name)
+        out[:, 0] = values if order is None else values[order]
+        if name in self.fills:
+            out[:, 1] = missing = np.isnan(out[:, 0])
+            out[missing, 0] = self.fills[name]
+
+    def _write_categories(self, series, name, order, unseen, out):
+        codes, values = as_categories(series, name)
+        known = {value: k for k, value in enumerate(self.categories[name])}
+        column_of = np.array([known.get(value, -1) for value in values] + [-1])
+        columns = np.where(codes < 0, out.shape[1] - 1, column_of[codes])  # the last: missing
+        unknown = columns < 0
         if unseen == "error" and unknown.any():
-            n, strange = int(unknown.sum()), sorted({str(value) for value in values[unknown]})
+            n, strange = int(unknown.sum()), [value for value in values if value not in known]
             raise ValueError(
                 f"column {name!r} holds {_some(strange, 3)} ({n} row{'s' * (n > 1)}), which the "
-                f"training table does not; it has {_some(known, 10)}: leave these rows out, or "
-                "read the table with unseen='other'"
+                f"training table does not; it has {_some(list(known), 10)}: leave these rows out, "
+                "or read the table with unseen='other'"
             )
-        columns = [values == value for value in known]
-        if name in self.fills:
-            columns.append(missing)
-        return np.column_stack(columns).astype(np.float32)
-
-    def _filled(self, values, name):
-        missing = np.isnan(values)
-        return np.column_stack([np.where(missing, self.fills[name], values), missing])
+        columns = columns if order is None else columns[order]
+        rows = np.flatnonzero(columns >= 0)
+        out[rows, columns[rows]] = 1
 
     def check_complete(self, table: Any) -> None:
         """Raise ValueError with the counts of missing values in columns that may have none."""
@@ -223,22 +233,23 @@ def learn_columns(
 
         fitted = clone(transformer).fit(table.select(list(names)).to_pandas())
         return TableColumns(tuple(names), bag=bag, weight=weight, transformer=fitted)
-    categories, fills = {}, {}
+    categories, fills, counts = {}, {}, {}
     for name in names:
         series = table[name]
-        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if _is_number_column(series):
             values = as_numbers(series, name)
             lacking = np.isnan(values)
             middle = 0.0 if lacking.all() else float(np.mean(values[~lacking], dtype=np.float64))
         else:
-            values = as_categories(series, name)
-            lacking, middle = _is_missing(values), np.nan
-            categories[name] = _levels(values[~lacking], name)
-        if missing == "indicator" and lacking.any():
-            fills[name] = middle
-    columns = TableColumns(tuple(names), categories, fills, bag, weight)
-    columns.check_complete(table)
-    return columns
+            codes, levels = as_categories(series, name)
+            _check_are_categories(levels, name, coded=series.dtype in (nw.Categorical, nw.Enum))
+            categories[name] = tuple(levels)
+            lacking, middle = codes < 0, np.nan
+        if lacking.any():
+            fills[name], counts[name] = middle, int(lacking.sum())
+    if counts and missing != "indicator":
+        raise ValueError(_said_of_missing(counts))
+    return TableColumns(tuple(names), categories, fills, bag, weight)
 
 
 def missing_counts(table: Any, names: Sequence[str]) -> dict[str, int]:
@@ -248,11 +259,22 @@ def missing_counts(table: Any, names: Sequence[str]) -> dict[str, int]:
 
 def is_missing(series: Any, name: str) -> Array:
     """Which values of a column are missing; bool array, shape (n_rows,)."""
+    if _is_number_column(series):
+        return np.isnan(as_numbers(series, name))
+    return as_categories(series, name)[0] < 0
+
+
+def _is_number_column(series):
     import narwhals as nw
 
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        return np.isnan(as_numbers(series, name))
-    return _is_missing(as_categories(series, name))
+    return series.dtype.is_numeric() or series.dtype == nw.Boolean
+
+
+def _is_single(series, is_category):
+    """Whether float32 holds what is made of a column."""
+    import narwhals as nw
+
+    return is_category or series.dtype == nw.Float32
 
 
 def as_numbers(series: Any, name: str) -> Array:
@@ -265,7 +287,7 @@ def as_numbers(series: Any, name: str) -> Array:
     """
     import narwhals as nw
 
-    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+    if not _is_number_column(series):
         raise TypeError(
             f"column {name!r} holds {series.dtype}, not numbers: encode it or leave it out"
         )
@@ -273,8 +295,13 @@ def as_numbers(series: Any, name: str) -> Array:
     return series.cast(dtype).to_numpy()
 
 
-def as_categories(series: Any, name: str) -> Array:
-    """Column of texts or categories as an array of strings, None where missing.
+def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
+    """Column of texts or categories as codes and the values they stand for, in order.
+
+    Returns
+    -------
+    codes : int array, shape (n_rows,), -1 where missing
+    values : list of str
 
     Raises
     ------
@@ -282,6 +309,7 @@ def as_categories(series: Any, name: str) -> Array:
         Dates, nested values, or values of several kinds.
     """
     import narwhals as nw
+    import pandas as pd
 
     dtype = series.dtype
     if dtype.is_temporal():
@@ -289,24 +317,24 @@ def as_categories(series: Any, name: str) -> Array:
             f"column {name!r} holds {str(dtype).partition('(')[0]} values: make a number of them, "
             "such as years since 2000, or leave it out of the features"
         )
-    values = np.asarray(series.to_list(), object) if len(series) else np.empty(0, object)
-    if values.ndim > 1:  # a list in every cell
-        values = np.fromiter((tuple(v) for v in series.to_list()), object, len(series))
-    lacking = _is_missing(values)
-    kinds = {type(value) for value in values[~lacking]}
+    try:
+        codes, values = pd.factorize(np.fromiter(series.to_list(), object, len(series)))
+        kinds = {type(value) for value in values}
+    except TypeError:  # what has no hash holds other values
+        kinds = {list}
     if dtype.is_nested() or kinds & {list, tuple, dict, set}:
         raise TypeError(
             f"column {name!r} holds several values in one cell: give each a column of its own, or "
             "leave it out of the features"
         )
-    is_category = dtype in (nw.Categorical, nw.Enum)
-    if not is_category and not kinds <= {str}:
+    if dtype not in (nw.Categorical, nw.Enum) and not kinds <= {str}:
         found = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(
             f"column {name!r} holds {found}: make numbers or texts of all its values, or leave it "
             "out of the features"
         )
-    return np.array([None if no else str(v) for v, no in zip(values, lacking)], object)
+    texts, place = np.unique([str(value) for value in values], return_inverse=True)
+    return np.append(place, -1)[codes], texts.tolist()
 
 
 def _some(values, at_most):
@@ -314,29 +342,21 @@ def _some(values, at_most):
     return ", ".join(map(repr, values[:at_most])) + ", ..." * (len(values) > at_most)
 
 
-def _is_missing(values: Array) -> Array:
-    import pandas as pd
-
-    return np.asarray(pd.isna(values))
-
-
-def _levels(values: Array, name: str) -> tuple:
-    """Distinct values in order, once they are known to be categories."""
-    levels = sorted(set(values))
-    numbers = [value for value in levels if _is_number(value)]
-    if len(numbers) > len(levels) / 2 and len(levels) > 2:
-        odd = [value for value in levels if not _is_number(value)]
+def _check_are_categories(values: list[str], name: str, *, coded: bool) -> None:
+    """Raise where texts are numbers, unless the column says that these are codes, or too many."""
+    numbers = [value for value in values if _is_number(value)]
+    if not coded and len(values) > 2 and len(numbers) > len(values) / 2:
+        odd = [value for value in values if value not in numbers]
         what = f"text such as {odd[0]!r} among numbers" if odd else "numbers written as text"
         raise TypeError(
             f"column {name!r} holds {what}: make numbers of its cells, or a category of the column "
             "where they are codes, or leave it out of the features"
         )
-    if len(levels) > _MOST_CATEGORIES:
+    if len(values) > _MOST_CATEGORIES:
         raise ValueError(
-            f"column {name!r} holds {len(levels)} different texts, too many for a category: group "
+            f"column {name!r} holds {len(values)} different texts, too many for a category: group "
             "them, or leave it out of the features if it is a name or an id"
         )
-    return tuple(levels)
 
 
 def _is_number(text):
@@ -374,19 +394,23 @@ def warn_of_columns(
     starts = offsets[:-1]
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     several = np.diff(offsets) > 1
-    told = []
+    constant: list[str] = []
+    of_bags: list[str] = []
+    ids: list[str] = []
     for k, source in enumerate(columns.names if columns.transformer is None else ()):
         of = columns.sources == k
         low, high = lowest[:, of], highest[:, of]
         if np.all(low.min(axis=0) == high.max(axis=0)):
-            told.append(f"column {source!r} is constant: it says nothing")
+            constant.append(source)
         elif len(starts) > 1 and several.any() and np.all(low == high):
-            many = len(np.unique(low, axis=0)) == len(low)
-            told.append(
-                f"column {source!r} is the same for all points of a bag"
-                + (", and another in every bag, like an id" if many else "")
-                + ": it says something of the bag, not of its points"
-            )
+            another = len(np.unique(low, axis=0)) == len(low)
+            (ids if another else of_bags).append(source)
+    kinds = {
+        "constant, so say nothing": constant,
+        "the same for all points of a bag, so say something of the bag alone": of_bags,
+        "the same for all points of a bag and another in every bag, like an id": ids,
+    }
+    told = [f"columns that are {what}: {_some(names, 5)}" for what, names in kinds.items() if names]
     if metadata is not None:
         told += _said_of_followers(points, offsets, columns.features, metadata)
     if told:

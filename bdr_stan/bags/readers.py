@@ -154,15 +154,14 @@ def from_dataframe(
         )
     else:
         columns.check_complete(table)
-    points = columns.points(table, unseen=unseen)
     weights = None if weight is None else as_numbers(table[weight], weight)
     codes, ids = _bag_codes(
         table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
     )
     order = _grouping(codes)
-    if order is not None:
-        points = points[order]
-        weights = None if weights is None else weights[order]
+    points = columns.points(table, order=order, unseen=unseen)
+    if weights is not None and order is not None:
+        weights = weights[order]
     offsets = _offsets(np.bincount(codes))
     values = None if metadata is None else {name: table[name].to_numpy() for name in metadata}
     about = None if values is None else _one_row_a_bag(values, codes, ids, bag)

@@ -29,16 +29,32 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     if not isinstance(sample, (int, np.integer)) or sample < 2:
         raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
     points = as_bags(bags).sample_points(sample, np.random.default_rng(seed))
+    return _of_squares(_squared_distances(points), np.median)
+
+
+def scaled_bandwidth(points: Array) -> float:
+    """Bandwidth by the median rule on all of these points, divided by their columns' spreads.
+
+    Where most pairs coincide, as those of few categories do, the mean takes the median's place.
+    """
+    squared = _squared_distances(points)
+    return _of_squares(squared, np.median if np.median(squared) > 0 else np.mean)
+
+
+def _squared_distances(points):
     if len(points) < 2:
         raise ValueError("there is only one point: give the bandwidth as a number")
-    squared = np.median(pdist(points, "sqeuclidean"))
-    if squared == 0:
-        what = "all" if np.all(points == points[0]) else "most"
+    return pdist(points, "sqeuclidean")
+
+
+def _of_squares(squared, typical):
+    if typical(squared) == 0:
+        what = "most" if squared.any() else "all"
         raise ValueError(
             f"{what} sampled points coincide, so their median distance is 0: "
             "give the bandwidth as a number"
         )
-    return float(np.sqrt(squared / 2))
+    return float(np.sqrt(typical(squared) / 2))
 
 
 def column_spreads(points: Array, sources: Array | None = None) -> Array:

@@ -142,16 +142,22 @@ class ColumnKernel(Kernel):
         if self.columns is None:
             return self
         index: dict[Any, int] = {name: k for k, name in enumerate(names or [])}
-        found: list[Any] = [index.get(c, c) for c in self.columns]
-        for column, k in zip(self.columns, found, strict=True):
+        found: list[int] = []
+        for column in self.columns:
+            values = [k for name, k in index.items() if name.startswith(f"{column}=")]
+            if column not in index and values:  # a category, one column a value
+                found += values
+                continue
+            k = index.get(column, column)
             if not isinstance(k, (int, np.integer)) or not 0 <= k < n_columns:
                 known = ", ".join(map(str, names)) if names else f"0 to {n_columns - 1}"
                 raise ValueError(
                     f"{type(self).__name__} looks at the column {column!r}, which the points do "
                     f"not have; they have {known}"
                 )
+            found.append(int(k))
         changed: Any = self
-        return replace(changed, columns=tuple(int(k) for k in found))
+        return replace(changed, columns=tuple(found))
 
     def select(self, points: Array) -> Array:
         """The columns of points that the kernel looks at."""

@@ -12,7 +12,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.kernels.bandwidth import check_bandwidth, column_spreads, median_bandwidth
+from bdr_stan.kernels.bandwidth import (
+    check_bandwidth,
+    column_spreads,
+    median_bandwidth,
+    scaled_bandwidth,
+)
 from bdr_stan.kernels.kernel import ColumnKernel, row_factors
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -125,10 +130,12 @@ class Stationary(ColumnKernel):
         points = self.select(bags.sample_points(2000, np.random.default_rng(seed)))
         if self.bandwidth == "ard":
             self._check_varies(points)
-        elif self.bandwidth == "median" or points.shape[1] == 1:
+        elif self.bandwidth == "median":
             return replace(self, bandwidth=median_bandwidth([points]))
+        elif points.shape[1] == 1:  # one column needs no unit
+            return replace(self, bandwidth=scaled_bandwidth(points))
         units = column_spreads(points, self.select(bags.sources[None])[0])
-        factor = median_bandwidth([points / units])
+        factor = scaled_bandwidth(points / units)
         if self.bandwidth == "ard":
             return replace(self, bandwidth=factor * units)
         return replace(self, bandwidth=factor, units=units)

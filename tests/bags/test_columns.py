@@ -49,12 +49,12 @@ def test_numbers_stay_and_texts_become_columns_of_0_and_1(people, kind):
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_categories_are_those_that_occur(people, kind):
     people["region"] = pd.Categorical(people.region, ["urban", "rural", "sea"])
-    people["code"] = pd.Categorical(np.arange(len(people)) % 2)
+    people["code"] = pd.Categorical(np.arange(len(people)) % 3)
     bags = Bags.from_dataframe(KINDS[kind](people.astype({"code": "string"})), "town", ["region"])
     assert bags.features == ["region=rural", "region=urban"]
     if kind == "pandas":
         coded = Bags.from_dataframe(people, "town", ["code"])
-        assert coded.features == ["code=0", "code=1"]
+        assert coded.features == ["code=0", "code=1", "code=2"]
 
 
 def missing_some(people):
@@ -131,15 +131,15 @@ def test_nested_columns_of_polars():
 def test_columns_that_say_little_are_told(people):
     number = people.town.str[1:].astype(int)
     table = people.assign(
-        one=1.0, level=number // 2, code=number, share=number / 7 + 1, label=number
+        one=1.0, two="b", level=number // 2, code=number, share=number / 7 + 1, label=number
     )
     with pytest.warns(UserWarning, match="column") as found:
         Bags.from_dataframe(table, "town", metadata=["label"])
     (warning,) = found
     text = str(warning.message)
-    assert "column 'one' is constant" in text
-    assert "column 'level' is the same for all points of a bag: it says" in text
-    assert "column 'code' is the same for all points of a bag, and another in every bag" in text
+    assert "constant, so say nothing: 'one', 'two'; columns" in text
+    assert "so say something of the bag alone: 'level'; columns" in text
+    assert "another in every bag, like an id: 'code', 'share'; column" in text
     assert "column 'share' follows 'label' exactly" in text
     assert "'age'" not in text and "'region'" not in text
     assert warning.filename == __file__

@@ -430,7 +430,7 @@ def test_kernels_that_are_given_stay():
         model, _, _ = fitted(kernel=kernel, method="optimize")
         np.testing.assert_array_equal(model.kernel_.log_parameters, kernel.log_parameters)
     median, bags, _ = fitted(kernel="rbf", method="optimize")
-    assert median.kernel_.bandwidth == RBF("median").at_median(bags, seed=1).bandwidth
+    assert median.kernel_.bandwidth == RBF().at_median(bags, seed=1).bandwidth
 
 
 # ---------------------------------------------------------------- what is refused

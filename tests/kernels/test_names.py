@@ -104,6 +104,17 @@ def test_a_category_counts_like_a_number(rng):
     mean_square = np.mean(pdist(moved[:, 1:], "sqeuclidean"))
     assert mean_square == pytest.approx(np.mean(pdist(moved[:, :1], "sqeuclidean")), rel=1e-12)
     assert len(set(units[1:])) == 1
+    named = resolve_kernel(RBF(columns=["kind"]) + RBF(columns=["x"]), "scaled", bags)
+    assert named.first.columns == (1, 2, 3) and named.second.columns == (0,)
+
+
+def test_few_categories_have_a_bandwidth(rng):
+    frame = pd.DataFrame({"kind": rng.choice(list("uuuuv"), 300), "bag": np.arange(300) % 7})
+    bags = Bags.from_dataframe(frame, "bag")
+    kernel = resolve_kernel("rbf", "scaled", bags)
+    assert kernel.bandwidth == pytest.approx(1, rel=0.01)  # half the mean squared distance is 1
+    with pytest.raises(ValueError, match="most sampled points coincide"):
+        resolve_kernel("rbf", "median", bags)
 
 
 def test_scale_is_a_factor_on_all_bandwidths(bags):
