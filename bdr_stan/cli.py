@@ -414,6 +414,8 @@ def _read_bags(path, bag, **columns):
 
 def _check_output(path, force, not_to_be):
     """Refuse, before any work, an output that cannot or must not be written."""
+    if path.parent.is_file():
+        raise NotADirectoryError(f"{path.parent} is a file, not a folder: choose another output")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
     if path.is_dir():

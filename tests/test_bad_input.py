@@ -321,6 +321,8 @@ FITS = [
      lambda: AggregateRegressor(n_landmarks=5, kernel=RBF(1e-9)).fit(BAGS, COUNTS), "bandwidth"),
     ("a huge bandwidth", lambda: BDR(5, bandwidth=1e12).fit(BAGS, Y), "bandwidth"),
     ("a huge bandwidth of BLR", lambda: BLR(5, bandwidth=1e12).fit(BAGS, Y), "bandwidth"),
+    ("a prior far from the labels",
+     lambda: BLR(5, method="exact", prior={"rho_median": 1e-300}).fit(BAGS, Y), "prior"),
     ("points all alike", lambda: BDR(1).fit([np.ones((2, 2))] * 12, Y), "coincide"),
     ("a bag alone", lambda: BDR(5).fit(BAGS[:1], Y[:1]), "label"),
     ("a kernel with a bandwidth beside it",

@@ -67,16 +67,27 @@ def most_probable_scales(
     mode : Mode
     log_sds : dict, name -> float
         Posterior standard deviations of the logarithms of the scales, by Laplace's method.
+
+    Raises
+    ------
+    ValueError
+        Priors and data so far apart that numbers overflow.
     """
     # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
-    with threadpool_limits(1, user_api="blas"):
-        return maximise_evidence(
-            model.likelihood,
-            model.prior_factor,
-            model.intercept_prior,
-            middle_of_scales(model.priors, model.scales),
-            log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-        )
+    with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
+        try:
+            return maximise_evidence(
+                model.likelihood,
+                model.prior_factor,
+                model.intercept_prior,
+                middle_of_scales(model.priors, model.scales),
+                log_prior=log_prior_of_scales(model.priors) if with_priors else None,
+            )
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
+                "give prior numbers that are nearer the scale of the labels"
+            ) from error
 
 
 def sample_posterior(
