@@ -33,6 +33,9 @@ class OneSentence(click.Group):
             warnings.showwarning = lambda message, *_, **__: _warn(message)
             try:
                 return super().invoke(ctx)
+            except click.UsageError as error:  # some of Click's are in several lines
+                text = " ".join(error.format_message().split())
+                raise click.UsageError(text, error.ctx) from error
             # Click's own ends: a help page, and ``bdr-stan summary fit.nc | head``.
             except (click.exceptions.Exit, BrokenPipeError):
                 raise
@@ -412,6 +415,8 @@ def _read_bags(path, bag, **columns):
 
 def _check_output(path, force, not_to_be):
     """Refuse, before any work, an output that cannot or must not be written."""
+    if path.parent.is_file():
+        raise NotADirectoryError(f"{path.parent} is a file, not a folder: choose another output")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
     if path.is_dir():

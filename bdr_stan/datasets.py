@@ -12,7 +12,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike, PathName, as_path, is_integer, is_number
 
 _SPLITS = ("train", "test")
 # P(size >= k) falls like k^-0.25: half of the bags have at most 5 points, a tenth more than 100.
@@ -57,8 +57,10 @@ def digits_bags(
     if split not in _SPLITS:
         raise ValueError(f"unknown split {split!r}: choose 'train' or 'test'")
     for name, value in [("n_bags", n_bags), ("max_size", max_size)]:
-        if not (value >= 1 and value == int(value)):
-            raise ValueError(f"{name} must be a whole number, >= 1, found {value}")
+        if not is_number(value) or not (value >= 1 and value == int(value)):
+            raise ValueError(f"{name} must be a whole number, >= 1, found {value!r}")
+    if not is_integer(seed) or seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, found {seed!r}")
     rng = np.random.default_rng([seed, _SPLITS.index(split)])
     images, digits = load_digits(return_X_y=True)
     # Every second image of each digit, so that both halves have all digits and all writers.
@@ -156,6 +158,10 @@ def nested_split(
     -------
     dict, "train", "early_stop", "validation", "test" -> ascending indices of bags
 
+    Raises
+    ------
+    ValueError : fewer than four bags, or a share outside (0, 1).
+
     Notes
     -----
     Sizes are rounded up, as scikit-learn does: 9,771, 2,933, 2,932 and 3,909 of 19,545 bags.
@@ -164,9 +170,15 @@ def nested_split(
     """
     from sklearn.model_selection import train_test_split
 
+    if not is_integer(n_bags) or n_bags < 4:
+        raise ValueError(f"n_bags must be an integer >= 4, one for each part, found {n_bags!r}")
+    shares = [("test", test), ("validation", validation), ("early_stop", early_stop)]
+    for name, share in shares:
+        if not is_number(share) or not 0 < share < 1:
+            raise ValueError(f"{name} must be a share between 0 and 1, found {share!r}")
     random = np.random.RandomState(seed)
     rest, parts = np.arange(n_bags), {}
-    for name, share in [("test", test), ("validation", validation), ("early_stop", early_stop)]:
+    for name, share in shares:
         rest, part = train_test_split(rest, test_size=share, random_state=random)
         parts[name] = np.sort(part)
     return {"train": np.sort(rest)} | dict(reversed(parts.items()))
@@ -196,7 +208,7 @@ def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
     Source: Law et al. (2018, aggregate outputs), Table 10; the columns of the public data set
     that hardly vary (diffSaTime2, diffSaTime4) are left out.
     """
-    path = _existing(Path(path))
+    path = _existing(as_path(path))
     if not is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file: it needs X16, y and columns16")
     with np.load(path) as stored:
@@ -307,9 +319,9 @@ def negative_binomial_sizes(
     ------
     ValueError : no negative binomial distribution has this mean and sd.
     """
-    if not (mean > 1 and sd**2 > mean - 1):
+    if not (is_number(mean) and is_number(sd) and mean > 1 and sd**2 > mean - 1):
         raise ValueError(
-            f"sizes of mean {mean} and sd {sd} are not 1 + negative binomial: "
+            f"sizes of mean {mean!r} and sd {sd!r} are not 1 + negative binomial: "
             "choose mean > 1 and sd^2 > mean - 1"
         )
     p = (mean - 1) / sd**2
@@ -339,7 +351,7 @@ def load_misr1(path: PathName) -> tuple[Bags, Array]:
     Source: Wang, Lan, Vucetic (2012), "Mixture model for multiple instance regression and
     applications in remote sensing".
     """
-    path = _existing(Path(path))
+    path = _existing(as_path(path))
     if path.suffix == ".mat":
         from scipy.io import loadmat
 

@@ -26,6 +26,7 @@ from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.bdr import BDR, Shrinkage
+from bdr_stan.estimators.validation import check_counts, check_seed, checked_validation
 from bdr_stan.kernels import RBF
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.likelihoods import normal_likelihood
@@ -51,7 +52,7 @@ def learn_landmarks(
     validation: tuple[BagsLike, ArrayLike],
     max_iter: int = 100,
     seed: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> BDR | Shrinkage:
     """Landmarks and bandwidth that a shrinkage model learns from the labels.
 
@@ -72,7 +73,9 @@ def learn_landmarks(
         Steps of L-BFGS; each costs about two passes over the points.
     seed : int, optional
         Seed of the first landmarks; default the model's `random_state`.
-    progress : bool, default False
+    progress : bool, optional
+        None tells on stderr, every ten seconds, where it is; True tells of each round of steps,
+        False nothing.
 
     Returns
     -------
@@ -98,8 +101,8 @@ def learn_landmarks(
             "landmarks are learned for Shrinkage and BDR with embedding_prior='kernel' and "
             f"kernel='rbf', found {model}: use one of these"
         )
-    if not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
-        raise ValueError(f"max_iter must be an integer >= 1, found {max_iter!r}")
+    check_counts(max_iter=max_iter)
+    check_seed(seed, "seed")
     model.check_parameters()
     if model.covariates:
         raise ValueError(
@@ -108,9 +111,7 @@ def learn_landmarks(
         )
     bags = as_bags(bags)
     y = check_labels(bags, y)
-    held = as_bags(validation[0]).like(bags.columns)
-    held_y = check_labels(held, validation[1])
-    seed = model.random_state if seed is None else seed
+    held, held_y = checked_validation(validation, bags)
     start = model.training_features(bags, seed=seed)
     length: Any = start.bandwidth  # of the start, the unit in which landmarks move
     kernel: Any = start.kernel
@@ -128,38 +129,41 @@ def learn_landmarks(
         )
 
     x = np.append((start.landmarks / length).ravel(), np.zeros(n_lengths))
-    best, best_x, worse, steps = np.inf, x, 0, 0
+    best, best_x, worse, steps, said = np.inf, x, 0, 0, ""
     bounds = [(None, None)] * size + [(-_FARTHEST, _FARTHEST)] * n_lengths
-    while True:
-        training = at(x).training_features(bags)
-        shrinkage = shrinkage_model(model, training, y)
-        scales, mode, _ = most_probable_scales(shrinkage)
-        held_embedding = embed(held, training.feature_map)
-        score = _held_out_nll(_coordinates(shrinkage), mode, scales, held_embedding, held_y)
-        worse = 0 if score < best else worse + 1
-        if score < best:
-            best, best_x = score, x
-        if steps >= max_iter or worse == _PATIENCE:
-            return at(best_x)
-        loss = ProfiledLoss(model, bags, y - shrinkage.level, scales, shrinkage.prior_above_level)
+    with status("Learning landmarks", progress is None, after=10, detail=lambda: said):
+        while True:
+            training = at(x).training_features(bags)
+            shrinkage = shrinkage_model(model, training, y)
+            scales, mode, _ = most_probable_scales(shrinkage)
+            held_embedding = embed(held, training.feature_map)
+            score = _held_out_nll(_coordinates(shrinkage), mode, scales, held_embedding, held_y)
+            worse = 0 if score < best else worse + 1
+            if score < best:
+                best, best_x = score, x
+            if steps >= max_iter or worse == _PATIENCE:
+                return at(best_x)
+            level, prior = shrinkage.level, shrinkage.prior_above_level
+            loss = ProfiledLoss(model, bags, y - level, scales, prior)
 
-        def loss_and_slope(x, loss=loss):
-            value, by_landmarks, by_log_length = loss(*unpacked(x))
-            if n_lengths == 1:
-                by_log_length = np.sum(by_log_length)
-            return value, np.append((by_landmarks * length).ravel(), by_log_length)
+            def loss_and_slope(x, loss=loss):
+                value, by_landmarks, by_log_length = loss(*unpacked(x))
+                if n_lengths == 1:
+                    by_log_length = np.sum(by_log_length)
+                return value, np.append((by_landmarks * length).ravel(), by_log_length)
 
-        with status(f"step {steps}: held-out NLL {score:.4f}, best {best:.4f}", progress):
-            found = minimize(
-                loss_and_slope,
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": min(_STEPS_A_ROUND, max_iter - steps)},
-            )
-        steps += max(found.nit, 1)
-        x = found.x
+            said = f"step {steps}: held-out NLL {score:.4f}, best {best:.4f}"
+            with status(said, bool(progress)):
+                found = minimize(
+                    loss_and_slope,
+                    x,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=bounds,
+                    options={"maxiter": min(_STEPS_A_ROUND, max_iter - steps)},
+                )
+            steps += max(found.nit, 1)
+            x = found.x
 
 
 def shrinkage_model(model: BDR | Shrinkage, training: TrainingFeatures, y: Array) -> Model:

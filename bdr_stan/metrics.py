@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from bdr_stan.predictive.classes import class_codes
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
     if edges is None and len(distinct) <= FEW_SIZES:
         return {f"{size:g}": sizes == size for size in distinct}
     edges = np.asarray(DEFAULT_EDGES if edges is None else edges)
-    if len(edges) == 0 or (np.diff(edges) <= 0).any():
+    if _numbers(edges, "edges").ndim != 1 or len(edges) == 0 or (np.diff(edges) <= 0).any():
         raise ValueError(f"edges of size classes must increase, found {edges.tolist()}")
     place = np.searchsorted(edges, sizes)  # size <= edges[place]
     starts = [min(1, edges[0]), *(edges[:-1] + 1)]
@@ -198,8 +198,7 @@ def calibration(
 
     classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=y)[0], edges)
     classes = classes | {"all": np.ones(len(y), dtype=bool)}
-    for level in levels:
-        _check_level(level)
+    _check_levels(levels)
     # A label is in the central interval of any level above |2 cdf - 1|.
     y, below = _same_length(y=y, cdf=predictive.cdf(y))
     needed = np.abs(2 * below - 1)
@@ -282,8 +281,8 @@ def reliability(
     """
     import pandas as pd
 
-    if not (n_bins >= 1 and n_bins == int(n_bins)):
-        raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins}")
+    if not is_number(n_bins) or not (n_bins >= 1 and n_bins == int(n_bins)):
+        raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins!r}")
     second = class_codes(predictive.classes, np.asarray(y))
     second, p = _same_length(y=second, mean=predictive.mean)
     classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=second)[0], edges)
@@ -363,8 +362,7 @@ def point_calibration(
     """
     import pandas as pd
 
-    for level in levels:
-        _check_level(level)
+    _check_levels(levels)
     truth, below = _same_length(truth=truth, cdf=predictive.cdf(truth), of="point")
     # As in `calibration`: a rate is in the central interval of any level above |2 cdf - 1|.
     needed = np.abs(2 * below - 1)
@@ -372,9 +370,24 @@ def point_calibration(
     return pd.DataFrame({"level": list(levels), "coverage": shares})
 
 
+def _numbers(values: ArrayLike, name: str) -> Array:
+    """Values as floats; TypeError names them where they are none."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} holds what is no number: pass an array of numbers") from None
+
+
+def _check_levels(levels: Sequence[float]) -> None:
+    if len(levels) == 0:
+        raise ValueError("levels is empty: give at least one probability")
+    for level in levels:
+        _check_level(level)
+
+
 def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level must be a probability between 0 and 1, found {level}")
+    if not is_number(level) or not 0 < level < 1:
+        raise ValueError(f"level must be a probability between 0 and 1, found {level!r}")
 
 
 def _check_each(name: str, values: Array, good: Array, rule: str) -> None:
@@ -386,7 +399,7 @@ def _check_each(name: str, values: Array, good: Array, rule: str) -> None:
 
 def _same_length(of: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:
     """Arrays of numbers of one length, checked; in the order given."""
-    arrays = {name: np.asarray(values, dtype=float) for name, values in arrays.items()}
+    arrays = {name: _numbers(values, name) for name, values in arrays.items()}
     (first, reference), *_ = arrays.items()
     for name, values in arrays.items():
         if values.ndim != 1 or len(values) != len(reference):

@@ -17,6 +17,14 @@ from bdr_stan.cmdstan.progress import status
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
+from bdr_stan.estimators.validation import (
+    check_counts,
+    check_folds,
+    check_positive,
+    check_seed,
+    checked_splits,
+    checked_validation,
+)
 from bdr_stan.kernels import kernel_config, resolve_kernel
 from bdr_stan.metrics import mse
 from bdr_stan.types import Array, ArrayLike
@@ -71,7 +79,7 @@ def tune(
     score: str = "nll",
     refine: str | None = None,
     seed: int = 0,
-    progress: bool = False,
+    progress: bool | None = None,
     **options: Any,
 ) -> Tuned:
     """Choose among models and settings by their predictions for held-out bags.
@@ -109,7 +117,9 @@ def tune(
         embeds the bags anew, and the held-out bags are used many times: with few of them the
         score of a refined row flatters it.
     seed : int, default 0
-    progress : bool, default False
+    progress : bool, optional
+        None tells on stderr, every ten seconds, where it is; True tells of each candidate, False
+        nothing.
     **options
         Options of the Bayesian candidates' `fit`, such as draws=300 for short chains.
 
@@ -126,12 +136,19 @@ def tune(
 
     if (validation is None) == (cv is None):
         raise ValueError("give validation=(bags, y) or cv=folds, and not both")
+    check_seed(seed, "seed")
+    n_landmarks, bandwidth_scale = _checked_grid(n_landmarks, bandwidth_scale)
     if score not in ("nll", "mse"):
         raise ValueError(f"score must be 'nll' or 'mse', found {score!r}")
     if refine not in (None, "bandwidth", "ard"):
         raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")
     models = _by_name([BDR()] if models is None else models)
     for name, model in models.items():
+        if not hasattr(model, "fit_features") or not hasattr(model, "bandwidth_scale"):
+            raise TypeError(
+                f"{name} cannot be tuned: give models on mean embeddings, such as BDR(), BLR() or "
+                "RBFNetwork()"
+            )
         model.check_parameters()
         methods = getattr(model, "methods", None)
         if method is not None and methods is not None and method not in methods:
@@ -163,27 +180,34 @@ def tune(
         return table, {name: row for row, name in table["model"].drop_duplicates().items()}
 
     new = {} if refine is None else {"refined": False}
-    n_landmarks = tuple(n_landmarks)
-    for n, scale in product(n_landmarks, bandwidth_scale):
-        embedded = {}
-        for name, model in models.items():
-            candidate = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
-            if isinstance(model.landmarks, str):
-                candidate.set_params(n_landmarks=n)
-            elif n != n_landmarks[0]:
-                continue
-            with status(f"{name}, {n} landmarks, bandwidth x {scale:g}", progress):
-                view = _view(candidate, models.values())
-                key = _embedding_key(view)
-                if key not in embedded:
-                    embedded[key] = task.embedded(view)
-                enter(name, candidate, embedded[key], **new)
-    if refine is not None:
-        for name, row in ranked()[1].items():
-            with status(f"{name}, search for {refine}", progress):
-                candidate, training = candidates[row]
-                candidate = _refined(task, candidate, training, refine, method, score)
-                enter(name, candidate, task.embedded(candidate), refined=True)
+    at = ""
+
+    def telling(text):
+        nonlocal at
+        at = text
+        return status(text, bool(progress))
+
+    with status("Tuning", progress is None, after=10, detail=lambda: at):
+        for n, scale in product(n_landmarks, bandwidth_scale):
+            embedded = {}
+            for name, model in models.items():
+                candidate = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
+                if isinstance(model.landmarks, str):
+                    candidate.set_params(n_landmarks=n)
+                elif n != n_landmarks[0]:
+                    continue
+                with telling(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
+                    view = _view(candidate, models.values())
+                    key = _embedding_key(view)
+                    if key not in embedded:
+                        embedded[key] = task.embedded(view)
+                    enter(name, candidate, embedded[key], **new)
+        if refine is not None:
+            for name, row in ranked()[1].items():
+                with telling(f"{name}, search for {refine}"):
+                    candidate, training = candidates[row]
+                    candidate = _refined(task, candidate, training, refine, method, score)
+                    enter(name, candidate, task.embedded(candidate), refined=True)
     table, best_row = ranked()
     return Tuned(
         candidates[table.index[0]][0],
@@ -212,10 +236,10 @@ class _Task:
         bags = as_bags(bags)
         y = check(bags, y)
         if validation is None:
-            splits = list(shuffled_folds(cv, y, classes, seed).split(np.arange(len(y)), y))
+            folds = shuffled_folds(cv, y, classes, seed)
+            splits = checked_splits(folds.split(np.arange(len(y)), y), y)
             return cls(bags, y, None, y, splits, seed, options)
-        held = as_bags(validation[0]).like(bags.columns)
-        held_y = check(held, validation[1])
+        held, held_y = checked_validation(validation, bags, check)
         splits = [(np.arange(len(y)), np.arange(len(held_y)))]
         return cls(bags, y, held, held_y, splits, seed, options)
 
@@ -259,10 +283,9 @@ class _Task:
 
 def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
     """A splitter; of a number of folds one that shuffles, as bags may be sorted by size."""
+    check_folds(cv, len(y))
     if not isinstance(cv, (int, np.integer)):
         return check_cv(cv, y, classifier=classes)
-    if not 2 <= cv <= len(y):
-        raise ValueError(f"cv must be from 2 to {len(y)}, the number of bags, found {cv}")
     kind = StratifiedKFold if classes else KFold
     return kind(cv, shuffle=True, random_state=seed)
 
@@ -320,8 +343,27 @@ def _refined(task, candidate, training, refine, method, score):
     return at(found.x)
 
 
+def _checked_grid(n_landmarks, bandwidth_scale):
+    """The grid as tuples, once every entry is known to be of use."""
+    for name, values, check in (
+        ("n_landmarks", n_landmarks, check_counts),
+        ("bandwidth_scale", bandwidth_scale, check_positive),
+    ):
+        if isinstance(values, str) or not np.iterable(values):
+            raise TypeError(f"{name} must be a sequence of numbers to try, found {values!r}")
+        if len(values) == 0:
+            raise ValueError(f"{name} is empty: give at least one number to try")
+        for value in values:
+            check(**{name: value})
+    return tuple(n_landmarks), tuple(bandwidth_scale)
+
+
 def _by_name(models):
     """Models by name; those of a list by their class, numbered where it comes again."""
+    if not isinstance(models, (list, tuple, dict)):
+        raise TypeError(f"models must be a list or a dict of estimators, found {models!r}")
+    if not models:
+        raise ValueError("models is empty: give at least one estimator")
     if isinstance(models, dict):
         return models
     names = [type(model).__name__ for model in models]

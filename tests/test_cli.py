@@ -75,7 +75,7 @@ def test_fit_reports_parameters_diagnostics_and_file(folder):
     assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said
     assert said.endswith(f"Wrote {folder / 'fit.nc'}\n")
     warned = (folder / "warned.txt").read_text()
-    assert "Warning: The bulk effective sample size" in warned
+    assert "Warning: 2 chains of 100 draws are too few to judge by" in warned
     assert "UserWarning" not in warned
 
 
@@ -146,7 +146,7 @@ def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
     result = run("summary", folder / "fit.nc")
     assert result.exit_code == 0, result.output
     assert "half-normal(0, " in result.output
-    assert "\n  bulk ESS     " in result.stdout and "Raise draws." in result.stdout
+    assert "\n  draws        100 a chain" in result.stdout and "Ask for draws=200" in result.stdout
     assert "w[0]" not in result.output
     every = run("summary", folder / "fit.nc", "--all").output
     assert "w[0]" in every and "beta[4]" in every

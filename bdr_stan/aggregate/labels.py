@@ -54,6 +54,23 @@ def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
     )
 
 
+def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
+    """Numbers of trials of bags, shape (n,), once they are known to be whole, from 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    trials = checked_numbers(trials, "trials")
+    if trials.shape != (len(bags),):
+        raise ValueError(
+            f"trials has shape {trials.shape}, but there are {len(bags)} bags: one number a bag"
+        )
+    check_counts(bags, trials, "number of trials", "trials are whole numbers from 1")
+    check_each(bags, trials, trials >= 1, "number of trials", "trials are whole numbers from 1")
+    return trials
+
+
 def check_trials(bags: Bags, y: Array, trials: ArrayLike) -> None:
     """Raise unless these are numbers of trials of counts y: whole, from 1, none below its count.
 
@@ -61,11 +78,7 @@ def check_trials(bags: Bags, y: Array, trials: ArrayLike) -> None:
     ------
     ValueError, TypeError
     """
-    trials = checked_numbers(trials, "trials")
-    if trials.shape != y.shape:
-        raise ValueError(f"trials has shape {trials.shape}, expected {y.shape}: one number a bag")
-    check_counts(bags, trials, "number of trials", "trials are whole numbers from 1")
-    check_each(bags, trials, trials >= 1, "number of trials", "trials are whole numbers from 1")
+    trials = checked_trials(bags, trials)
     above = np.flatnonzero(y > trials)
     if len(above):
         i = above[0]

@@ -11,7 +11,7 @@ from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, TableColumns
-from bdr_stan.embedding.landmarks import choose_landmarks
+from bdr_stan.embedding.landmarks import check_kernel_reaches, choose_landmarks
 from bdr_stan.kernels import Kernel, NystromFeatures, column_spreads, resolve_kernel
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
@@ -101,6 +101,7 @@ def training_features(
         scale=column_spreads(sample, bags.sources),
         seed=seed,
     )
+    check_kernel_reaches(kernel, kernel(sample, chosen))
     if learn is not None and len(kernel.log_parameters):
         kernel = learned_kernel(kernel, chosen, bags, y, likelihood, link, learn, trials=trials)
     feature_map = NystromFeatures(kernel, chosen)

@@ -4,7 +4,7 @@ Every check gives its array back in the form that `Bags` keeps, or raises with a
 names the bag, point and column and how to mend it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
@@ -154,9 +154,14 @@ def as_ids(ids: ArrayLike, n: int) -> Array:
 
 def as_features(features: Iterable[object], p: int) -> list[str]:
     """Names of p columns."""
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise TypeError(f"features must be a list of names, one a column, found {features!r}")
     names = [str(name) for name in features]
     if len(names) != p:
         raise ValueError(f"features names {len(names)} columns, but points have {p}")
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise ValueError(f"features names the column {twice[0]!r} twice: give each its own name")
     return names
 
 
@@ -164,6 +169,8 @@ def as_metadata(metadata: object, n: int) -> "pd.DataFrame":
     """Table of n rows, one a bag."""
     import pandas as pd
 
+    if not isinstance(metadata, (pd.DataFrame, Mapping)):
+        raise TypeError(f"metadata must be a pandas DataFrame, found a {type(metadata).__name__}")
     metadata = pd.DataFrame(metadata)
     if len(metadata) != n:
         raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one a bag")

@@ -273,6 +273,8 @@ class Bags:
         ValueError
             There is no part; the columns of the parts differ in number or name.
         """
+        if not isinstance(parts, Iterable):
+            raise TypeError(f"parts must be a list of bags, found a {type(parts).__name__}")
         stacks = [as_bags(part) for part in parts]
         if not stacks:
             raise ValueError("there are no bags: pass at least one bag of points")
@@ -312,6 +314,8 @@ class Bags:
     def __getitem__(self, key: slice | Sequence[int] | Array) -> "Bags": ...
     def __getitem__(self, key):
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"bag {key} is out of range: there are {len(self)} bags, from 0")
             i = range(len(self))[key]
             return self.read(self.offsets[i], self.offsets[i + 1])
         if isinstance(key, tuple):

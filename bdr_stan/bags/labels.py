@@ -87,7 +87,9 @@ def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
             "leave these bags out"
         )
     labels = np.asarray(labels.tolist())  # strings held as objects become strings
-    if labels.dtype.kind not in "biufU":
+    # A list of text and numbers has become text.
+    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in y)
+    if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
     classes = np.unique(labels)
     if len(classes) != 2:

@@ -39,6 +39,10 @@ def from_list(
     features: Iterable[object] | None = None,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from 2-D arrays, one a bag; see `Bags.from_list`."""
+    if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
+        raise TypeError(
+            f"expected a list of 2-D arrays, one a bag, found a {type(arrays).__name__}"
+        )
     names = [describe(i, ids) for i in range(len(arrays))]
     _check_same_frames(arrays, names)
     bags = [as_bag(array, name) for array, name in zip(arrays, names)]
@@ -134,6 +138,8 @@ def from_dataframe(
     if columns is not None:
         features = columns.names
     named = _named_columns(table.columns, bag, features, weight, metadata)
+    if features is not None and len(features) == 0:
+        raise ValueError("features is empty: name the columns of a point, or leave it out")
     if features is None:
         features = [column for column in table.columns if column not in named]
         if not features:
@@ -343,6 +349,12 @@ def _named_columns(columns, bag, features, weight, metadata):
     for argument, names in (("features", features), ("metadata", metadata)):
         if isinstance(names, str):
             raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
+    for name in columns:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the table has a column named {name!r}, which is no text: rename its columns, as "
+                "by df.columns = df.columns.astype(str)"
+            )
     features, metadata = list(features or []), list(metadata or [])
     named = [bag, *features, *([] if weight is None else [weight]), *metadata]
     for name in named:

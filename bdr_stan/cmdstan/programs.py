@@ -37,7 +37,7 @@ from bdr_stan.cmdstan.compiler import (
 from bdr_stan.cmdstan.discovery import choose, ready
 from bdr_stan.cmdstan.home import compile_driver, identity, is_own, mend_what_runs
 from bdr_stan.cmdstan.progress import status
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, as_path
 
 if TYPE_CHECKING:
     import cmdstanpy
@@ -107,7 +107,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     FileExistsError : a file is there already; nothing is written.
     """
     program = program_path(name)
-    target = Path(target)
+    target = as_path(target, "target")
     if target.suffix != ".stan":
         target = target / program.name
     sources = {target: program}
@@ -211,6 +211,8 @@ def compiled_programs() -> dict[Path, list[str]]:
 
 def _source(program):
     """Path of a stock program's or a user's file."""
+    if not isinstance(program, (str, os.PathLike)):
+        raise TypeError(f"program must be a name or the path of a .stan file, found {program!r}")
     text = os.fspath(program)
     if not text.endswith(".stan") and os.sep not in text:
         return program_path(text)

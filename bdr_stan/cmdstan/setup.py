@@ -33,10 +33,12 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     Raises
     ------
     ToolchainError : no compiler, no httpstan package, no room; the text says how to mend it.
-    ValueError : an unknown `source` or program.
+    ValueError, TypeError : an unknown `source` or program.
     """
     if source not in ("auto", "pypi", "github"):
         raise ValueError(f'source must be "auto", "pypi" or "github", found {source!r}')
+    if isinstance(programs, str):
+        raise TypeError(f"programs must be a list of names: pass [{programs!r}]")
     for program in programs:
         program_path(program)
     if source == "github":

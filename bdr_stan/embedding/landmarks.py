@@ -7,6 +7,7 @@ from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.kernels import Kernel, Stationary, column_spreads
 from bdr_stan.types import Array, ArrayLike, Seed
 
+_NOTHING = 1e-100  # values of a kernel that are as good as 0: the exponential is cut before it is 0
 KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
 
 
@@ -161,3 +162,26 @@ def _check_distinct(landmarks, advice):
         raise ValueError(
             f"landmarks {first[which.reshape(-1)[k]]} and {k} are the same point: {advice}"
         )
+
+
+def check_kernel_reaches(kernel: Kernel, values: Array) -> None:
+    """Raise ValueError where a bandwidth is too small for most landmarks to see a point.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    values : array, shape (n, d)
+        Of the kernel between points and landmarks, or their averages over bags.
+    """
+    blind = int(np.sum(np.all(np.abs(values) < _NOTHING, axis=0)))
+    if blind > values.shape[1] / 2:
+        raise ValueError(
+            f"{kernel_in_words(kernel)} is so small that the kernel is 0 between all points and "
+            f"{blind} of {values.shape[1]} landmarks: give a larger bandwidth"
+        )
+
+
+def kernel_in_words(kernel: Kernel) -> str:
+    """The bandwidth of a kernel, where it has one, else the kernel; for messages."""
+    bandwidth = getattr(kernel, "bandwidth", None)
+    return f"the bandwidth of {kernel!r}" if bandwidth is None else f"bandwidth={bandwidth}"

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.kernels import FeatureMap
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, is_number
 
 CHUNKS_PER_TASK = 8
 TINY_ROOT = 1e-100  # stands for 0, which has no logarithm; its square adds nothing
@@ -162,7 +162,7 @@ def scatter_factors(bags: Bags, sizes: Array, covariance: str | None, tau: float
     if covariance is None:
         return None
     if covariance == "identity":
-        if not 0 < tau < np.inf:
+        if not is_number(tau) or not 0 < tau < np.inf:
             raise ValueError(f"tau must be a positive number, found {tau!r}")
         return None
     if covariance not in ("average", "pooled"):

@@ -7,7 +7,7 @@ import numpy as np
 from bdr_stan.embedding.shrinkage import between_bag_covariance
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, is_number
 
 # Share of K in the empirical prior covariance: keeps it positive definite where bags are few.
 _KERNEL_SHARE = 0.01
@@ -82,7 +82,7 @@ def check_embedding_prior(
             )
         if not is_name:
             check_bandwidth(measure_scale, "measure_scale")
-    if not jitter >= 0:
+    if not is_number(jitter) or not 0 <= jitter < np.inf:
         raise ValueError(f"jitter must be a number >= 0, found {jitter!r}")
 
 

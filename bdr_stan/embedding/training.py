@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
+import numpy as np
+
 from bdr_stan.bags import BagsLike, TableColumns, as_bags
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
-from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
+from bdr_stan.embedding.landmarks import (
+    check_kernel_reaches,
+    choose_landmarks,
+    kernel_in_words,
+    landmark_units,
+)
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import (
     FeatureMap,
@@ -109,8 +116,20 @@ def training_features(
     chosen = choose_landmarks(bags, n_chosen, method=landmarks, scale=scale, seed=seed)
     feature_map = LandmarkFeatures(kernel, chosen)
     embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
+    check_kernel_reaches(kernel, embedding.mean)
+    if len(bags) > 1:
+        _check_bags_differ(kernel, embedding.mean)
     if learned is not None:
         embedding = replace(embedding, covariates=learned.of(bags))
     return TrainingFeatures(
         feature_map, kernel, embedding, bags.index, bags.features, bags.columns, learned
     )
+
+
+def _check_bags_differ(kernel, mean):
+    """Raise ValueError where the mean embeddings of bags differ by rounding alone."""
+    if np.ptp(mean, axis=0).max() <= 1e-12 * np.abs(mean).max():
+        raise ValueError(
+            f"all bags have the same mean embedding by {kernel_in_words(kernel)}: give a bandwidth "
+            "near the distances between points"
+        )

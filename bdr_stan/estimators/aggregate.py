@@ -9,6 +9,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from bdr_stan.aggregate.bag_effects import standard_effects
+from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
@@ -16,7 +18,17 @@ from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_counts
+from bdr_stan.estimators.rate_model import one_bag
+from bdr_stan.estimators.validation import (
+    LANDMARKS,
+    check_counts,
+    check_flags,
+    check_landmarks,
+    check_prior,
+    check_run,
+    check_stan_file,
+    check_training,
+)
 from bdr_stan.kernels import Kernel, NystromFeatures, check_kernel
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
@@ -187,9 +199,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         self.check_parameters()
-        y = self._family.check_labels(bags, y, trials)
-        check_counts(chains=chains, warmup=warmup, draws=draws)
-        seed = self.random_state if seed is None else seed
+        y = self._checked_labels(bags, y, trials)
+        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
+        seed = self._seed(seed)
         training = self.training_features(bags, y, trials=trials, seed=seed)
         self.fit_features(
             training,
@@ -227,9 +239,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         AggregateFeatures
             For `fit_features`.
         """
-        y, trials = np.asarray(y, float), self._checked_trials(trials)
+        bags = as_bags(bags)
+        y = self._checked_labels(bags, y, trials)
+        trials = None if trials is None else np.asarray(trials, float)
         return training_features(
-            as_bags(bags),
+            bags,
             y,
             self._family,
             self._link,
@@ -239,7 +253,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             landmarks=self.landmarks,
             trials=trials,
             thin=self.thin,
-            seed=self.random_state if seed is None else seed,
+            seed=self._seed(seed),
         )
 
     def fit_features(
@@ -261,8 +275,10 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         self
         """
         self.check_parameters()
+        check_training(training, AggregateFeatures, y)
+        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._forget()
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         y, rows, features = np.asarray(y, float), training.rows, training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"):
@@ -350,8 +366,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         drawn = self._draws()
         theta, effects = _thetas(drawn), None
         if "tau" in drawn:  # of bags that were not in the fit
-            noise = np.random.default_rng(0).standard_normal((len(theta), len(bags)))
-            effects = drawn["tau"][:, None] * noise
+            effects = drawn["tau"][:, None] * standard_effects(bags, len(theta))
         means = self._link.means_of_bags(bags, self.feature_map_, theta, effects)
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
@@ -373,8 +388,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         check_counts(n_draws=n_draws)
         if not isinstance(points, Bags):
-            points = self._points_of(points)
-            points = Bags(points, [0, len(points)])
+            points = one_bag(self._points_of(points))
         bags = self._like_training(points)
         theta = _thetas(self._draws())
         theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]
@@ -414,6 +428,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link
         check_kernel(self.kernel)
+        check_landmarks(self.landmarks, self.n_landmarks, (*LANDMARKS, "one per bag"))
+        check_flags(learn_kernel=self.learn_kernel, bag_effects=self.bag_effects)
+        check_prior(self.prior)
         if self.method not in self.methods:
             raise ValueError(
                 f"{type(self).__name__} has no method {self.method!r}; "
@@ -421,6 +438,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             )
         if self.stan_file is not None and self.method == "vb":
             raise ValueError("method='vb' runs no Stan program: leave stan_file out")
+        check_stan_file(self.stan_file)
         if self.bag_effects and not link.takes_effects:
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
@@ -439,8 +457,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                 raise ValueError(
                     f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
-            if not isinstance(self.thin, (int, np.integer)) or self.thin < 1:
-                raise ValueError(f"thin must be an integer >= 1, found {self.thin!r}")
+            check_counts(thin=self.thin)
 
     def _model(
         self,
@@ -486,12 +503,12 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         settings = {**self.result_.settings, "thinning_error": error}
         self._keep(replace(self.result_, settings=settings))
 
-    def _checked_trials(self, trials: ArrayLike | None) -> Array | None:
+    def _checked_labels(self, bags: Bags, y: ArrayLike, trials: ArrayLike | None) -> Array:
         if self._family.has_trials and trials is None:
             raise ValueError(
                 f"the {self.likelihood} likelihood needs trials, the people asked in each bag"
             )
-        return None if trials is None else np.asarray(trials, float)
+        return self._family.check_labels(bags, y, trials)
 
     def _trials_of(self, bags: Bags, trials: ArrayLike | None) -> Array | None:
         """Trials of bags to predict: one number each, or one for all."""
@@ -501,10 +518,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                     f"the {self.likelihood} likelihood needs trials to predict a bag's label"
                 )
             return None
-        numbers = np.asarray(trials, float)
-        if numbers.shape not in ((), (len(bags),)):
-            raise ValueError(f"trials has shape {numbers.shape}, but there are {len(bags)} bags")
-        return np.broadcast_to(numbers, len(bags))
+        if not self._family.has_trials:
+            raise ValueError(f"the {self.likelihood} likelihood takes no trials: leave them out")
+        if np.ndim(trials) == 0:
+            trials = np.full(len(bags), trials)
+        return checked_trials(bags, trials)
 
     # ------------------------------------------------------------ state
 

@@ -10,8 +10,12 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.rate_model import RateModel
-from bdr_stan.estimators.validation import check_counts, checked_validation
-from bdr_stan.kernels import check_bandwidth
+from bdr_stan.estimators.validation import (
+    check_counts,
+    check_not_negative,
+    check_one_bandwidth,
+    checked_validation,
+)
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
 
@@ -130,13 +134,14 @@ class AggregateNN(RateModel):
         """
         bags = as_bags(bags)
         self.check_parameters()
+        seed = self._seed(seed)
         likelihood, link = LIKELIHOODS[self.likelihood], LINKS[self.link]
         y = likelihood.check_labels(bags, y)
         held = None
         if validation is not None:
             held = checked_validation(validation, bags, check=likelihood.check_labels)
         self._forget()
-        rng = np.random.default_rng(self.random_state if seed is None else seed)
+        rng = np.random.default_rng(seed)
         sample = network.sample_points(bags, SAMPLE_POINTS, rng)
         rates = Rates.of_bags(bags, y, sample, link)
         penalties = Penalties.of_bags(
@@ -196,16 +201,8 @@ class AggregateNN(RateModel):
             n_restarts=self.n_restarts,
             max_iter=self.max_iter,
         )
-        for name in ("manifold", "bag_manifold", "l2"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
-                raise ValueError(f"{name} must be a number >= 0, found {value!r}")
-        if self.bandwidth != "median":
-            if not np.isscalar(self.bandwidth) or isinstance(self.bandwidth, str):
-                raise ValueError(
-                    f"bandwidth must be 'median' or a positive number, found {self.bandwidth!r}"
-                )
-            check_bandwidth(self.bandwidth)
+        check_not_negative(manifold=self.manifold, bag_manifold=self.bag_manifold, l2=self.l2)
+        check_one_bandwidth(self.bandwidth, "bandwidth")
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)

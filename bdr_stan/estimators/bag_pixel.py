@@ -12,11 +12,20 @@ class BagPixel(AggregateRegressor):
     """`AggregateRegressor` that takes each bag for one point: its mean, with the bag's weight.
 
     Parameters, attributes and methods are those of `AggregateRegressor`; new bags, too, are
-    predicted from their mean points. Rates that are not linear in the covariates make it biased.
+    predicted from their mean points, so `thin` has no use and is refused. Rates that are not
+    linear in the covariates make it biased.
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "bag-pixel".
     """
+
+    def check_parameters(self) -> None:
+        if self.thin is not None:
+            raise ValueError(
+                f"BagPixel takes each bag for one point, which leaves nothing to thin: leave out "
+                f"thin={self.thin!r}"
+            )
+        super().check_parameters()
 
     def training_features(
         self,

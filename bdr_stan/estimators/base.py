@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
+from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
 from bdr_stan.results import files
@@ -20,7 +21,7 @@ from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,8 +68,8 @@ class BagEstimator(BaseEstimator):
         """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
 
         Groups: constant_data and, where the estimator has them, posterior, sample_stats,
-        observed_data and, while draws x bags stay below 20 million, log_likelihood and
-        posterior_predictive.
+        observed_data and, while draws x bags stay below 20 million, posterior_predictive and, of
+        more than one draw, log_likelihood.
         """
         check_is_fitted(self, "result_")
         if self._idata is None:
@@ -129,12 +130,14 @@ class BagEstimator(BaseEstimator):
 
         Raises
         ------
-        FileNotFoundError, IsADirectoryError
+        FileNotFoundError, NotADirectoryError, IsADirectoryError
             The file cannot be there.
         TypeError
             A parameter that a file cannot keep.
         """
         check_is_fitted(self, "result_")
+        if notes is not None and not isinstance(notes, dict):
+            raise TypeError(f"notes must be a dict, found {notes!r}")
         arrays: dict[str, np.ndarray] = {}
         config, groups = _described(self, arrays)
         if arrays:
@@ -221,6 +224,15 @@ class BagEstimator(BaseEstimator):
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 
+    def _seed(self, seed: Seed) -> Any:
+        """Seed of a call, else `random_state`; a generator where nothing is handed to Stan."""
+        if isinstance(seed, np.random.Generator) and not self.samples_posterior:
+            return seed
+        check_seed(seed, "seed")
+        own = vars(self)["random_state"]
+        check_seed(own)
+        return own if seed is None else seed
+
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError where a parameter is of no use; `fit` does this first."""
 
@@ -254,12 +266,19 @@ def load(path: PathName) -> BagEstimator:
     if _ARRAYS in groups:
         arrays = {name: array.values for name, array in groups.pop(_ARRAYS).items()}
     try:
-        return _restored(groups, config, arrays, config["notes"])
-    except (AttributeError, KeyError, TypeError):
-        raise ValueError(
-            f"{path} holds a fit of {config.get('estimator')} by bdr_stan "
-            f"{config.get('bdr_stan')}, which version {__version__} cannot read: use that version"
-        ) from None
+        return _restored(groups, config, arrays, config["notes"], str(path))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(_why_not_restored(path, config)) from error
+
+
+def _why_not_restored(path, config):
+    """A sentence on a file whose content is not what this version writes."""
+    if not isinstance(config, dict) or "estimator" not in config:
+        return f"{path} is no fit saved by bdr_stan: its configuration names no estimator"
+    named = f"a fit of {config['estimator']} by bdr_stan {config.get('bdr_stan')}"
+    if config.get("bdr_stan") == __version__:
+        return f"{path} is damaged, {named} is not complete: copy it anew, or save the fit again"
+    return f"{path} holds {named}, which version {__version__} cannot read: use that version"
 
 
 def with_defaults(function: Any, **defaults: Any) -> Any:
@@ -303,18 +322,24 @@ def _described(estimator, arrays):
     return config, groups
 
 
-def _restored(groups, config, arrays, notes):
+def _restored(groups, config, arrays, notes, path):
     """Estimator of a configuration and groups."""
 
     def decoded(values):
-        return {n: decode(v, arrays, _CLASSES.__getitem__) for n, v in values.items()}
+        return {n: decode(v, arrays, made) for n, v in values.items()}
+
+    def made(name, **params):
+        """An estimator, not fitted; its own Stan program, if any, is known to come from a file."""
+        if params.get("stan_file") is not None:
+            params["stan_file"] = StanFileOfFit.of(params["stan_file"], path)
+        return _CLASSES[name](**params)
 
     members = []
     for k, member in enumerate(config["members"]):
         prefix = f"member_{k}_"
         own = {n.removeprefix(prefix): g for n, g in groups.items() if n.startswith(prefix)}
         groups = {n: g for n, g in groups.items() if not n.startswith(prefix)}
-        members.append(_restored(own, member, arrays, {}))
-    estimator = _CLASSES[config["estimator"]](**decoded(config["params"]))
+        members.append(_restored(own, member, arrays, {}, path))
+    estimator = made(config["estimator"], **decoded(config["params"]))
     result = Result(groups, decoded(config["settings"]), tuple(members))
     return estimator._restore(result, notes)

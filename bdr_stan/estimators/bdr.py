@@ -11,7 +11,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_mean
-from bdr_stan.estimators.validation import check_choice
+from bdr_stan.estimators.validation import check_choice, check_flags, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.latent import label_predictive
@@ -137,6 +137,8 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     def check_parameters(self) -> None:
         EmbeddingEstimator.check_parameters(self)
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
+        check_positive(tau=self.tau)
+        check_flags(compress=self.compress)
         check_embedding_prior(self.embedding_prior, self.measure_scale, self.jitter, self.kernel)
 
     def _model(self, training: TrainingFeatures, y: Array) -> Model:

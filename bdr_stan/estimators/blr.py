@@ -10,6 +10,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_mean
+from bdr_stan.estimators.validation import check_flags
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
 from bdr_stan.models.latent import label_predictive
@@ -105,6 +106,10 @@ class BLR(RegressorMixin, EmbeddingEstimator):
 
     predict = predict_mean
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_flags(compress=self.compress)
+
     def predictive_features(self, embedding: Embedding) -> Predictive:
         """Posterior predictive distribution of embedded bags, from `embed`."""
         constants = self.result_.constants
@@ -123,9 +128,6 @@ class BLR(RegressorMixin, EmbeddingEstimator):
 
     def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
         if self.method == "exact":
-            if options["options"]:
-                name = next(iter(options["options"]))
-                raise ValueError(f"method='exact' runs no Stan program: leave {name} out")
             return exact_posterior(model, draws=options["draws"], seed=options["seed"])
         return super()._sample(model, **options)
 

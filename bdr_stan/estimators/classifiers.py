@@ -12,7 +12,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_class, predict_proba
-from bdr_stan.estimators.validation import check_choice
+from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr_probit import bdr_probit_model
 from bdr_stan.models.blr_logit import blr_logit_model
@@ -223,6 +223,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
     def check_parameters(self) -> None:
         EmbeddingEstimator.check_parameters(self)
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
+        check_positive(tau=self.tau)
         check_embedding_prior(self.embedding_prior, self.measure_scale, self.jitter, self.kernel)
 
     def _model(self, training: TrainingFeatures, y: Array) -> Model:

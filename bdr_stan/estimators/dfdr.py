@@ -119,13 +119,14 @@ class DFDR(RegressorMixin, BagEstimator):
         bags = as_bags(bags)
         y = check_labels(bags, y)
         self.check_parameters()
+        seed = self._seed(seed)
         together, held_y = bags, y
         if validation is not None:
             held, held_y = checked_validation(validation, bags)
             together = Bags.concatenate([bags, held])
         self._forget()
 
-        rng = np.random.default_rng(self.random_state if seed is None else seed)
+        rng = np.random.default_rng(seed)
         bandwidths, units = self.bandwidths, None
         if bandwidths is None:
             rule: Any = RBF().at_median(bags, seed=rng)

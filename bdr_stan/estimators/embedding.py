@@ -16,10 +16,17 @@ from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_counts
+from bdr_stan.estimators.validation import (
+    LANDMARKS,
+    check_landmarks,
+    check_positive,
+    check_prior,
+    check_run,
+    check_stan_file,
+    check_training,
+)
 from bdr_stan.kernels import (
     LandmarkFeatures,
-    check_bandwidth,
     check_kernel_and_bandwidth,
 )
 from bdr_stan.posterior.model import Model
@@ -92,8 +99,8 @@ class EmbeddingEstimator(BagEstimator):
         bags = as_bags(bags)
         y = self.check_labels(bags, y)
         self.check_parameters()
-        check_counts(chains=chains, warmup=warmup, draws=draws)
-        seed = self.random_state if seed is None else seed
+        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
+        seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
         return self.fit_features(
             training,
@@ -125,9 +132,11 @@ class EmbeddingEstimator(BagEstimator):
         self
         """
         self.check_parameters()
+        check_training(training, TrainingFeatures, y)
+        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._check_same_covariates(training)
         self._forget()
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         settings = {
             "kernel": training.kernel,
             "n_features": training.landmarks.shape[1],
@@ -199,7 +208,7 @@ class EmbeddingEstimator(BagEstimator):
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
             covariates=self.covariates,
-            seed=self.random_state if seed is None else seed,
+            seed=self._seed(seed),
         )
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
@@ -270,9 +279,12 @@ class EmbeddingEstimator(BagEstimator):
             )
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_covariates(self.covariates)
-        check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
+        check_positive(bandwidth_scale=self.bandwidth_scale)
+        check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
+        check_prior(self.prior)
         if self.stan_file is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
+        check_stan_file(self.stan_file)
         if self.stan_file is not None and getattr(self, "compress", False):
             self._warn_of_compressed_rows()
 

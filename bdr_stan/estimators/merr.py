@@ -14,7 +14,9 @@ from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.validation import (
+    LANDMARKS,
     check_alphas,
+    check_landmarks,
     check_validation_chooses,
     checked_validation,
 )
@@ -155,7 +157,7 @@ class MERR(RegressorMixin, BagEstimator):
         if validation is not None:
             check_validation_chooses(self.alpha)
             validation = checked_validation(validation, bags)
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
         landmarks = self._landmarks(bags, kernel, seed)
         self._forget()
@@ -233,6 +235,12 @@ class MERR(RegressorMixin, BagEstimator):
         -------
         array, shape (m,), units of y
         """
+        products = np.asarray(products, float)
+        if products.ndim != 2 or products.shape[1] != len(self._squares):
+            raise ValueError(
+                f"products have shape {products.shape}, expected (m, {len(self._squares)}): one "
+                "column a training bag"
+            )
         return self._mean(between(self.outer_, products, squares, self._squares))
 
     def predictive(self, bags: BagsLike) -> Predictive:
@@ -308,6 +316,8 @@ class MERR(RegressorMixin, BagEstimator):
                 f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
                 f"the distance, but outer is {self.outer!r}"
             )
+        if self.landmarks is not None:
+            check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         if not (isinstance(self.alpha, str) and self.alpha == "loo"):
             check_alphas(self.alpha, "alpha", "'loo'")
 

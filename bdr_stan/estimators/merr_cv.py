@@ -12,7 +12,13 @@ from threadpoolctl import threadpool_limits
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.merr import MERR
-from bdr_stan.estimators.validation import check_alphas, checked_validation
+from bdr_stan.estimators.validation import (
+    check_alphas,
+    check_flags,
+    check_folds,
+    checked_splits,
+    checked_validation,
+)
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, outer_at_median
 from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
@@ -132,11 +138,12 @@ class MERRCV(RegressorMixin, BagEstimator):
         bags = as_bags(bags)
         y = check_labels(bags, y)
         self.check_parameters()
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         families = self._families(bags, seed)
         together, labels = bags, y
         if validation is None:
-            splits = list(check_cv(self.cv, y).split(np.arange(len(y)), y))
+            check_folds(self.cv, len(y))
+            splits = checked_splits(check_cv(self.cv, y).split(np.arange(len(y)), y), y)
         else:
             held, held_y = checked_validation(validation, bags)
             together, labels = Bags.concatenate([bags, held]), np.concatenate([y, held_y])
@@ -225,7 +232,7 @@ class MERRCV(RegressorMixin, BagEstimator):
             if not isinstance(outer, str) or kernel is None:
                 yield kind, kernel
             else:
-                for scale in self.outer_scales:
+                for scale in np.atleast_1d(self.outer_scales):
                     yield kind, kernel.scaled(scale)
 
     def check_parameters(self) -> None:
@@ -239,14 +246,17 @@ class MERRCV(RegressorMixin, BagEstimator):
                 )
             for kernel in (kernel for own in lists for kernel in own):
                 check_kernel(kernel)
-        if isinstance(self.outers, str) or not len(self.outers):
+        if isinstance(self.outers, str) or not isinstance(self.outers, Sequence) or not self.outers:
             raise ValueError(
                 f"outers must be a sequence such as ('linear',), found {self.outers!r}"
             )
         for outer in self.outers:
             check_outer(outer)
-        for scale in self.outer_scales:
+        if np.size(self.outer_scales) == 0:
+            raise ValueError("outer_scales is empty: give at least one number")
+        for scale in np.atleast_1d(self.outer_scales):
             check_bandwidth(scale, "outer_scales")
+        check_flags(average=self.average)
         if self.alphas is not None:
             check_alphas(self.alphas, "alphas", "None")
 

@@ -14,6 +14,19 @@ from bdr_stan.types import Array, ArrayLike
 CHUNK_POINTS = 1 << 14
 
 
+def one_bag(points: ArrayLike) -> Bags:
+    """Points, shape (n, p), as one bag.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No array of numbers of this shape, or no point.
+    """
+    if np.ndim(points) != 2 or len(points) == 0:
+        raise ValueError(f"points have shape {np.shape(points)}, expected (n, p) with n >= 1")
+    return Bags(points, [0, len(points)])
+
+
 class RateModel(RegressorMixin, BagEstimator):
     """Base of estimators that say of each point x a rate(x), and of a bag sum_j p_j rate(x_j)."""
 
@@ -42,9 +55,7 @@ class RateModel(RegressorMixin, BagEstimator):
         -------
         array, shape (m,), units of y for a weight of 1
         """
-        return self._rates_in_chunks(
-            self._like_training(Bags.from_points(points, sizes=[len(points)]))
-        )
+        return self._rates_in_chunks(self._like_training(one_bag(points)))
 
     def _rates_in_chunks(self, bags: Bags) -> Array:
         """Rate at every point of bags, read chunk by chunk, shape (N_points,)."""

@@ -17,9 +17,12 @@ from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.validation import (
+    LANDMARKS,
     check_alphas,
     check_choice,
-    check_counts,
+    check_landmarks,
+    check_positive,
+    check_training,
     check_validation_chooses,
     checked_validation,
 )
@@ -30,7 +33,6 @@ from bdr_stan.kernels import (
     FourierFeatures,
     Kernel,
     LandmarkFeatures,
-    check_bandwidth,
     check_kernel_and_bandwidth,
     draw_frequencies,
     kernel_named,
@@ -151,7 +153,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
             check_validation_chooses(self.alpha)
             held, held_y = checked_validation(validation, bags)
             self._check_bags(held)
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
         if validation is not None:
             validation = self.embed(held, training), held_y
@@ -180,6 +182,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         -------
         self
         """
+        check_training(training, TrainingFeatures, y)
         self._forget()
         y = np.asarray(y, float)
         path = RidgePath(self._means(training.embedding), y)
@@ -222,12 +225,14 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         ----------
         bags : Bags, or list of arrays
         seed : int, optional
+            Default `random_state`.
 
         Returns
         -------
         TrainingFeatures
             For `fit_features`; several models may share it.
         """
+        seed = self._seed(seed)
         if self.features == "landmarks":
             return training_features(
                 bags,
@@ -276,14 +281,14 @@ class RBFNetwork(RegressorMixin, BagEstimator):
 
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
-        check_bandwidth(self.bandwidth_scale, "bandwidth_scale")
+        check_positive(bandwidth_scale=self.bandwidth_scale)
         check_choice(self.features, "features", ("landmarks", "fourier"))
         if self.features == "fourier":
             if not isinstance(self.landmarks, str):
                 raise ValueError("features='fourier' has no landmarks: leave them out")
-            check_counts(n_landmarks=self.n_landmarks)
             kernel = self.kernel
             _gaussian(kernel_named(kernel, "scaled") if isinstance(kernel, str) else kernel)
+        check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         if not (isinstance(self.alpha, str) and self.alpha == "loo"):
             check_alphas(self.alpha, "alpha", "'loo'")
 

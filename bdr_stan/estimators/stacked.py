@@ -100,8 +100,8 @@ class Stack(BagEstimator):
         for model in self.models:
             if not (isinstance(model, EmbeddingEstimator) and fits(model)):
                 raise TypeError(
-                    f"{type(self).__name__} cannot stack {type(model).__name__}: it needs "
-                    f"Bayesian {self.kind}s of this package"
+                    f"{type(self).__name__} cannot stack {type(model).__name__}: give "
+                    f"models that are Bayesian {self.kind}s of this package"
                 )
             if model.method == "optimize":
                 raise ValueError(
@@ -112,9 +112,11 @@ class Stack(BagEstimator):
     def _weigh(self, models):
         missing = [m for m in models if "log_likelihood" not in m.result_.groups]
         if missing:
+            name = type(missing[0]).__name__
+            if missing[0].result_.draws("intercept").size == 1:
+                raise ValueError(f"{name} has one draw, which cannot weigh it: ask for more draws")
             raise ValueError(
-                f"{type(missing[0]).__name__} kept no log_likelihood, as draws x bags are too "
-                "many: ask for fewer draws"
+                f"{name} kept no log_likelihood, as draws x bags are too many: ask for fewer draws"
             )
         names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]
         comparison = stack({n: m.idata for n, m in zip(names, models, strict=True)})

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernel_means.bag_means import BagMeans
 from bdr_stan.kernel_means.outer_kernels import (
     between,
@@ -26,7 +27,7 @@ from bdr_stan.kernel_means.support_vectors import class_decisions, pair_decision
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.results.groups import named_groups
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 
 class _MeasureMachine(BagEstimator):
@@ -196,7 +197,7 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         if len(classes) < 2:
             raise ValueError(f"y has one class, {classes[0]!r}, but a classifier needs two")
         self.check_parameters()
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         machine = SVC(C=self.C, kernel="precomputed")
         return self._fit_machine(bags, machine, numbers, seed, classes=classes)
 
@@ -225,8 +226,7 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if not self.C > 0:
-            raise ValueError(f"C must be a positive number, found {self.C!r}")
+        check_positive(C=self.C)
 
 
 class OneClassSMM(OutlierMixin, _MeasureMachine):
@@ -283,7 +283,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
         """
         bags = as_bags(bags)
         self.check_parameters()
-        seed = self.random_state if seed is None else seed
+        seed = self._seed(seed)
         machine = OneClassSVM(nu=self.nu, kernel="precomputed")
         return self._fit_machine(bags, machine, np.ones(len(bags), int), seed)
 
@@ -297,5 +297,5 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if not 0 < self.nu <= 1:
+        if not is_number(self.nu) or not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], found {self.nu!r}")

@@ -1,20 +1,199 @@
 """Checks of parameters and of validation bags that several estimators make."""
 
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag
+from bdr_stan.posterior.options import check_options
+from bdr_stan.posterior.priors import check_prior_number
+from bdr_stan.types import Array, ArrayLike, is_integer, is_number
+
+LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings
 
 
 def check_counts(**counts: Any) -> None:
     """Raise ValueError unless these are integers, from 1 or, of warmup, from 0."""
     for name, value in counts.items():
         least = 0 if name == "warmup" else 1
-        if not isinstance(value, (int, np.integer)) or value < least:
+        if not is_integer(value) or value < least:
             raise ValueError(f"{name} must be an integer >= {least}, found {value!r}")
+
+
+def check_run(
+    method: str, options: Mapping[str, Any], *, chains: Any, warmup: Any, draws: Any
+) -> None:
+    """Raise unless a method of the posterior can be run with these numbers and options.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    check_counts(chains=chains, warmup=warmup, draws=draws)
+    check_options(method, options, warmup=warmup)
+
+
+def check_positive(**numbers: Any) -> None:
+    """Raise ValueError unless each is a finite number > 0."""
+    for name, value in numbers.items():
+        if not (is_number(value) and 0 < value < np.inf):
+            raise ValueError(f"{name} must be a positive number, found {value!r}")
+
+
+def check_not_negative(**numbers: Any) -> None:
+    """Raise ValueError unless each is a finite number >= 0."""
+    for name, value in numbers.items():
+        if not (is_number(value) and 0 <= value < np.inf):
+            raise ValueError(f"{name} must be a number >= 0, found {value!r}")
+
+
+def check_one_bandwidth(value: Any, name: str) -> None:
+    """Raise ValueError unless this is "median" or a positive number."""
+    if isinstance(value, str) and value == "median":
+        return
+    if not (is_number(value) and 0 < value < np.inf):
+        raise ValueError(f"{name} must be 'median' or a positive number, found {value!r}")
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise ValueError unless each is True or False."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, found {value!r}")
+
+
+def check_seed(value: Any, name: str = "random_state") -> None:
+    """Raise ValueError unless this is None or an integer that NumPy and Stan take as a seed."""
+    if value is None or (is_integer(value) and 0 <= value < 2**32):
+        return
+    raise ValueError(f"{name} must be None or an integer from 0 to 2^32 - 1, found {value!r}")
+
+
+def check_prior(prior: Any) -> None:
+    """Raise unless this is None or a dict of numbers by name; `with_user_values` knows the names.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if prior is None:
+        return
+    if not isinstance(prior, Mapping):
+        raise TypeError(
+            f"prior must be None or a dict of numbers by name, as priors(as_table=False) gives "
+            f"them, found {prior!r}"
+        )
+    for name, value in prior.items():
+        check_prior_number(name, value)
+
+
+class StanFileOfFit(str):
+    """The parameter `stan_file` of a fit that was read from a file, `fit`.
+
+    Its program may be one of another machine or person: it says where the draws came from, and is
+    not run again until the user sets it.
+    """
+
+    fit: str
+
+    @classmethod
+    def of(cls, stan_file: str, fit: str) -> Self:
+        found = cls(stan_file)
+        found.fit = fit
+        return found
+
+
+def check_stan_file(path: Any) -> None:
+    """Raise unless this is None or the path of a file that the user named.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+    """
+    if path is None:
+        return
+    if isinstance(path, StanFileOfFit):
+        raise ValueError(
+            f"stan_file is {str(path)!r} because the fit in {path.fit} says so: see what program "
+            f"that is on this machine, then set it again by set_params(stan_file=...)"
+        )
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"stan_file must be None or a path, found {path!r}")
+    if not str(path).endswith(".stan"):
+        raise ValueError(f"stan_file must be the path of a .stan file, found {str(path)!r}")
+    if not Path(path).expanduser().is_file():
+        raise FileNotFoundError(f"stan_file is {str(path)!r}, but there is no such file")
+
+
+def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) -> None:
+    """Raise unless landmarks have one of these names, and a number, or are an array of numbers.
+
+    Whether an array goes with the points, `choose_landmarks` finds out.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    try:
+        is_array = not isinstance(landmarks, str) and np.ndim(np.asarray(landmarks, float)) == 2
+    except (TypeError, ValueError):
+        is_array = False
+    if isinstance(landmarks, str) and landmarks in names:
+        if landmarks != "one per bag":
+            check_counts(n_landmarks=n_landmarks)
+    elif not is_array:
+        listed = ", ".join(map(repr, names))
+        raise ValueError(
+            f"landmarks must be {listed} or an array of numbers of shape (d, p), found "
+            f"{landmarks!r}"
+        )
+
+
+def check_training(training: Any, kind: Any, y: ArrayLike) -> None:
+    """Raise unless these are training features of a kind, with a label for each of their bags.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(training, kind):
+        raise TypeError(
+            f"training must come from training_features(bags), found a {type(training).__name__}"
+        )
+    check_one_a_bag(np.asarray(y), len(training.index))
+
+
+def check_folds(cv: Any, n: int) -> None:
+    """Raise ValueError unless this is a number of folds of n bags, a splitter, or splits."""
+    if isinstance(cv, Iterable) and not isinstance(cv, str):
+        return
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        return
+    if not is_integer(cv):
+        raise ValueError(f"cv must be a number of folds or a splitter, found {cv!r}")
+    if not 2 <= cv <= n:
+        raise ValueError(f"cv must be from 2 to {n}, the number of bags, found {cv}")
+
+
+def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tuple[Array, Array]]:
+    """Splits as a list, once each has labels to learn from.
+
+    Raises
+    ------
+    ValueError
+        The labels of the training bags of a split are all alike, as that of one bag is.
+    """
+    splits = list(splits)
+    for train, _ in splits:
+        if len(np.unique(y[train])) < 2:
+            raise ValueError(
+                f"cv leaves {len(train)} bag{'s' * (len(train) > 1)} with labels all alike to "
+                "learn from: give more bags, or validation=(bags, y)"
+            )
+    return splits
 
 
 def check_alphas(alphas: Any, name: str, otherwise: str) -> None:
@@ -31,7 +210,7 @@ def check_alphas(alphas: Any, name: str, otherwise: str) -> None:
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless the value is one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         listed = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
         raise ValueError(f"{name} must be {listed}, found {value!r}")
 
@@ -48,8 +227,13 @@ def checked_validation(
     check: Callable[[Bags, ArrayLike], Array] = check_labels,
 ) -> tuple[Bags, Array]:
     """Validation bags and labels, once they are known to go with the training bags."""
+    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+        raise TypeError(f"validation must be a pair (bags, y), found a {type(validation).__name__}")
     held = as_bags(validation[0]).like(bags.columns)
-    labels = check(held, validation[1])
+    try:
+        labels = check(held, validation[1])
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"validation: {error}") from None
     held.check_like(
         bags.n_features, bags.features, whose="the validation bags", known="the training bags have"
     )

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from bdr_stan.kernel_means.kernel_mean import HilbertMean
 from bdr_stan.kernels import RBF, Kernel, Polynomial
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class GaussianMixture:
 
     def sample(self, n: int, *, seed: Seed = None) -> Array:
         """n independent points, array of shape (n, p); `seed` is an int or numpy Generator."""
+        if not is_integer(n) or n < 1:
+            raise ValueError(f"n must be an integer >= 1, found {n!r}")
         rng = np.random.default_rng(seed)
         m, p = self.means.shape
         component = rng.choice(m, n, p=self.weights)

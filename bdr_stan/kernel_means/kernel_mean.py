@@ -44,7 +44,9 @@ class HilbertMean:
         return float(np.sqrt(max(squared, 0.0)))
 
     def check_same_kernel(self, other: "HilbertMean") -> None:
-        """Raise ValueError unless the other element is one of the same space."""
+        """Raise TypeError or ValueError unless the other element is one of the same space."""
+        if not isinstance(other, HilbertMean):
+            raise TypeError(f"expected another mean, such as a KernelMean, found {other!r}")
         if kernel_config(self.kernel) != kernel_config(other.kernel):
             raise ValueError(
                 f"the means have different kernels, {self.kernel} and {other.kernel}: give both "

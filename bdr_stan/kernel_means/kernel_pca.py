@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.kernel_means.covariance_operators import CovarianceOperator
 from bdr_stan.kernels import Kernel
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, is_integer
 
 
 class KernelPCA(TransformerMixin, BaseEstimator):
@@ -64,10 +64,10 @@ class KernelPCA(TransformerMixin, BaseEstimator):
         )
         values, vectors = np.linalg.eigh(operator.centred)
         kept = values > len(values) * np.finfo(float).eps * values[-1]
-        if not 1 <= self.n_components <= kept.sum():
+        if not is_integer(self.n_components) or not 1 <= self.n_components <= kept.sum():
             raise ValueError(
                 f"n_components must be from 1 to {kept.sum()}, the dimensions that the points "
-                f"span around their mean, found {self.n_components}"
+                f"span around their mean, found {self.n_components!r}"
             )
         # Coordinates of c_j in an orthonormal basis of their span, where the operator is a matrix.
         coordinates = vectors[:, kept] * np.sqrt(values[kept])

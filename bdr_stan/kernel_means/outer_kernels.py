@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from bdr_stan.kernels import KERNELS, RBF, Kernel, Stationary, check_bandwidth
-from bdr_stan.types import Array
+from bdr_stan.types import Array, is_number
 
 # By name; "gaussian" is what papers on support measure machines say for "rbf".
 OUTER_KERNELS: dict[str, type[Stationary]] = {**KERNELS, "gaussian": RBF}
@@ -112,8 +112,8 @@ def check_outer(outer: str | Kernel) -> None:
         if _has_one_bandwidth(outer):
             return
         raise ValueError(
-            "a kernel of kernel means must be one of the distance, with one bandwidth and no "
-            f"columns, found {outer!r}"
+            "outer must be a kernel of the distance between kernel means, with one bandwidth and "
+            f"no columns, found {outer!r}"
         )
     if not isinstance(outer, str) or outer not in ("linear", *OUTER_KERNELS):
         names = ", ".join(map(repr, ("linear", *OUTER_KERNELS)))
@@ -129,9 +129,9 @@ def _has_one_bandwidth(kernel: Kernel) -> bool:
 
 def check_outer_bandwidth(bandwidth: float | str) -> None:
     """Raise ValueError unless this is "median" or a positive number."""
-    if not isinstance(bandwidth, str):
+    if is_number(bandwidth):
         check_bandwidth(bandwidth, "outer_bandwidth")
-    elif bandwidth != "median":
+    elif not isinstance(bandwidth, str) or bandwidth != "median":
         raise ValueError(
             f"outer_bandwidth must be 'median' or a positive number, found {bandwidth!r}"
         )

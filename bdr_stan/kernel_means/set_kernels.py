@@ -190,6 +190,14 @@ def set_kernels(
     others = None if others is None else as_bags(others)
     sides = [bags] if others is None else [bags, others]
     sides[-1].check_like(bags.n_features, bags.features, whose="the others", known="the bags have")
+    kernels = list(kernels)
+    if not kernels:
+        raise ValueError("kernels is empty: give at least one kernel")
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"kernels must be a list of kernels, such as RBF(1.0), found {kernel!r}"
+            )
     kernels = [kernel.on(bags.features, bags.n_features) for kernel in kernels]
     for kernel in kernels:
         kernel.prepare(bags.read(0, 1))  # raises where the bandwidth waits for data

@@ -13,7 +13,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
 # Of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
 NYSTROM_JITTER = 1e-6
@@ -187,7 +187,14 @@ def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) 
     Returns
     -------
     array, shape (d, p), independent standard normal, the kernel's spectral distribution
+
+    Raises
+    ------
+    ValueError : numbers that are no integers from 1.
     """
+    for name, value in (("n_frequencies", n_frequencies), ("n_features", n_features)):
+        if not is_integer(value) or value < 1:
+            raise ValueError(f"{name} must be an integer >= 1, found {value!r}")
     return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
 
 

@@ -32,6 +32,11 @@ class Kernel:
 
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Array:
         x = np.asarray(x)
+        if x.ndim != 2 or np.ndim(y) != 2 or x.shape[1] != np.shape(y)[1]:
+            raise ValueError(
+                f"points have shapes {x.shape} and {np.shape(y)}, expected (n, p) and (d, p): "
+                "give both the same features"
+            )
         return self.evaluate(x, self.prepare(y), np.empty((len(x), len(y))))
 
     def __add__(self, other: "Kernel") -> "Sum":
@@ -119,6 +124,11 @@ class ColumnKernel(Kernel):
         check_positive(self, "variance")
         if self.columns is None:
             return
+        if isinstance(self.columns, str) or not np.iterable(self.columns):
+            raise TypeError(
+                f"columns of {type(self).__name__} must be a list of names or numbers, found "
+                f"{self.columns!r}"
+            )
         columns = list(self.columns)
         twice = [c for k, c in enumerate(columns) if c in columns[:k]]
         if twice:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.cauchy import Cauchy
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
@@ -110,6 +111,8 @@ def resolve_kernel(
     check_kernel_and_bandwidth(kernel, bandwidth)
     if not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)
+    if isinstance(kernel, Stationary) and kernel.columns is None and np.ndim(kernel.bandwidth):
+        check_bandwidth(kernel.bandwidth, n_features=bags.n_features)
     return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.kernels.kernel import ColumnKernel, row_factors
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Polynomial(ColumnKernel):
         super().__post_init__()
         if not isinstance(self.degree, (int, np.integer)) or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be an integer >= 1, found {self.degree!r}")
-        if not (np.isscalar(self.constant) and 0 <= self.constant < np.inf):
+        if not (is_number(self.constant) and 0 <= self.constant < np.inf):
             raise ValueError(
                 f"constant of Polynomial must be a number >= 0, found {self.constant!r}"
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bdr_stan.kernels.stationary import Stationary
-from bdr_stan.types import Array
+from bdr_stan.types import Array, is_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class StudentT(Stationary):
 
     def __post_init__(self):
         super().__post_init__()
-        if not (np.isscalar(self.degree) and 0 < self.degree <= 2):
+        if not (is_number(self.degree) and 0 < self.degree <= 2):
             raise ValueError(f"degree of StudentT must be in (0, 2], found {self.degree!r}")
 
     def profile(self, out: Array) -> Array:

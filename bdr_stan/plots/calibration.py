@@ -89,10 +89,16 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : no method, or more than there are colours.
+    ValueError : no method, more than there are colours, or a table without these columns.
     """
     if not 0 < len(tables) <= len(MODELS):
-        raise ValueError(f"draw from 1 to {len(MODELS)} methods, found {len(tables)}")
+        raise ValueError(f"draw tables of 1 to {len(MODELS)} methods, found {len(tables)}")
+    for name, table in tables.items():
+        if not {"level", "coverage"} <= set(getattr(table, "columns", ())):
+            raise ValueError(
+                f"the table of {name!r} lacks a column level or coverage: pass what "
+                "metrics.point_calibration makes"
+            )
     ax = one_axes() if ax is None else ax
     for (name, table), colour, marker in zip(tables.items(), MODELS, "osD^vP"):
         line = ax.plot(table["level"], table["coverage"], color=colour, lw=1.5, label=name)

@@ -8,7 +8,7 @@ import numpy as np
 from bdr_stan.bags import as_bags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.plots.style import GUIDE, MISSES, one_axes, pyplot, size_title
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,7 @@ def shrinkage_spectrum(
     Raises
     ------
     ImportError : matplotlib is not installed.
+    TypeError : variances that are no numbers.
     ValueError : a model that does not shrink, an eta that is missing or not positive, a size
         below 1.
 
@@ -83,9 +84,12 @@ def _shrinkage_of(lam, eta):
         lam = lam.coordinates_.lam
     elif hasattr(lam, "fit"):
         raise ValueError(f"this {type(lam).__name__} has no shrinkage to draw: pass a fitted BDR")
-    if eta is None or not eta > 0:
+    if not is_number(eta) or not eta > 0:
         raise ValueError(f"eta, the scale of the embeddings' prior, must be > 0, found {eta}")
-    return np.asarray(lam, dtype=float), eta
+    try:
+        return np.asarray(lam, dtype=float), eta
+    except (TypeError, ValueError):
+        raise TypeError("lam holds what is no number: pass variances, or a fitted BDR") from None
 
 
 def landmarks(

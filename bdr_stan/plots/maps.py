@@ -141,7 +141,7 @@ def _draw_maps(maps, at, axes, *, label="rate", log=False, cmap="viridis", limit
 
     cells = [_picture(values, at, title, log) for title, values in maps.items()]
     lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
-    low, high = limits or (lowest, highest)
+    low, high = (lowest, highest) if limits is None else _checked_limits(limits)
     norm = (LogNorm if log else Normalize)(low, high)
     for ax, picture, title in zip(axes, cells, maps):
         image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
@@ -161,6 +161,13 @@ def _draw_maps(maps, at, axes, *, label="rate", log=False, cmap="viridis", limit
         bar.locator = LogLocator(subs=(1, 3) if high < 1e4 * low else (1,), numticks=6)
         bar.formatter = StrMethodFormatter("{x:g}")
         bar.minorticks_off()
+
+
+def _checked_limits(limits):
+    """The first and the last value of a colour scale."""
+    if np.shape(limits) != (2,) or not limits[0] < limits[1]:
+        raise ValueError(f"limits must be a pair (low, high), low < high, found {limits!r}")
+    return limits
 
 
 def _picture(values, at, title, log):

@@ -1,12 +1,11 @@
 """Default priors on the scale of the data, and their table."""
 
 from collections.abc import Callable, Iterable, Mapping
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.types import Array
+from bdr_stan.types import Array, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,17 +134,21 @@ def with_user_values(
         For a name that is no prior's, or a value that is not finite, or a scale that is not
         positive.
     """
-    value: Any
     for name, value in (given or {}).items():
         if name not in defaults:
             raise ValueError(
                 f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
             )
-        if not isinstance(value, Real) or not np.isfinite(float(value)):
-            raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
-        if name != "intercept_location" and not float(value) > 0:
-            raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
+        check_prior_number(name, value)
     return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
+
+
+def check_prior_number(name: Any, value: Any) -> None:
+    """Raise ValueError unless this is a number for the prior: finite, positive where it scales."""
+    if not is_number(value) or not np.isfinite(float(value)):
+        raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
+    if name != "intercept_location" and not float(value) > 0:
+        raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
 
 
 def middle_of_scales(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:

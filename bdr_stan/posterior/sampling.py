@@ -17,6 +17,7 @@ from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
@@ -70,17 +71,29 @@ def most_probable_scales(
     mode : Mode
     log_sds : dict, name -> float
         Posterior standard deviations of the logarithms of the scales, by Laplace's method.
+
+    Raises
+    ------
+    ValueError
+        Priors and data so far apart that numbers overflow.
     """
     # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
-    with threadpool_limits(1, user_api="blas"):
-        scales, mode, log_sds = maximise_evidence(
-            partial(model.likelihood, level=model.level) if model.level else model.likelihood,
-            model.prior_factor,
-            model.prior_above_level,
-            middle_of_scales(model.priors, model.scales),
-            gamma_scales=model.gamma_scales,
-            log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-        )
+    likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
+    with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
+        try:
+            scales, mode, log_sds = maximise_evidence(
+                likelihood,
+                model.prior_factor,
+                model.prior_above_level,
+                middle_of_scales(model.priors, model.scales),
+                gamma_scales=model.gamma_scales,
+                log_prior=log_prior_of_scales(model.priors) if with_priors else None,
+            )
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
+                "give prior numbers that are nearer the scale of the labels"
+            ) from error
     theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
     return scales, replace(mode, theta=theta), log_sds
 
@@ -126,7 +139,11 @@ def sample_posterior(
     RuntimeError
         Stan's own message if it fails.
     """
-    scales, mode, log_sds = most_probable_scales(model)
+    telling = status(
+        f"Looking for the most probable scales of {model.program}", progress is not False, after=10
+    )
+    with telling:
+        scales, mode, log_sds = most_probable_scales(model)
     priors = model.priors
     if method != "nuts":
         priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
@@ -249,16 +266,15 @@ def run(
 
     Raises
     ------
-    ValueError
-        An option that pathfinder sets itself.
+    ValueError, TypeError
+        An option that the method does not take.
     RuntimeError
         Stan's own message if it fails.
     """
-    if method == "pathfinder":
-        _check_pathfinder(options)
-
+    check_options(method, options, warmup=warmup)
     bars = bool(progress) and method == "nuts" and shows_bars()
     threads = options.get("threads_per_chain") or 1
+    own_metric = bool({"metric", "inv_metric"} & set(options))
     # The folder comes first: CmdStanPy, which takes a second to import, keeps files there, too.
     with scratch_folder() as folder:
         import cmdstanpy
@@ -285,7 +301,7 @@ def run(
                             "iter_warmup": warmup,
                             "iter_sampling": draws,
                             "show_progress": bars,
-                            **_first_metric(model, inits[0], unit or {}),
+                            **({} if own_metric else _first_metric(model, inits[0], unit or {})),
                             **options,
                         }
                     )
@@ -357,19 +373,6 @@ def _first_metric(model, init, unit):
         return {}
     variances = [np.full(np.size(init[name]), unit.get(name, 1.0) ** 2) for name in names]
     return {"inv_metric": np.concatenate(variances)}
-
-
-_OF_PATHFINDER = {
-    "psis_resample": "its draws are resampled here, after their Pareto k-hat is known",
-    "calculate_lp": "the weights of its draws need it",
-    "num_paths": "a path starts from each of the initial values",
-}
-
-
-def _check_pathfinder(options):
-    for name, reason in _OF_PATHFINDER.items():
-        if name in options:
-            raise ValueError(f"pathfinder takes no {name}: {reason}; leave it out")
 
 
 def resampled(

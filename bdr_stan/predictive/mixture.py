@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_integer, is_number
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB an array.
 COMPONENTS_AT_ONCE = 1_000_000
@@ -125,6 +125,8 @@ class Mixture(ABC):
         array, shape (size, n)
             In units of y, integers where labels are counts; of classes, out of `classes`.
         """
+        if size is not None and not (is_integer(size) and size >= 1):
+            raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
         rng = np.random.default_rng(seed)
         if size is None and self.weights is None:
             draws = np.arange(self.n_draws)
@@ -176,7 +178,7 @@ class Mixture(ABC):
 
     def _label_values(self, y: ArrayLike) -> Array:
         """Labels as `_log_density` takes them, checked, shape (n,)."""
-        return self._one_a_bag(np.asarray(y, float))
+        return self._one_a_bag(label_numbers(y))
 
     def _one_a_bag(self, y: Array) -> Array:
         if y.shape != (len(self),):
@@ -197,12 +199,41 @@ def mix(predictives: Sequence[Mixture], weights: ArrayLike) -> Mixture:
     -------
     Predictive, AggregatePredictive or ClassPredictive
         Its draws are those of all, each with its share of the weight.
+
+    Raises
+    ------
+    ValueError
+        No predictive, those of different numbers of bags, or weights that are none.
     """
+    weights = np.asarray(weights, float)
+    if not len(predictives) or weights.shape != (len(predictives),):
+        raise ValueError(
+            f"weights have shape {weights.shape}, but there are {len(predictives)} predictives: "
+            "one each, and at least one"
+        )
+    if len({len(p) for p in predictives}) > 1:
+        raise ValueError("the predictives are of different numbers of bags: give those of the same")
+    if not np.isclose(weights.sum(), 1) or (weights < 0).any():
+        raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
     shares = [
         np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
-        for p, weight in zip(predictives, np.asarray(weights), strict=True)
+        for p, weight in zip(predictives, weights, strict=True)
     ]
     return type(predictives[0]).pooled(predictives, np.concatenate(shares))
+
+
+def label_numbers(y: ArrayLike) -> Array:
+    """Labels as floats.
+
+    Raises
+    ------
+    TypeError
+        They are not numbers.
+    """
+    try:
+        return np.asarray(y, float)
+    except (TypeError, ValueError):
+        raise TypeError("the labels y are not numbers: pass one number a bag") from None
 
 
 def interval_ends(level: float) -> list[float]:
@@ -213,7 +244,7 @@ def interval_ends(level: float) -> list[float]:
     ValueError
         If the level is not strictly between 0 and 1.
     """
-    if not 0 < level < 1:
+    if not is_number(level) or not 0 < level < 1:
         raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
     return [(1 - level) / 2, (1 + level) / 2]
 
@@ -226,7 +257,10 @@ def quantile_levels(q: ArrayLike) -> Array:
     ValueError
         If a q is not strictly between 0 and 1.
     """
-    levels = np.atleast_1d(np.asarray(q, float))
+    try:
+        levels = np.atleast_1d(np.asarray(q, float))
+    except (TypeError, ValueError):
+        levels = np.array([np.nan])
     if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
         raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
     return levels

@@ -62,6 +62,9 @@ class AggregatePredictive(Mixture):
         has_dispersion = "dispersion" in likelihood.scales
         self.dispersion = _positive("dispersion", dispersion, n_draws, likelihood, has_dispersion)
         self.trials = _positive("trials", trials, n_bags, likelihood, likelihood.has_trials)
+        if self.trials is not None and np.any(self.trials != np.floor(self.trials)):
+            i = np.flatnonzero(self.trials != np.floor(self.trials))[0]
+            raise ValueError(f"trials must be whole numbers, found {self.trials[i]} at {i}")
         for i, means in self._chunks():
             given_draw = self._given_draw(means, i)
             mean, variance = given_draw.mean(), given_draw.var()

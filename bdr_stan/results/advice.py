@@ -27,6 +27,9 @@ class Check:
 
 
 # Every advice is tried in tests/results/test_advice.py. A narrower prior of sigma makes it worse.
+# Draws a chain below which R-hat and effective sample sizes are too noisy to judge a fit by: twice
+# the effective sample size that is asked of a chain.
+FEWEST_DRAWS = 200
 _NARROW = "narrow the priors of the scales (in prior: rho_log_sd and others that end so)"
 _WITHOUT_CHECKS = {
     "optimize": "The posterior mode, a single point: it says nothing of uncertainty in the "
@@ -57,27 +60,46 @@ def checks(diagnostics: dict[str, Any]) -> list[Check]:
 
 def _nuts_checks(d):
     total = d["n_chains"] * d["n_draws"]
+    divergences = Check(
+        "divergences",
+        f"{d['divergences']}",
+        "0",
+        d["divergences"] > 0,
+        f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
+        "the posterior.",
+        f"Raise adapt_delta (0.95, then 0.99); if some remain, {_NARROW}.",
+    )
+    agreement = [_few_draws(d)] if d["n_draws"] < FEWEST_DRAWS else _agreement_checks(d)
+    return [divergences, *agreement, *_movement_checks(d)]
+
+
+def _few_draws(d):
+    """In place of the checks of agreement: a short run is a first look, and no more."""
+    return Check(
+        "draws",
+        f"{d['n_draws']} a chain",
+        f">= {FEWEST_DRAWS}",
+        True,
+        f"{d['n_chains']} chain{'s' * (d['n_chains'] > 1)} of {d['n_draws']} draws are too few to "
+        "judge by, enough for a first look at predictions.",
+        f"Ask for draws={FEWEST_DRAWS} at least, better 1000, before you rely on them.",
+    )
+
+
+def _agreement_checks(d):
+    """Whether the chains agree, and how many independent draws theirs are worth."""
     enough = 100 * d["n_chains"]
     found = [
-        Check(
-            "divergences",
-            f"{d['divergences']}",
-            "0",
-            d["divergences"] > 0,
-            f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
-            "the posterior.",
-            f"Raise adapt_delta (0.95, then 0.99); if some remain, {_NARROW}.",
-        ),
         Check(
             "R-hat",
             _of(d, "max_r_hat", ".3f"),
             "<= 1.01",
             d["max_r_hat"] > 1.01,
             f"R-hat of {_whose(d['max_r_hat_of'])} is {d['max_r_hat']:.3f} (at most 1.01 is good): "
-            "the chains do not agree yet.",
+            "the chains, and predictions from each, do not agree yet.",
             "Raise warmup and draws; if it stays, look for several modes or parameters the data "
             "do not determine.",
-        ),
+        )
     ]
     for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
         ess, element = d[f"min_ess_{part}"], d[f"min_ess_{part}_of"]
@@ -92,9 +114,13 @@ def _nuts_checks(d):
                 "Raise draws.",
             )
         )
+    return found
+
+
+def _movement_checks(d):
+    """Whether the chains could move as far as they should."""
     e_bfmi, at_limit = d["min_e_bfmi"], d["share_at_max_tree_depth"]
     return [
-        *found,
         Check(
             "E-BFMI",
             "unknown" if np.isnan(e_bfmi) else f"{e_bfmi:.2f}",
@@ -138,9 +164,17 @@ def _of(d, name, form):
     )
 
 
+_TOGETHER = {
+    "w": "the weights",
+    "beta": "the weights",
+    "effect": "the bags' effects",
+}
+
+
 def _whose(element):
-    """Weights by what they are: their numbers say nothing to a reader."""
-    return "the weights" if str(element).startswith(("w[", "beta[")) else element
+    """Entries of vectors by what they are together: their numbers say nothing to a reader."""
+    name, bracket, _ = str(element).partition("[")
+    return _TOGETHER.get(name, element) if bracket else element
 
 
 def sampling_warnings(diagnostics: dict[str, Any]) -> list[str]:

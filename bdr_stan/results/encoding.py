@@ -70,19 +70,19 @@ def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
     )
 
 
-def decode(value: Any, arrays: Mapping[str, Array], estimator_class: Callable[[str], type]) -> Any:
+def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any]) -> Any:
     """The value of what `encode` gave.
 
     Parameters
     ----------
     value : what JSON held
     arrays : dict, the arrays that `encode` put aside
-    estimator_class : callable
-        Class of an estimator by its name.
+    estimator : callable
+        Estimator of the name of its class, and its parameters as keywords.
     """
 
     def each(values):
-        return [decode(v, arrays, estimator_class) for v in values]
+        return [decode(v, arrays, estimator) for v in values]
 
     if isinstance(value, list):
         return each(value)
@@ -104,7 +104,6 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator_class: Callable[[s
     if _TABLE in value:
         import pandas as pd
 
-        columns = decode(value[_TABLE], arrays, estimator_class)
+        columns = decode(value[_TABLE], arrays, estimator)
         return pd.DataFrame(columns, index=each(value["index"]))
-    kind = estimator_class(value[_ESTIMATOR])
-    return kind(**decode(value["params"], arrays, estimator_class))
+    return estimator(value[_ESTIMATOR], **decode(value["params"], arrays, estimator))

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, as_path
 
 CONFIG_ATTRIBUTE = "bdr_stan_config"
+CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to tell what has gone
+# What the libraries below raise where a file is not what it says.
+_UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
 
 def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
@@ -31,20 +34,19 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
 
     Raises
     ------
-    FileNotFoundError : the folder does not exist.
+    FileNotFoundError, NotADirectoryError : the folder does not exist, or is a file.
     IsADirectoryError : the path is a folder.
     TypeError : `config` holds what JSON cannot.
     """
     import xarray as xr
 
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot save to {path}: the folder {path.parent} does not exist")
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot save to {path}: it is a folder, give a file name")
-    text = json.dumps(config, default=_plain)
+    path = checked_output(path)
+    attributes = {
+        CONFIG_ATTRIBUTE: json.dumps(config, default=_plain),
+        CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
+    }
     with written_whole(path) as partial:
-        xr.Dataset(attrs={CONFIG_ATTRIBUTE: text}).to_netcdf(partial, mode="w", engine="h5netcdf")
+        xr.Dataset(attrs=attributes).to_netcdf(partial, mode="w", engine="h5netcdf")
         for name, group in groups.items():
             encoding = {
                 variable: {"zlib": True, "complevel": 1}
@@ -52,6 +54,24 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
                 if array.dtype.kind in "biuf" and array.ndim and array.size
             }
             group.to_netcdf(partial, mode="a", group=name, engine="h5netcdf", encoding=encoding)
+
+
+def checked_output(path: PathName) -> Path:
+    """Path of a file to write, once it is known that it can be there.
+
+    Raises
+    ------
+    TypeError, FileNotFoundError, NotADirectoryError, IsADirectoryError
+    """
+    path = as_path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        if folder.exists():
+            raise NotADirectoryError(f"cannot save to {path}: {folder} is a file, not a folder")
+        raise FileNotFoundError(f"cannot save to {path}: the folder {folder} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot save to {path}: it is a folder, give a file name")
+    return path
 
 
 @contextmanager
@@ -96,7 +116,10 @@ def _plain(value: Any) -> Any:
     """NumPy numbers and arrays as JSON's numbers and lists."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    raise TypeError(f"the configuration holds a {type(value).__name__}, which JSON cannot: {value}")
+    raise TypeError(
+        f"the configuration holds a {type(value).__name__}, which JSON cannot: keep notes to text, "
+        "numbers, lists and dicts"
+    )
 
 
 def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
@@ -113,50 +136,63 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
 
     Raises
     ------
-    FileNotFoundError : there is no such file.
-    ValueError : the file was not written by `write`.
+    FileNotFoundError, IsADirectoryError : there is no such file, or it is a folder.
+    ValueError : the file was not written by `write`, or is damaged.
     """
-    import h5netcdf
+    import h5py
     import xarray as xr
 
-    path = Path(path)
+    path = as_path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the file of a fit")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        with h5netcdf.File(path, "r") as file:
-            text = file.attrs.get(CONFIG_ATTRIBUTE)
-            names = list(file.groups)
-    except OSError as error:
-        raise ValueError(f"{path} is no fit saved by bdr_stan: not a NetCDF file") from error
-    _check_self_contained(path)
+        with h5py.File(path, "r") as file:
+            text, contents = (file.attrs.get(n) for n in (CONFIG_ATTRIBUTE, CONTENTS_ATTRIBUTE))
+            names = [name for name in file if file.get(name, getclass=True) is h5py.Group]
+            foreign = _foreign(file)
+    except _UNREADABLE as error:
+        raise ValueError(
+            f"{path} is no fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
+        ) from error
+    if foreign is not None:
+        raise ValueError(
+            f"{path} is no fit saved by bdr_stan: {foreign}; do not load files of unknown origin"
+        )
     if text is None:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
         )
-    groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
-    return groups, json.loads(text)
+    try:
+        groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
+        config, contents = json.loads(text), json.loads(contents or "{}")
+    except _UNREADABLE as error:
+        raise ValueError(
+            f"{path} is damaged, part of it cannot be read: copy it anew, or save the fit again"
+        ) from error
+    for group, variables in contents.items():
+        for variable in variables:
+            if group not in groups or variable not in groups[group]:
+                raise ValueError(
+                    f"{path} is damaged, {group} has no {variable}: copy it anew, or save the "
+                    "fit again"
+                )
+    return groups, config
 
 
-def _check_self_contained(path: Path) -> None:
-    """Raise ValueError where a file would read other files: a fit needs none."""
+def _foreign(group):
+    """What a group would read of other files, as a text, or None: a fit needs none."""
     import h5py
 
-    def check(group):
-        for name in group:
-            link = group.get(name, getlink=True)
-            if not isinstance(link, h5py.HardLink):
-                raise ValueError(
-                    f"{path} is no fit saved by bdr_stan: {group.name}/{name} is a link; do not "
-                    "load files of unknown origin"
-                )
-            held = group[name]
-            if isinstance(held, h5py.Group):
-                check(held)
-            elif held.external or held.is_virtual:
-                raise ValueError(
-                    f"{path} is no fit saved by bdr_stan: {held.name} lies in another file; do "
-                    "not load files of unknown origin"
-                )
-
-    with h5py.File(path, "r") as file:
-        check(file)
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            return f"{group.name}/{name} is a link"
+        held = group[name]
+        if isinstance(held, h5py.Group):
+            within = _foreign(held)
+            if within is not None:
+                return within
+        elif held.external or held.is_virtual:
+            return f"{held.name} lies in another file"
+    return None

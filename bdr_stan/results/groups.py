@@ -97,18 +97,19 @@ def pointwise_groups(
 
     Returns
     -------
-    dict, empty if the two would hold more than `LARGEST_POINTWISE` numbers each
+    dict, empty if the two would hold more than `LARGEST_POINTWISE` numbers each. Without
+    log_likelihood where there is one draw: comparing models needs several.
     """
     if np.prod(shape) * len(y) > LARGEST_POINTWISE:
         return {}
-    if log_lik is None:
-        log_lik = training.log_likelihood(y).reshape(*shape, len(y))
     if y_rep is None:
         y_rep = training.sample(seed=seed).reshape(*shape, len(y))
-    return {
-        "log_likelihood": dataset({"y": log_lik}, _DIMS, {"bag": ids}),
-        "posterior_predictive": dataset({"y": y_rep}, _DIMS, {"bag": ids}),
-    }
+    groups = {"posterior_predictive": dataset({"y": y_rep}, _DIMS, {"bag": ids})}
+    if np.prod(shape) > 1:
+        if log_lik is None:
+            log_lik = training.log_likelihood(y).reshape(*shape, len(y))
+        groups["log_likelihood"] = dataset({"y": log_lik}, _DIMS, {"bag": ids})
+    return groups
 
 
 def fitted_groups(

@@ -74,7 +74,7 @@ def test_trials(bags):
         ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 such in all\)"
     ):
         check([5, 5, 1])
-    with pytest.raises(ValueError, match=r"trials has shape \(2,\), expected \(3,\)"):
+    with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 3 bags"):
         check([5, 5])
     with pytest.raises(TypeError, match="the trials are not numbers"):
         check(["many", "some", "few"])

@@ -20,6 +20,18 @@ def test_a_full_disk_is_one_sentence():
         raise FileNotFoundError(errno.ENOENT, "other trouble stays as it is")
 
 
+def test_a_cache_below_a_file_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BDR_STAN_CACHE", str(tmp_path / "file" / "x"))
+    with (
+        pytest.raises(
+            ToolchainError, match="file/x: .*Not a directory.*BDR_STAN_CACHE to a folder"
+        ),
+        cache.locked("x"),
+    ):
+        pass
+
+
 def test_a_failed_build_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError, match="half way"), cache.built_whole(tmp_path / "x") as folder:
         (folder / "part").touch()

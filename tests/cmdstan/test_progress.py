@@ -6,8 +6,10 @@ import sys
 import time
 import types
 
+import numpy as np
 import pytest
 
+from bdr_stan import BLR, Shrinkage, learned_landmarks, tuning
 from bdr_stan.cmdstan import progress
 from bdr_stan.cmdstan.progress import status
 from bdr_stan.posterior import sampling
@@ -75,3 +77,47 @@ def test_how_far_the_chains_are(tmp_path):
     (tmp_path / "c_3.csv").write_text(head + "-1.2,0.5\n" * 100 + "# \n#  Elapsed Time: 1\n# \n")
     told = sampling._how_far(tmp_path, 4, 100)
     assert re.fullmatch(r"chains at warmup, 4\d%, 100%, waiting", told)
+
+
+@pytest.fixture
+def no_wait(monkeypatch):
+    """Lines that come after ten seconds, and every ten seconds, come at once and often."""
+    monkeypatch.setattr(progress._PlainLines, "every", 0.02)
+    real = progress.status
+
+    def at_once(text, show=True, *, after=1.0, detail=lambda: ""):
+        return real(text, show, after=0.0 if after == 10 else after, detail=detail)
+
+    for module in (sampling, tuning, learned_landmarks):
+        monkeypatch.setattr(module, "status", at_once)
+
+
+def bags_and_labels():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=20)
+    return [rng.normal(label, 0.5, (6, 1)) for label in y], y
+
+
+@pytest.mark.parametrize("show", [None, False])
+def test_tune_and_learned_landmarks_say_where_they_are(no_wait, capsys, show):
+    bags, y = bags_and_labels()
+    tuning.tune(bags, y, models=[BLR()], cv=2, n_landmarks=[3], method="exact", progress=show)
+    model = Shrinkage(3, embedding_prior="kernel")
+    learned_landmarks.learn_landmarks(
+        model, bags, y, validation=(bags, y), max_iter=5, progress=show
+    )
+    said = capsys.readouterr().err
+    for line in ("Tuning ...", "BLR, 3 landmarks, bandwidth x", "Learning landmarks ..."):
+        assert (line in said) == (show is None)
+
+
+@pytest.mark.parametrize("show", [None, False])
+def test_the_search_for_scales_is_told(no_wait, capsys, monkeypatch, show):
+    def begun(*arguments, **options):
+        raise KeyError("Stan is begun")
+
+    monkeypatch.setattr(sampling, "run", begun)
+    with pytest.raises(KeyError, match="Stan is begun"):
+        BLR(3).fit(*bags_and_labels(), progress=show)
+    said = capsys.readouterr().err
+    assert ("Looking for the most probable scales of blr" in said) == (show is None)

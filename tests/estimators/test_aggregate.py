@@ -88,7 +88,8 @@ def test_every_likelihood_link_and_method(likelihood, link, method):
     rates = model.predict_points(bags)
     assert rates.mean.shape == (len(bags.points),)
     assert np.corrcoef(rates.mean, truth)[0, 1] > (0.3 if likelihood == "exponential" else 0.8)
-    for group in ("observed_data", "constant_data", "log_likelihood", "posterior_predictive"):
+    pointwise = ("posterior_predictive", *(["log_likelihood"] if method != "optimize" else []))
+    for group in ("observed_data", "constant_data", *pointwise):
         assert model.idata[group].sizes["bag"] == len(bags)
     posterior = model.idata["posterior"]
     assert posterior["w"].shape[2:] == posterior["beta"].shape[2:] == (8,)
@@ -345,6 +346,8 @@ def test_bag_effects(likelihood, link):
         rates = TRIALS * rates / new.totals
     np.testing.assert_allclose(mean, rates, rtol=0.5)
     assert np.all(np.abs(mean / rates - 1) > 1e-6)
+    alone = model.predict(new[[5]], **with_trials(likelihood))  # whatever bags it comes with
+    np.testing.assert_allclose(alone, mean[5], rtol=1e-12)
 
 
 def test_training_bags_keep_their_effects():
@@ -534,6 +537,8 @@ def test_what_predictions_refuse():
         model.predict(bags)
     with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
         model.predict(bags, trials=[5, 5])
+    with pytest.raises(ValueError, match="number of trials of bag 0 is 5.5 .*whole numbers"):
+        model.predict(bags, trials=5.5)
     named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["rain", "height"])
     with pytest.raises(
         ValueError, match="no column 'height', which the model was fitted to; it has"

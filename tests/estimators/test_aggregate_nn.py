@@ -192,7 +192,7 @@ def test_constant_columns_are_of_no_use_and_no_harm():
         ({"l2": np.inf}, "l2 must be a number >= 0, found inf"),
         ({"bandwidth": "mean"}, "bandwidth must be 'median' or a positive number, found 'mean'"),
         ({"bandwidth": [1.0, 2.0]}, "bandwidth must be 'median' or a positive number"),
-        ({"bandwidth": -1.0}, "bandwidth must be a positive number, found -1.0"),
+        ({"bandwidth": -1.0}, "bandwidth must be 'median' or a positive number, found -1.0"),
     ],
 )
 def test_parameters(problem, params, message):

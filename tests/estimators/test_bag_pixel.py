@@ -1,6 +1,7 @@
 """The baseline that takes each bag for one point."""
 
 import numpy as np
+import pytest
 from builders.counted_bags import counts_of_weighted_points
 from sklearn.base import clone
 
@@ -22,3 +23,9 @@ def test_bag_pixel_is_the_regressor_on_mean_points(tmp_path):
     again = BagPixel.load(tmp_path / "fit.nc")
     np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
     assert clone(model).get_params() == BagPixel(**options).get_params()
+
+
+def test_one_point_a_bag_cannot_be_thinned():
+    bags, _, y = counts_of_weighted_points()
+    with pytest.raises(ValueError, match="leaves nothing to thin: leave out thin=5"):
+        BagPixel(link="exp", n_landmarks=4, thin=5).fit(bags, y)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from builders.problems import (
     NAMES,
+    counts_points,
     labels_for,
     location_bags,
     predictions,
@@ -134,6 +135,24 @@ def problem():
 @pytest.fixture(scope="module", params=ESTIMATORS.values(), ids=ESTIMATORS)
 def fitted(request, problem):
     return quiet_fit(clone(request.param), *problem)
+
+
+@each_of({name: model for name, model in ESTIMATORS.items() if hasattr(model, "training_features")})
+def test_random_state_is_the_seed_of_training_features(model, problem):
+    bags, centres = problem
+    labels = (labels_for(model, bags, centres),) if counts_points(model) else ()
+
+    def landmarks(random_state=None, seed=None):
+        settings = of_params(model, landmarks="random", learn_kernel=False)
+        chosen = clone(model).set_params(**settings, random_state=random_state)
+        return chosen.training_features(bags, *labels, seed=seed).feature_map
+
+    def rows(feature_map):
+        return getattr(feature_map, "landmarks", getattr(feature_map, "frequencies", None))
+
+    np.testing.assert_array_equal(rows(landmarks(3)), rows(landmarks(seed=3)))
+    np.testing.assert_array_equal(rows(landmarks(4, seed=3)), rows(landmarks(seed=3)))
+    assert not np.array_equal(rows(landmarks(4)), rows(landmarks(3)))
 
 
 def test_no_public_estimator_is_left_out():

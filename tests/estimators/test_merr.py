@@ -221,7 +221,7 @@ def test_memory_maps_stay_in_their_file(problem, tmp_path):
         (MERR(RBF(1.0), 2.0), "bandwidth=2.0 goes with the name of a kernel"),
         (MERR(bandwidth=-1.0), "bandwidth.* must be a positive number"),
         (MERR(outer="quadratic"), "outer must be a kernel or one of 'linear', 'rbf'.*'quadratic'"),
-        (MERR(outer=Linear()), "kernel of kernel means must be one of the distance"),
+        (MERR(outer=Linear()), "outer must be a kernel of the distance between kernel means"),
         (MERR(outer=RBF([1.0, 2.0])), "with one bandwidth and no columns"),
         (MERR(outer=RBF("ard")), "with one bandwidth and no columns"),
         (
@@ -232,7 +232,7 @@ def test_memory_maps_stay_in_their_file(problem, tmp_path):
         (MERR(outer_bandwidth=2.0), "outer_bandwidth=2.0 goes with the name.*outer is 'linear'"),
         (MERR(alpha="gcv"), "alpha must be 'loo', a positive number or several, found 'gcv'"),
         (MERR(alpha=[0.1, -1.0]), "alpha must be 'loo', a positive number or several"),
-        (MERR(landmarks="grid"), "method must be"),
+        (MERR(landmarks="grid"), "landmarks must be 'kmeans', 'random' or an array"),
     ],
     ids=str,
 )

@@ -61,7 +61,7 @@ def test_median_rule(means):
     ("outer", "message"),
     [
         ("quadratic", "outer must be a kernel or one of 'linear', 'rbf'.*'quadratic'"),
-        (Linear(), "kernel of kernel means must be one of the distance"),
+        (Linear(), "outer must be a kernel of the distance between kernel means"),
         (RBF([1.0, 2.0]), "with one bandwidth and no columns"),
         (RBF("ard"), "with one bandwidth and no columns"),
         (RBF(1.0, columns=["a"]), "with one bandwidth and no columns"),

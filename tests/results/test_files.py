@@ -4,7 +4,9 @@ import json
 import os
 import platform
 import subprocess
+import sys
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -103,3 +105,45 @@ def test_file_errors_are_clear(groups, tmp_path):
     xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match="other.nc is no fit saved by bdr_stan: it has no attr"):
         read(tmp_path / "other.nc")
+
+
+def test_damage_is_told(groups, tmp_path):
+    path = tmp_path / "fit.nc"
+    write(path, groups, {})
+    content = path.read_bytes()
+    for length in (0, 1, 100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"fit.nc is (no fit saved by bdr_stan|damaged)"):
+            read(path)
+    path.write_bytes(content)
+    with h5py.File(path, "a") as file:
+        del file["posterior/w"]
+    with pytest.raises(ValueError, match="fit.nc is damaged, posterior has no w: copy it anew"):
+        read(path)
+
+
+def test_a_file_is_no_folder(groups, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file is a file, not a folder"):
+        write(tmp_path / "file" / "fit.nc", groups, {})
+    with pytest.raises(IsADirectoryError, match="is a folder: give the file of a fit"):
+        read(tmp_path)
+
+
+def test_a_fit_needs_no_other_file(groups, tmp_path):
+    path, other = tmp_path / "fit.nc", tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["x"] = np.arange(3.0)
+    layout = h5py.VirtualLayout((3,), float)
+    layout[:] = h5py.VirtualSource(other, "x", (3,))
+    added = {
+        "posterior/x is a link": lambda g: g.__setitem__("x", h5py.ExternalLink(other, "x")),
+        "posterior/y is a link": lambda g: g.__setitem__("y", h5py.SoftLink("/posterior/w")),
+        "posterior/z lies in another file": lambda g: g.create_virtual_dataset("z", layout),
+    }
+    for said, add in added.items():
+        write(path, groups, {})
+        with h5py.File(path, "a") as file:
+            add(file["posterior"])
+        with pytest.raises(ValueError, match=f"{said}; do not load files of unknown origin"):
+            read(path)

@@ -70,3 +70,10 @@ def test_what_the_program_wrote_itself_is_kept():
 def test_groups_too_large_are_left_out(monkeypatch, largest, kept):
     monkeypatch.setattr(groups, "LARGEST_POINTWISE", largest)
     assert len(pointwise_groups(Training(), Y, IDS, (2, 5), seed=8)) == kept
+
+
+def test_one_draw_has_no_log_likelihood_to_compare_by():
+    y_rep = np.zeros((1, 1, 3))
+    assert set(pointwise_groups(Training(), Y, IDS, (1, 1), y_rep=y_rep)) == {
+        "posterior_predictive"
+    }

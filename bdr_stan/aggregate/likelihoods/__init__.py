@@ -32,7 +32,7 @@ def likelihood_named(name: str) -> Likelihood:
     ------
     ValueError : there is none.
     """
-    if name not in LIKELIHOODS:
+    if name not in tuple(LIKELIHOODS):
         names = ", ".join(map(repr, LIKELIHOODS))
         raise ValueError(f"likelihood must be one of {names}, found {name!r}")
     return LIKELIHOODS[name]

@@ -1,0 +1,116 @@
+"""Arguments of CmdStan's methods that users may give, checked before any work is done."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bdr_stan.types import is_integer, is_number
+
+
+class _Rule(NamedTuple):
+    """What values an argument may have, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+_COUNT = _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1)
+_FROM_ZERO = _Rule("an integer >= 0", lambda v: is_integer(v) and v >= 0)
+_POSITIVE = _Rule("a positive number", lambda v: is_number(v) and 0 < v < np.inf)
+_SHARE = _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
+_FLAG = _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_)))
+_METRIC = _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e"))
+_ALGORITHM = _Rule("'lbfgs', 'bfgs' or 'newton'", lambda v: v in ("lbfgs", "bfgs", "newton"))
+_ANY = _Rule("what CmdStanPy takes", lambda _: True)
+
+_OF_ALL = {"timeout": _POSITIVE, "refresh": _COUNT, "show_console": _FLAG, "sig_figs": _COUNT}
+_OF_LBFGS = {
+    **dict.fromkeys(
+        ("init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param"),
+        _POSITIVE,
+    ),
+    "history_size": _COUNT,
+}
+OPTIONS: dict[str, dict[str, _Rule]] = {
+    "nuts": {
+        "adapt_delta": _SHARE,
+        "max_treedepth": _COUNT,
+        "step_size": _POSITIVE,
+        "thin": _COUNT,
+        "metric": _METRIC,
+        "inv_metric": _ANY,
+        "adapt_engaged": _FLAG,
+        "adapt_init_phase": _FROM_ZERO,
+        "adapt_metric_window": _FROM_ZERO,
+        "adapt_step_size": _FROM_ZERO,
+        "inits": _ANY,
+        "parallel_chains": _COUNT,
+        "threads_per_chain": _COUNT,
+        "force_one_process_per_chain": _FLAG,
+        **_OF_ALL,
+    },
+    "optimize": {
+        "algorithm": _ALGORITHM,
+        "iter": _COUNT,
+        "jacobian": _FLAG,
+        "require_converged": _FLAG,
+        "inits": _ANY,
+        **_OF_LBFGS,
+        **_OF_ALL,
+    },
+    "laplace": {"opt_args": _ANY, **_OF_ALL},
+    "pathfinder": {
+        "max_lbfgs_iters": _COUNT,
+        "num_single_draws": _COUNT,
+        "num_elbo_draws": _COUNT,
+        "num_threads": _COUNT,
+        "inits": _ANY,
+        **_OF_LBFGS,
+        **_OF_ALL,
+    },
+}
+# Names that CmdStanPy has for what `fit` calls otherwise, and what it must not be told.
+_INSTEAD = {
+    "iter_warmup": "say warmup",
+    "iter_sampling": "say draws",
+    "show_progress": "say progress",
+    "psis_resample": "its draws are resampled here, after their Pareto k-hat is known",
+    "calculate_lp": "the weights of its draws need it",
+    "num_paths": "a path starts from each of the initial values, so say chains",
+}
+
+
+def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -> None:
+    """Raise unless a method takes these options, by their names and values.
+
+    Parameters
+    ----------
+    method : str
+        One of `OPTIONS`, or one that runs no Stan program and takes none.
+    options : dict, arguments of the cmdstanpy method
+    warmup : int
+        NUTS needs some, unless it shall not adapt.
+
+    Raises
+    ------
+    TypeError : the method has no such option.
+    ValueError : a value that is of no use.
+    """
+    for name, value in options.items():
+        if method not in OPTIONS:
+            raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
+        if name in _INSTEAD:
+            raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
+        if name not in OPTIONS[method]:
+            raise TypeError(
+                f"method={method!r} takes no {name}; its options are {', '.join(OPTIONS[method])}"
+            )
+        rule = OPTIONS[method][name]
+        if not rule.holds(value):
+            raise ValueError(f"{name} must be {rule.words}, found {value!r}")
+    if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
+        raise ValueError(
+            "warmup=0 leaves NUTS no iterations to adapt in: give warmup >= 1, or "
+            "adapt_engaged=False"
+        )

@@ -1,0 +1,44 @@
+"""options: those of CmdStanPy, and values that Stan takes; what is refused is in test_bad_input."""
+
+import inspect
+import warnings
+
+import cmdstanpy
+import numpy as np
+import pytest
+
+from bdr_stan import BLR
+from bdr_stan.posterior.options import OPTIONS, check_options
+
+FUNCTIONS = {
+    "nuts": cmdstanpy.CmdStanModel.sample,
+    "optimize": cmdstanpy.CmdStanModel.optimize,
+    "laplace": cmdstanpy.CmdStanModel.laplace_sample,
+    "pathfinder": cmdstanpy.CmdStanModel.pathfinder,
+}
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_every_option_is_one_of_cmdstanpy(method):
+    assert set(OPTIONS[method]) <= set(inspect.signature(FUNCTIONS[method]).parameters)
+
+
+def test_good_options_pass():
+    check_options("nuts", {"adapt_delta": np.float64(0.95), "max_treedepth": np.int64(12)})
+    check_options("nuts", {"adapt_engaged": False}, warmup=0)
+    check_options("optimize", {"iter": 500, "algorithm": "bfgs", "tol_obj": 1e-9}, warmup=0)
+    check_options("exact", {})
+
+
+@pytest.mark.parametrize(
+    "options", [{"metric": "dense_e"}, {"warmup": 0, "adapt_engaged": False, "step_size": 0.3}]
+)
+def test_stan_takes_what_passes(options, rng):
+    centres = rng.normal(size=30)
+    bags = [rng.normal(centre, 0.5, (8, 1)) for centre in centres]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # too few draws
+        run = {"chains": 1, "warmup": 100, "draws": 50, "seed": 1, **options}
+        fit = BLR(4).fit(bags, centres, **run)
+    assert fit.idata["posterior"]["w"].shape == (1, 50, 4)
+    assert np.corrcoef(fit.predict(bags), centres)[0, 1] > 0.8
