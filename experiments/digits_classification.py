@@ -37,7 +37,7 @@ GAPS = {"gap": lambda row: f"{row['gap']:.3f} ({row['gap by chance']:.3f})"}
 def classes(n_bags, seed):
     """Bags of digits and the class of each: its distribution's mean against 4.5."""
     bags, mean = digits_bags(n_bags, seed=seed)
-    return bags, np.where(mean > 4.5, "> 4.5", "<= 4.5")
+    return bags, np.where(mean > 4.5, "mean > 4.5", "mean <= 4.5")
 
 
 def fit_all(bags, y, n_landmarks, sampling):

@@ -18,6 +18,7 @@ import pandas as pd
 from bdr_stan import AggregateNN, AggregateRegressor, ConstantRate, metrics
 from bdr_stan.datasets import aggregate_splits, load_elevators
 from bdr_stan.kernels import RBF
+from bdr_stan.plots import COVERS
 from experiments.report import arguments, markdown, pyplot, write
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -127,19 +128,28 @@ def coverage_table(results):
     return results.groupby("method", sort=False)[columns].mean().dropna()
 
 
-def draw(models, splits):
+def draw(models, splits, outcome):
     """Outcomes of test individuals against their means, and the learned lengths of columns."""
     model, test = models["NUTS"], splits["test"]
-    figure, (left, right) = pyplot().subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    figure, (left, right) = pyplot().subplots(1, 2, figsize=(12, 5), layout="constrained")
     mean = model.predict_points(test.bags.points).mean
-    left.scatter(mean, test.outcomes, s=4, alpha=0.4, lw=0)
+    left.scatter(mean, test.outcomes, s=7, alpha=0.4, lw=0, color=COVERS)
     ends = [test.outcomes.min(), test.outcomes.max()]
-    left.plot(ends, ends, "--", color="0.4", lw=1)
-    left.set(xlabel="predicted outcome of an individual", ylabel="its outcome, which no bag shows")
+    left.plot(ends, ends, "--", color="0.4", lw=1, label="predicted as it is")
+    left.set(
+        xlabel=f"predicted {outcome}",
+        ylabel=f"true {outcome}",
+        title="individuals of the test bags, of which models see sums",
+    )
+    left.legend(frameon=False)
     relevance = 1 / np.asarray(model.kernel_.bandwidth)
     order = np.argsort(relevance)
-    right.barh(np.array(test.bags.features)[order], relevance[order])
-    right.set(xlabel="1 / learned length, in sds of the column")
+    right.barh(np.array(test.bags.features)[order], relevance[order], color=COVERS)
+    right.set(
+        xlabel="1 / learned length, a number per sd of the column",
+        ylabel="column",
+        title="relevance of columns: short lengths matter",
+    )
     return figure
 
 
@@ -207,7 +217,8 @@ def report(output, results, splits, models, log, args):
     )
     print(f"\n{text}")
     write(output, "elevators.md", text)
-    draw(models, splits).savefig(output / "elevators.png", dpi=90)
+    outcome = "elevator position, from 0 to 1" if args.data else "outcome, generated"
+    draw(models, splits, outcome).savefig(output / "elevators.png", dpi=90)
 
 
 PUBLISHED_NOTE = "published: Law et al. (2018), Table 10, other splits of the same data"

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from bdr_stan import BDR, BLR, DFDR, MERRCV, tune
 from bdr_stan.kernels import RBF, median_bandwidth
+from bdr_stan.plots import MODELS
 from data_gen.entropy import entropy_sets
 from experiments.report import arguments, markdown, pyplot, write
 
@@ -80,15 +81,17 @@ def draw(errors, shown, path):
     boxes.yaxis.set_major_locator(FixedLocator([0.02, 0.05, 0.1, 0.2, 0.5, 1]))
     boxes.yaxis.set_major_formatter("{x:g}")
     boxes.yaxis.set_minor_formatter(NullFormatter())
-    boxes.set_ylabel("test RMSE, nats")
-    boxes.set_title(f"{len(errors[names[0]])} runs")
+    boxes.set_xlabel("method")
+    boxes.set_ylabel("RMSE of the entropy of test sets, nats")
+    boxes.set_title(f"errors in {len(errors[names[0]])} runs: medians, quartiles, outliers")
     middle = int(np.argsort(errors["MERR"])[len(shown) // 2])
     y, angle, predictions = shown[middle]
     order = np.argsort(angle)
     curve.plot(angle[order], y[order], color="black", label="true entropy")
-    for name, marker in (("MERR", "o"), ("DFDR L2", "x"), ("BDR", "+")):
-        curve.plot(angle, predictions[name], marker, markersize=6, fillstyle="none", label=name)
-    curve.set_xlabel("angle of rotation")
+    for (name, marker), colour in zip((("MERR", "o"), ("DFDR L2", "x"), ("BDR", "+")), MODELS):
+        found = {"color": colour, "markersize": 6, "fillstyle": "none"}
+        curve.plot(angle, predictions[name], marker, **found, label=f"predicted by {name}")
+    curve.set_xlabel("angle of rotation of a test set, radians")
     curve.set_ylabel("entropy of the first coordinate, nats")
     curve.set_title(f"test sets of run {middle}, where MERR's RMSE is the median")
     curve.legend()
