@@ -132,6 +132,11 @@ bins of the probability. In brackets what chance alone makes of it where every p
 
 {side_by_side(tables, GAPS)}
 
+![Share of the class against its predicted probability, by bag size](digits_classification.png)
+
+Points on the diagonal are right. Bars are two standard errors to either side; hollow points stand
+for fewer than 20 bags.
+
 Made by `python experiments/digits_classification.py{" --quick" if args.quick else ""}`.
 """
     write(args.output, "digits_classification.md", text)
