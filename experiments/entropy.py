@@ -139,11 +139,7 @@ def main():
         return
     parts = [
         "# Entropy of sets of points",
-        (
-            f"Written by `python experiments/entropy.py --runs {n_runs} --output docs`: {n_runs} "
-            f"runs of 100 sets of {n_points} points, 25 to train on, 25 to choose settings by, 50 "
-            "to test; the setting of Szabo et al. (2014)."
-        ),
+        TEXT.format(runs=n_runs, points=n_points),
         markdown(table),
         verdict,
         inside,
@@ -151,6 +147,16 @@ def main():
     ]
     write(args.output, "entropy.md", "\n\n".join(parts) + "\n")
     draw(errors, shown, args.output / "entropy.png")
+
+
+TEXT = """\
+Written by `python experiments/entropy.py --runs {runs} --output docs`, the setting of Szabo et al.
+(2014): in each of {runs} runs 100 sets of {points} points are drawn from one Gaussian distribution
+of the plane, turned by a random angle for each set. The label of a set is the entropy of its
+distribution's first coordinate, in nats; 25 sets train, 25 choose settings, 50 test.
+
+MERR is kernel ridge regression on exact kernel means, DFDR smooths labels in the L1 or L2 distance
+of density estimates; BLR and BDR, with few landmarks, give predictive distributions."""
 
 
 if __name__ == "__main__":
