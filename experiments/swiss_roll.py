@@ -575,16 +575,19 @@ a model is shown the sum of each bag's counts. It is scored on what it says of t
 NLL of their counts at the posterior mean rate (log y! exact), and MSE of that rate against the
 true one.
 
-Gaussian processes have an RBF kernel and 30 landmarks by k-means; the bandwidth is that of
-highest evidence, learned once for each link and shared by NUTS, VBAgg and Nyström (the mode).
+The rate is f^2 (Sq) or exp f (Exp), f a Gaussian process: NUTS samples its posterior, VBAgg is
+the variational approximation of the paper, Nyström the mode. They have an RBF kernel and 30
+landmarks by k-means; the bandwidth is that of highest evidence, learned once for each link and
+shared by the three.
 "Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags.
 NN: 50 hidden units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on
 the mean point of each bag. Constant: one rate for all. Constant in bag: the label of the bag
 itself divided by its size, on test bags too, whose labels no other method sees.
 {findings}
-![The roll](swiss_roll.png)
+![True rates and those found, along the roll](swiss_roll.png)
 
-The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0.
+The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0. Second:
+what the label of a bag says of each of its individuals (constant in bag).
 
 ## Scores on {n_bags} training bags
 
@@ -612,7 +615,7 @@ one. "Published" is the authors' code, 30 landmarks, best of a small grid by val
 
 ## Calibration
 
-![Calibration](swiss_roll_calibration.png)
+![Share of true rates inside intervals against their probability](swiss_roll_calibration.png)
 
 Share of test individuals whose true rate lies in the central posterior interval, mean over data
 seeds, and lowest and highest at 80%. The authors' code at data seed 0 (70, 80, 90, 95%): VBAgg-Sq
@@ -640,7 +643,10 @@ is that below the best:
 
 ## More bags, larger bags
 
-![Curves](swiss_roll_curves.png)
+![Errors against the number and the size of bags](swiss_roll_curves.png)
+
+A column has one link; the network, bag-pixel and the constants are the same in both. NUTS is drawn
+wide, as the others lie upon it.
 
 Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of
 training bags of about 150:
