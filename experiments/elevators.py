@@ -135,20 +135,20 @@ def draw(models, splits, outcome):
     mean = model.predict_points(test.bags.points).mean
     left.scatter(mean, test.outcomes, s=7, alpha=0.4, lw=0, color=COVERS)
     ends = [test.outcomes.min(), test.outcomes.max()]
-    left.plot(ends, ends, "--", color="0.4", lw=1, label="predicted as it is")
+    left.plot(ends, ends, "--", color="0.4", lw=1, label="prediction = truth")
     left.set(
         xlabel=f"predicted {outcome}",
         ylabel=f"true {outcome}",
-        title="individuals of the test bags, of which models see sums",
+        title="test individuals; models see sums of training bags",
     )
     left.legend(frameon=False)
     relevance = 1 / np.asarray(model.kernel_.bandwidth)
     order = np.argsort(relevance)
     right.barh(np.array(test.bags.features)[order], relevance[order], color=COVERS)
     right.set(
-        xlabel="1 / learned length, a number per sd of the column",
+        xlabel="1 / learned length, lengths in sds of the column",
         ylabel="column",
-        title="relevance of columns: short lengths matter",
+        title="relevance of the columns: long lengths do not matter",
     )
     return figure
 
