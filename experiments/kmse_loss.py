@@ -91,7 +91,7 @@ def average_paths(n, p, name, **options):
 def draw_paths(paths, path):
     colours = colours_of_estimators()
     figure, axes = report.pyplot().subplots(
-        1, len(paths), figsize=(3.1 * len(paths), 3.4), sharey=True, layout="constrained"
+        1, len(paths), figsize=(3.5 * len(paths), 3.6), sharey=True, layout="constrained"
     )
     for ax, (name, (curves, chosen)) in zip(axes, paths.items()):
         ax.axhline(1, color="black", lw=1, label=f"{KME}, no shrinkage")
