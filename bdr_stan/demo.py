@@ -63,7 +63,7 @@ def run(output="demo_output", quick=False):
         tables[name] = table_by_size(truth, predictive, test.sizes, level=LEVEL)
         step(f"fitted {name} by NUTS, predicted the test bags")
     models["BDR"].save(output / "fit.nc", notes={"bag": "bag", "label": "label"})
-    figure = plots.compare_by_size(predictives, truth, test.sizes, level=LEVEL)
+    figure = plots.compare_by_size(predictives, truth, test.sizes, level=LEVEL, label="mean digit")
     figure.savefig(output / "demo.png", dpi=100)
     step(f"wrote {output / 'fit.nc'} and {output / 'demo.png'}")
 

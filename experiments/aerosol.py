@@ -165,12 +165,13 @@ def outer_gram(products, outer):
 
 
 ABOUT = """\
-K is the inner product of kernel means except under "nonlinear K", where it is a Gaussian, Cauchy or
-inverse multiquadric kernel of their distance: theta of k is that chosen for the inner product, the
-bandwidth 1/2, 1, 2 or 4 times the median rule. Averages have the weights, none negative and of sum
-1, with the least squared error on the validation bags. The t-student kernel is positive definite
-for theta <= 2 alone, and its grid ends there; the rational quadratic kernel is the Cauchy kernel at
-the root of theta."""
+The table names k, the kernel of two points, and theta is its parameter, in the notation of the
+paper. K, the kernel of two bags, is the inner product of their kernel means except under "nonlinear
+K", where it is a Gaussian, Cauchy or inverse multiquadric kernel of their distance: theta is then
+that chosen for the inner product, the bandwidth 1/2, 1, 2 or 4 times the median rule. Averages have
+the weights, none negative and of sum 1, with the least squared error on the validation bags. The
+t-student kernel is positive definite for theta <= 2 alone, and its grid ends there; the rational
+quadratic kernel is the Cauchy kernel at the root of theta."""
 
 
 def report(output, results, chosen, grid, y, misr1, seconds):

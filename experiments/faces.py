@@ -247,7 +247,7 @@ comes from the training bags.
     if args.output is not None:
         (args.output / "faces.md").write_text(text)
         shown = {short: predictives[name] for name, short in compared.items()}
-        figure = plots.compare_by_size(shown, truth, sizes)
+        figure = plots.compare_by_size(shown, truth, sizes, label="mean age, years")
         figure.savefig(args.output / "faces.png", dpi=80)
 
 

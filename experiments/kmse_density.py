@@ -171,7 +171,7 @@ def draw_errors(errors, path):
         ax.set(title=name, xscale="log", xticks=sizes, xlabel="training points")
         ax.set_xticklabels(sizes)
         ax.minorticks_off()
-    axes[0, 0].set_ylabel("change of the error, %")
+    axes[0, 0].set_ylabel("reconstruction error,\nchange from plain PCA, %")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=min(4, len(names)), frameon=False

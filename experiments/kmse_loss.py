@@ -20,6 +20,12 @@ FIGURE_1 = 10, 30  # points, dimensions
 FIXED_FEATURES, FIXED_POINTS = 20, 20
 MUST = 20, 30  # of the paired tests
 SCALES = np.geomspace(1e-2, 1e2, 25)
+RATIO = "squared RKHS error,\nas a share of KME's"
+AMOUNT = "S-KMSE: lambda,\nF-KMSE: n lambda / smallest eigenvalue"
+AXES = {
+    "points": f"points, {FIXED_FEATURES} dimensions",
+    "dimensions": f"dimensions, {FIXED_POINTS} points",
+}
 
 
 class Sample:
@@ -85,19 +91,19 @@ def average_paths(n, p, name, **options):
 def draw_paths(paths, path):
     colours = colours_of_estimators()
     figure, axes = report.pyplot().subplots(
-        1, len(paths), figsize=(3.1 * len(paths), 3.4), sharey=True, layout="constrained"
+        1, len(paths), figsize=(3.5 * len(paths), 3.6), sharey=True, layout="constrained"
     )
     for ax, (name, (curves, chosen)) in zip(axes, paths.items()):
-        ax.axhline(1, color="black", lw=1)
+        ax.axhline(1, color="black", lw=1, label=f"{KME}, no shrinkage")
         for label, curve, level in zip((SIMPLE, FLEXIBLE), curves, chosen):
             ax.plot(SCALES, curve, color=colours[label], label=f"{label}, by shrinkage")
             ax.axhline(
                 level, color=colours[label], lw=1.2, ls="--", label=f"{label}, shrinkage chosen"
             )
-        ax.set(title=name, xscale="log", ylim=(0.4, 1.6), xlabel="shrinkage")
-    axes[0].set_ylabel("loss / loss of KME")
+        ax.set(title=f"{name} kernel", xscale="log", ylim=(0.4, 1.6), xlabel=AMOUNT)
+    axes[0].set_ylabel(RATIO)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     figure.savefig(path, dpi=90)
 
 
@@ -109,15 +115,16 @@ def draw_sizes(results, path):
     )
     for row, (along, by_kernel) in zip(axes, results.items()):
         for ax, (name, by_size) in zip(row, by_kernel.items()):
-            ax.axhline(1, color="black", lw=1, label=KME)
+            ax.axhline(1, color="black", lw=1, label=f"{KME}, no shrinkage")
             sizes = list(by_size)
             for label, style in ((SIMPLE, "o-"), (FLEXIBLE, "s-"), (THEOREM_4, "^:")):
                 ratios = [of[label].mean() / of[KME].mean() for of in by_size.values()]
                 ax.plot(sizes, ratios, style, ms=4, lw=1.3, color=colours[label], label=label)
-            ax.set(title=name, xscale="log", xticks=sizes, ylim=(0.2, 1.3), xlabel=along)
+            ax.set(title=f"{name} kernel", xscale="log", xticks=sizes, ylim=(0.2, 1.3))
+            ax.set_xlabel(AXES[along])
             ax.set_xticklabels(sizes)
             ax.minorticks_off()
-        row[0].set_ylabel("loss / loss of KME")
+        row[0].set_ylabel(RATIO)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=90)

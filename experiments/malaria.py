@@ -169,6 +169,10 @@ covariates, plus Matern 3/2 in space, its parameters of highest evidence under t
 binomial. The published figures are those of the paper's own, confidential data: they show its \
 order of methods, and are not to be held against ours.
 
+The rate is f^2 (Sq) or exp f (Exp), f a Gaussian process; Nyström is the mode of its posterior,
+VBAgg the variational approximation of the paper, Laplace a normal approximation, NUTS draws. NN is
+a neural network, constant one rate for all. Counts are Poisson where nothing else is said.
+
 ## Districts and pixels held out
 
 {markdown(table.round(3), text_or_nothing)}

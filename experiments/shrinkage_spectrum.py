@@ -54,11 +54,11 @@ def draw(models, path):
     from bdr_stan import plots
 
     figure, axes = report.pyplot().subplots(
-        1, len(models), figsize=(4.2 * len(models), 4.4), sharey=True, layout="constrained"
+        1, len(models), figsize=(5 * len(models), 4.6), sharey=True, layout="constrained"
     )
     for ax, (prior, model) in zip(axes, models.items()):
         plots.shrinkage_spectrum(model, sizes=SIZES, ax=ax)
-        ax.set_title(f"R: {prior}")
+        ax.set_title(f'embedding_prior="{prior}"')
         ax.label_outer()
     figure.savefig(path, dpi=90)
 
@@ -85,11 +85,31 @@ def main():
         report.write(
             args.output,
             "shrinkage_spectrum.md",
-            f"# Effective number of coordinates\n\nOf {n_landmarks} landmarks, on {len(bags)} "
-            "training gamma bags (`experiments/shrinkage_spectrum.py`): the sum over coordinates "
-            f"of eta / (eta + lambda / N).\n\n{table}\n",
+            TEXT.format(landmarks=n_landmarks, bags=len(bags), table=table),
         )
         draw(models, args.output / "shrinkage_spectrum.png")
+
+
+TEXT = """\
+# How much of a bag's embedding shrinkage keeps
+
+Made by `python experiments/shrinkage_spectrum.py --output docs` on {bags} training gamma bags,
+{landmarks} landmarks (Law et al. 2018, Appendix C).
+
+In a bag of few points the mean embedding is uncertain, and shrinkage pulls it towards the average
+embedding of all bags. Of coordinate k, with variance lambda_k between the points of a bag, a bag of
+N points keeps the share eta / (eta + lambda_k / N): 1 where the points tell the coordinate, 0 where
+they tell nothing. The sum of the shares is the effective number of coordinates that the bag
+shows. The prior covariance of the embeddings, `embedding_prior`, is the kernel, the smoother
+convolution kernel or the covariance between the bags, estimated ([method.md](method.md)); its scale
+eta is of highest posterior density.
+
+Effective number of coordinates, of {landmarks}:
+
+{table}
+
+![Share of each coordinate kept, by bag size and prior](shrinkage_spectrum.png)
+"""
 
 
 if __name__ == "__main__":

@@ -349,37 +349,67 @@ def draw_roll(test, models):
     rates = models[REFERENCE].predict_points(test.bags.points)
     panels = {
         "true rate": test.rate,
-        "constant in bag": np.repeat(test.y / test.bags.sizes, test.bags.sizes),
-        f"{REFERENCE}, posterior mean": rates.mean,
-        f"{REFERENCE}, posterior sd": rates.sd,
+        "label of the bag / its size": np.repeat(test.y / test.bags.sizes, test.bags.sizes),
+        f"posterior mean, {REFERENCE}": rates.mean,
     }
-    figure, axes = pyplot().subplots(1, 4, figsize=(15, 3.8), layout="constrained")
-    some = slice(None, None, STEP)
+    figure, axes = pyplot().subplots(1, 4, figsize=(15, 3.8), layout="constrained", sharey=True)
     for ax, (title, values) in zip(axes, panels.items()):
-        limits = (0, None) if title.endswith("sd") else (test.rate.min(), test.rate.max())
-        x, _, z = test.roll[some].T
-        dots = ax.scatter(x, z, c=values[some], s=2, vmin=limits[0], vmax=limits[1])
-        ax.set(title=title, xticks=[], yticks=[], aspect="equal")
-        figure.colorbar(dots, ax=ax, shrink=0.8)
+        dots = draw_side(ax, test, values, title, vmin=test.rate.min(), vmax=test.rate.max())
+    figure.colorbar(dots, ax=axes[:3], label="rate, counts an individual")
+    dots = draw_side(axes[3], test, rates.sd, f"posterior sd, {REFERENCE}", vmin=0)
+    figure.colorbar(dots, ax=axes[3], label="sd of the rate, counts an individual")
+    axes[0].set_ylabel("third coordinate")
     return figure
+
+
+def draw_side(ax, test, values, title, **limits):
+    """Values of individuals in colours, along the roll seen from its side."""
+    x, _, z = test.roll[::STEP].T
+    ax.set(title=title, xlabel="first coordinate of the roll", aspect="equal")
+    return ax.scatter(x, z, c=values[::STEP], s=4, **limits)
 
 
 def draw_curves(by_bags, by_points):
-    figure, axes = pyplot().subplots(2, 2, figsize=(12.5, 8), layout="constrained", sharey="row")
+    """Errors by number and size of bags: rows MSE and NLL, columns the links."""
+    from matplotlib.ticker import FixedLocator
+
+    figure, axes = pyplot().subplots(
+        2, 4, figsize=(15, 7.5), layout="constrained", sharey="row", sharex="col"
+    )
     columns = [
-        ("n_bags", "training bags", by_bags),
-        ("mean_size", "individuals in a bag", by_points),
+        (short, x, label, results)
+        for x, label, results in (
+            ("n_bags", "training bags", by_bags),
+            ("mean_size", "individuals in a bag, mean", by_points),
+        )
+        for short in LINKS
     ]
-    for column, (x, label, results) in zip(axes.T, columns):
+    for column, (short, x, label, results) in zip(axes.T, columns):
         for ax, metric in zip(column, ("individual MSE", "individual NLL")):
-            table = results.pivot_table(metric, x, "method", sort=False)
-            for k, name in enumerate(table):
-                style = "--" if "Exp" in name else ":" if "-" not in name else "-"
-                ax.plot(table.index, table[name], style, marker=".", color=f"C{k}", label=name)
-            ax.set(xlabel=label, ylabel=f"test {metric}")
-    axes[0, 0].set_yscale("log")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, loc="outside right upper")
+            draw_lines(ax, results.pivot_table(metric, x, "method", sort=False), short)
+        column[0].set_title(f"link {LINKS[short]} ({short})")
+        column[1].set_xlabel(label)
+    axes[0, 0].set(ylabel="MSE of the rates of test individuals", yscale="log")
+    axes[0, 0].yaxis.set_major_locator(FixedLocator([0.1, 0.2, 0.5, 1, 2]))
+    axes[0, 0].yaxis.set_major_formatter("{x:g}")
+    axes[0, 0].minorticks_off()
+    axes[1, 0].set_ylabel("NLL of the counts of test individuals, nats")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=len(labels))
     return figure
+
+
+def draw_lines(ax, table, short):
+    """The methods of a link, and in every panel those without one; columns of `table`."""
+    for method, colour, marker in zip(STAN_METHODS, plots.MODELS, "osD"):
+        # What the others lie upon is wide, for all lines to be seen.
+        values = table[f"{method}-{short}"]
+        line = {"lw": 7, "ms": 10, "alpha": 0.4} if method == "NUTS" else {"lw": 1.3, "ms": 5}
+        line["ls"] = "--" if method == "Nyström" else "-"
+        ax.plot(values, marker=marker, color=colour, label=f"{method}, panel's link", **line)
+    ax.plot(table["NN"], "v-", color=plots.MODELS[3], lw=1.3, ms=5, label="NN")
+    for name, style in (("constant in bag", "P:"), ("constant", "X--"), ("bag-pixel", "*-.")):
+        ax.plot(table[name], style, color="0.4", lw=1.3, ms=5, label=name)
 
 
 def draw_calibration(results, covered):
@@ -548,16 +578,19 @@ a model is shown the sum of each bag's counts. It is scored on what it says of t
 NLL of their counts at the posterior mean rate (log y! exact), and MSE of that rate against the
 true one.
 
-Gaussian processes have an RBF kernel and 30 landmarks by k-means; the bandwidth is that of
-highest evidence, learned once for each link and shared by NUTS, VBAgg and Nyström (the mode).
+The rate is f^2 (Sq) or exp f (Exp), f a Gaussian process: NUTS samples its posterior, VBAgg is
+the variational approximation of the paper, Nyström the mode. They have an RBF kernel and 30
+landmarks by k-means; the bandwidth is that of highest evidence, learned once for each link and
+shared by the three.
 "Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL of validation bags.
 NN: 50 hidden units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on
 the mean point of each bag. Constant: one rate for all. Constant in bag: the label of the bag
 itself divided by its size, on test bags too, whose labels no other method sees.
 {findings}
-![The roll](swiss_roll.png)
+![True rates and those found, along the roll](swiss_roll.png)
 
-The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0.
+The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0. Second:
+what the label of a bag says of each of its individuals (constant in bag).
 
 ## Scores on {n_bags} training bags
 
@@ -585,7 +618,7 @@ one. "Published" is the authors' code, 30 landmarks, best of a small grid by val
 
 ## Calibration
 
-![Calibration](swiss_roll_calibration.png)
+![Share of true rates inside intervals against their probability](swiss_roll_calibration.png)
 
 Share of test individuals whose true rate lies in the central posterior interval, mean over data
 seeds, and lowest and highest at 80%. The authors' code at data seed 0 (70, 80, 90, 95%): VBAgg-Sq
@@ -613,7 +646,10 @@ is that below the best:
 
 ## More bags, larger bags
 
-![Curves](swiss_roll_curves.png)
+![Errors against the number and the size of bags](swiss_roll_curves.png)
+
+A column has one link; the network, bag-pixel and the constants are the same in both. NUTS is drawn
+wide, as the others lie upon it.
 
 Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of
 training bags of about 150:

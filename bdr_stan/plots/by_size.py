@@ -23,6 +23,7 @@ def prediction_by_size(
     edges: ArrayLike | None = None,
     *,
     level: float = 0.95,
+    label: str = "label",
     axes: "Sequence[Axes] | Array | None" = None,
 ) -> Array:
     """Predicted against true labels, one panel for each class of bag sizes.
@@ -37,6 +38,7 @@ def prediction_by_size(
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
     level : float in (0, 1), probability of the intervals
+    label : str, what the labels are, with the unit, such as "age, years"
     axes : matplotlib Axes, one for each class; None for a new figure
 
     Returns
@@ -60,10 +62,11 @@ def prediction_by_size(
         points = ax.scatter(
             y[of], mean[of], c=sd[of], **scale, s=14, edgecolors="0.3", linewidths=0.3
         )
-        ax.set(title=size_title(name, of.sum()), xlabel="true label", xlim=limits, ylim=limits)
+        ax.set(title=size_title(name, of.sum()), xlabel=f"true {label}")
+        ax.set(xlim=limits, ylim=limits)
         _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
-    drawn[0].set_ylabel("predicted label")
-    figure.colorbar(points, ax=list(drawn), label="predictive sd")
+    drawn[0].set_ylabel(f"predicted {label}")
+    figure.colorbar(points, ax=list(drawn), label=f"predictive sd of {label}")
     return drawn
 
 
@@ -74,6 +77,7 @@ def compare_by_size(
     edges: ArrayLike | None = None,
     *,
     level: float = 0.95,
+    label: str = "label",
 ) -> "Figure":
     """Predictive intervals of several models against true labels, one row a model.
 
@@ -90,6 +94,7 @@ def compare_by_size(
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
     level : float in (0, 1), probability of the intervals
+    label : str, what the labels are, with the unit, such as "age, years"
 
     Returns
     -------
@@ -122,19 +127,22 @@ def compare_by_size(
             hit, miss = i[~missed], i[missed]
             ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
             ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
-            points = ax.scatter(y[i], mean[i], c=sd[i], **scale, s=9, linewidths=0, zorder=3)
+            points = ax.scatter(
+                y[i], mean[i], c=sd[i], **scale, s=11, edgecolors="0.3", linewidths=0.3, zorder=3
+            )
             ax.plot(x_limits, x_limits, color="black", lw=1)
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
             off = abs(share - level) > 3 * np.sqrt(level * (1 - level) / n)
             _note(ax, f"{share:.0%} hold the truth", MISSES if off else COVERS, weight="bold")
-        row[0].set_ylabel(f"{model}\npredicted label", weight="bold")
+        row[0].set_ylabel(f"predicted {label}")
+        _name_row(row[0], model)
     for ax, (name, of) in zip(axes[0], classes.items()):
         ax.set_title(size_title(name, of.sum()))
     for ax in axes[-1]:
-        ax.set_xlabel("true label")
+        ax.set_xlabel(f"true {label}")
     figure = axes[0, 0].figure
-    figure.colorbar(points, ax=axes, label="predictive sd", aspect=40, pad=0.01)
+    figure.colorbar(points, ax=axes, label=f"predictive sd of {label}", aspect=40, pad=0.01)
     figure.suptitle(f"{level:.0%} of the bars should cross the line; orange ones miss the truth")
     return figure
 
@@ -158,6 +166,21 @@ def _spread_over(y, of):
     i = np.flatnonzero(of)
     i = i[np.argsort(y[i], kind="stable")]
     return i[np.unique(np.linspace(0, len(i) - 1, BARS_PER_PANEL).round().astype(int))]
+
+
+def _name_row(ax, text):
+    """Bold, to the left of the label of the vertical axis."""
+    ax.annotate(
+        text,
+        (0, 0.5),
+        (-4, 0),
+        xycoords=(ax.yaxis.label, "axes fraction"),
+        textcoords="offset points",
+        rotation=90,
+        ha="right",
+        va="center",
+        weight="bold",
+    )
 
 
 def _note(ax, text, colour="black", weight="normal"):

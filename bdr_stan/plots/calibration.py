@@ -8,13 +8,15 @@ import numpy as np
 
 from bdr_stan import metrics
 from bdr_stan.plots.style import (
+    FEW_BAGS,
     GUIDE,
+    MARKERS,
     MODELS,
     Prediction,
     diagonal,
     one_axes,
     panels,
-    pyplot,
+    shades,
     size_title,
 )
 from bdr_stan.types import ArrayLike
@@ -36,7 +38,8 @@ def calibration(
     """Share of labels inside central intervals against the probability of the intervals.
 
     The shaded band, two standard errors about the diagonal, is where calibrated predictions
-    of all bags stay.
+    of all bags stay. A class of fewer than 20 bags has no line, for their share is mostly chance;
+    the legend says so.
 
     Parameters
     ----------
@@ -55,19 +58,22 @@ def calibration(
     ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths or NaN.
     """
-    plt = pyplot()
     table = metrics.calibration(y, predictive, sizes=sizes, edges=edges)
+    lines = dict(iter(table.groupby("size", sort=False)))
+    every = lines.pop("all")
+    classes = {} if sizes is None else metrics.size_classes(sizes, edges)
     ax = one_axes() if ax is None else ax
-    names = list(dict.fromkeys(table["size"]))
-    colours = dict(zip(names, plt.get_cmap("viridis")(np.linspace(0, 0.9, len(names)))))
-    colours["all"] = "black"
-    for name, of in table.groupby("size", sort=False):
-        if name == "all":
-            low, high = (of["level"] + sign * 2 * of["se"] for sign in (-1, 1))
-            ax.fill_between(of["level"], low, high, color="0.9", linewidth=0)
-        label = "all bags" if name == "all" else size_title(name)
-        ax.plot(of["level"], of["coverage"], "o-", ms=3, color=colours[name], label=label)
+    low, high = (every["level"] + sign * 2 * every["se"] for sign in (-1, 1))
+    ax.fill_between(every["level"], low, high, color="0.9", linewidth=0)
     diagonal(ax, (0, 1))
+    for (name, of), colour, marker in zip(lines.items(), shades(len(lines)), cycle(MARKERS)):
+        n = classes[name].sum()
+        if n < FEW_BAGS:
+            ax.plot([], [], " ", label=f"{size_title(name, n)}: too few")
+        else:
+            label = size_title(name, n)
+            ax.plot(of["level"], of["coverage"], marker=marker, ms=4, color=colour, label=label)
+    ax.plot(every["level"], every["coverage"], color="black", label=f"all {len(y)} bags")
     return _coverage_frame(ax, "share of labels inside")
 
 
@@ -100,7 +106,7 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
                 "metrics.point_calibration makes"
             )
     ax = one_axes() if ax is None else ax
-    for (name, table), colour, marker in zip(tables.items(), MODELS, "osD^vP"):
+    for (name, table), colour, marker in zip(tables.items(), MODELS, MARKERS):
         line = ax.plot(table["level"], table["coverage"], color=colour, lw=1.5, label=name)
         line[0].set(marker=marker, ms=4.5, clip_on=False, zorder=3)
     ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
@@ -116,7 +122,7 @@ def _coverage_frame(ax, share):
         xlabel="probability of the central interval",
         ylabel=share,
     )
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
     return ax
 
 
@@ -133,7 +139,8 @@ def reliability(
     A model whose probabilities are right has its points on the diagonal, but for chance: each
     bar reaches two standard errors of the share to either side of it. Points above the diagonal
     on the right and below it on the left are too unsure, the other way round too sure.
-    Points are the larger, the more bags they stand for.
+    Points are the larger, the more bags they stand for; a line joins neighbours of at least 20
+    bags, other points are hollow.
 
     Parameters
     ----------
@@ -162,16 +169,22 @@ def reliability(
     axes = panels(1, len(classes))[0]
     for ax, (name, of) in zip(axes, classes.items()):
         diagonal(ax, (0, 1))
-        for (model, table), colour in zip(tables.items(), cycle(MODELS)):
-            row = table[table["size"] == name]
-            ax.errorbar(
-                row["predicted"], row["observed"], 2 * row["se"], color=colour, lw=1, capsize=2
-            )
-            area = 10 + 90 * row["n_bags"] / of.sum()
-            ax.scatter(row["predicted"], row["observed"], area, color=colour, label=model)
+        for (model, table), colour, marker in zip(tables.items(), cycle(MODELS), cycle(MARKERS)):
+            _reliability_curve(ax, table[table["size"] == name], colour, marker, label=model)
         ax.set(title=size_title(name, of.sum()), xlabel="predicted probability")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     second = next(iter(predictives.values())).classes[1]
-    axes[0].set_ylabel(f'share of "{second}"')
+    axes[0].set_ylabel(f'observed share of "{second}"')
     axes[0].legend(frameon=False, loc="upper left", fontsize="small")
     return axes[0].figure
+
+
+def _reliability_curve(ax, bins, colour, marker, label):
+    """Shares of bins with two standard errors, joined where neighbours have bags enough."""
+    x, share, n = bins["predicted"], bins["observed"], bins["n_bags"]
+    many = n >= FEW_BAGS
+    ax.plot(x, share.where(many), marker=marker, ms=4, lw=1, color=colour, label=label)
+    ax.errorbar(x, share, 2 * bins["se"], fmt="none", elinewidth=1, capsize=2, ecolor=colour)
+    faces = np.where(many, colour, "white")
+    area = 10 + 90 * n / n.sum()
+    ax.scatter(x, share, area, marker=marker, facecolors=faces, edgecolors=colour, zorder=3)

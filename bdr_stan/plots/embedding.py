@@ -1,13 +1,14 @@
 """What a model sees of bags: its landmarks, and how much of an embedding shrinkage keeps."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bdr_stan.bags import as_bags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.plots.style import GUIDE, MISSES, one_axes, pyplot, size_title
+from bdr_stan.plots.style import GUIDE, MARKERS, MISSES, one_axes, shades, size_title
 from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 if TYPE_CHECKING:
@@ -55,20 +56,25 @@ def shrinkage_spectrum(
     sizes = np.atleast_1d(sizes)
     if not (sizes >= 1).all():
         raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
-    plt = pyplot()
     ax = one_axes((5.5, 4.6)) if ax is None else ax
-    colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(sizes)))
-    for size, kept, colour in zip(sizes, shrinkage_factors(sizes, np.sort(lam), eta), colours):
+    every = shrinkage_factors(sizes, np.sort(lam), eta)
+    for size, kept, colour, marker in zip(sizes, every, shades(len(sizes)), cycle(MARKERS)):
         label = f"{size_title(f'{size:g}')}: {kept.sum():.1f}"
-        ax.plot(np.arange(1, len(lam) + 1), kept, "o-", ms=2.5, lw=1, color=colour, label=label)
-    ax.set(xlabel="coordinate, in order of the share", ylabel="share kept", ylim=(-0.02, 1.02))
+        rank = np.arange(1, len(lam) + 1)
+        ax.plot(rank, kept, marker=marker, ms=3, lw=1, color=colour, label=label)
+    ax.set(
+        xlabel="coordinate of the embedding, most kept first",
+        ylabel="share of the coordinate kept",
+        ylim=(-0.02, 1.02),
+    )
+    ax.locator_params(axis="x", integer=True)
     ax.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.18),  # below: the lines leave no corner free
         ncols=3,
         frameon=False,
         fontsize="small",
-        title=f"effective coordinates, of {len(lam)}, in a bag of",
+        title=f"points in a bag: effective number of coordinates, of {len(lam)}",
         title_fontsize="small",
     )
     return ax

@@ -19,7 +19,7 @@ def rate_map(
     col: ArrayLike,
     *,
     title: str | None = None,
-    label: str = "rate",
+    label: str | None = None,
     log: bool = False,
     cmap: str = "viridis",
     limits: tuple[float, float] | None = None,
@@ -32,7 +32,7 @@ def rate_map(
     values : array, shape (n,)
     row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
     title : str, optional
-    label : str, of the colour bar, with the unit
+    label : str, of the colour bar, with the unit; None for the title, or "value" without one
     log : bool, whether colours follow the logarithm
     cmap : str, matplotlib colour map
     limits : (low, high), values of the first and last colour; None for those of the map
@@ -72,7 +72,8 @@ def rate_maps(
     shared : titles of maps, side by side, that share one colour scale and bar
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
         among shared maps those of the first hold
-    **common : options of `rate_map` for all maps
+    **common : options of `rate_map` for all maps; without a label each bar has the titles of its
+        maps
 
     Returns
     -------
@@ -134,14 +135,16 @@ def _map_axes(n, at):
     return axes[0]
 
 
-def _draw_maps(maps, at, axes, *, label="rate", log=False, cmap="viridis", limits=None):
+def _draw_maps(maps, at, axes, *, label=None, log=False, cmap="viridis", limits=None):
     """Maps on one colour scale; its bar has plain numbers, and arrows where values go beyond it."""
     from matplotlib.colors import LogNorm, Normalize
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
+    label = label or ", ".join(filter(None, maps)) or "value"
     cells = [_picture(values, at, title, log) for title, values in maps.items()]
     lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
     low, high = (lowest, highest) if limits is None else _checked_limits(limits)
+    rounding = 1e-6 * (high - low)  # a probability of 1 and a rounding error is not beyond 1
     norm = (LogNorm if log else Normalize)(low, high)
     for ax, picture, title in zip(axes, cells, maps):
         image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
@@ -154,7 +157,9 @@ def _draw_maps(maps, at, axes, *, label="rate", log=False, cmap="viridis", limit
         label=label,
         aspect=20 * len(axes),
         pad=0.02,
-        extend=["neither", "max", "min", "both"][2 * (lowest < low) + (highest > high)],
+        extend=["neither", "max", "min", "both"][
+            2 * (lowest < low - rounding) + (highest > high + rounding)
+        ],
     )
     bar.outline.set_visible(False)
     if log:

@@ -48,11 +48,11 @@ def test_compare_by_size_shows_who_is_wrong(case, normal):
     bad = normal(good.mean, np.full(500, 0.5))  # right for bags of 50, far too sure for 2
     figure = plots.compare_by_size({"BLR": bad, "BDR": good}, y, sizes)
     *panels, colour_bar = figure.axes
-    assert colour_bar.get_ylabel() == "predictive sd"
+    assert colour_bar.get_ylabel() == "predictive sd of label"
     axes = np.reshape(panels, (2, 2))
     assert axes[0, 0].get_title() == "2 points (200 bags)"
     assert axes[1, 0].get_title() == "" and axes[1, 0].get_xlabel() == "true label"
-    assert [ax.get_ylabel().split("\n")[0] for ax in axes[:, 0]] == ["BLR", "BDR"]
+    assert [texts(ax)[-1] for ax in axes[:, 0]] == ["BLR", "BDR"]
     assert [ax.texts[0].get_color() for ax in axes.ravel()] == [
         plots.MISSES, plots.COVERS, plots.COVERS, plots.COVERS
     ]  # fmt: skip
@@ -63,6 +63,16 @@ def test_compare_by_size_shows_who_is_wrong(case, normal):
         assert not any(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in miss)
     assert len(bars(axes[0, 0])[1]) > 30 and len(bars(axes[1, 0])[1]) < 12
     assert len({ax.get_ylim() for ax in axes.ravel()}) == 1
+
+
+def test_axes_name_what_the_labels_are(case):
+    y, predictive, sizes = case
+    first, *_ = plots.prediction_by_size(y, predictive, sizes, label="age, years")
+    figure = plots.compare_by_size({"BDR": predictive}, y, sizes, label="age, years")
+    for ax, bar in ((first, first.figure.axes[-1]), (figure.axes[0], figure.axes[-1])):
+        assert ax.get_xlabel() == "true age, years"
+        assert ax.get_ylabel() == "predicted age, years"
+        assert bar.get_ylabel() == "predictive sd of age, years"
 
 
 def test_compare_by_size_needs_a_model(case):

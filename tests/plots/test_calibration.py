@@ -11,15 +11,26 @@ def test_calibration(case):
     y, predictive, sizes = case
     ax = plots.calibration(y, predictive, sizes)
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == ["2 points", "50 points", "all bags"]
-    for line in ax.lines[:3]:
+    assert legend == ["2 points (200 bags)", "50 points (300 bags)", "all 500 bags"]
+    lines = [line for line in ax.lines if line.get_label() in legend]
+    assert len({line.get_marker() for line in lines}) == 3  # told apart without colours too
+    for line in lines:
         level, share = line.get_data()
-        assert np.abs(share - level).max() < 0.12
+        assert len(level) == 10 and np.abs(share - level).max() < 0.12
     import matplotlib.pyplot as plt
 
     _, given = plt.subplots()
     assert plots.calibration(y, predictive, ax=given) is given
     assert len(given.get_legend().get_texts()) == 1
+
+
+def test_a_class_of_few_bags_has_no_line(case):
+    y, predictive, sizes = case
+    sizes = np.where(np.arange(500) < 19, 1, sizes)
+    ax = plots.calibration(y, predictive, sizes)
+    few, other, *_ = (line for line in ax.lines if "point" in line.get_label())
+    assert few.get_label() == "1 point (19 bags): too few" and len(few.get_xdata()) == 0
+    assert other.get_label() == "2 points (181 bags)" and len(other.get_xdata()) == 10
 
 
 class Classes:
@@ -36,10 +47,10 @@ def test_reliability_shows_each_model_by_size(rng):
     figure = plots.reliability(models, y, sizes, n_bins=4)
     left, right = figure.axes
     assert [ax.get_title() for ax in figure.axes] == ["1 point (500 bags)", "40 points (500 bags)"]
-    assert left.get_ylabel() == 'share of "yes"'
+    assert left.get_ylabel() == 'observed share of "yes"'
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["right", "timid"]
     of = sizes == 40
-    first, second = (c for c in right.collections if c.get_label() in models)
+    first, second = (c for c in right.collections if len(c.get_offsets()) > 1)
     predicted, observed = first.get_offsets().T
     assert len(predicted) == 4 and np.all(np.abs(predicted - observed) < 0.15)
     bins = (p[of] * 4).astype(int)
@@ -47,6 +58,18 @@ def test_reliability_shows_each_model_by_size(rng):
     areas = first.get_sizes()
     np.testing.assert_allclose(areas, 10 + 90 * np.bincount(bins) / 500)
     assert np.ptp(second.get_offsets()[:, 0]) < 0.5  # probabilities between 1/3 and 2/3
+
+
+def test_reliability_joins_no_bins_of_few_bags():
+    p = np.repeat([0.1, 0.4, 0.6, 0.9], [30, 30, 19, 40])
+    y = np.where(np.arange(119) % 2 == 0, "yes", "no")
+    models = {"right": Classes(p, ["no", "yes"])}
+    (ax,) = plots.reliability(models, y, np.ones(119), n_bins=4).axes
+    (line,) = (line for line in ax.lines if line.get_label() == "right")
+    assert np.isfinite(line.get_ydata()).tolist() == [True, True, False, True]
+    (dots,) = (c for c in ax.collections if hasattr(c, "get_sizes"))
+    hollow = (dots.get_facecolors()[:, :3] == 1).all(axis=1)
+    assert hollow.tolist() == [False, False, True, False]
 
 
 def test_reliability_needs_a_model():

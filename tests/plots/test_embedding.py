@@ -22,7 +22,10 @@ def test_shrinkage_spectrum_draws_eigenvalues_of_the_operator(rng):
         assert line.get_label().endswith(f": {expected.sum():.1f}")
     said = [text.get_text().split(":")[0] for text in ax.get_legend().get_texts()]
     assert said == ["1 point", "50 points"]
-    assert ax.get_legend().get_title().get_text() == "effective coordinates, of 6, in a bag of"
+    assert (
+        ax.get_legend().get_title().get_text()
+        == "points in a bag: effective number of coordinates, of 6"
+    )
 
 
 def small_bags(rng, n=15):

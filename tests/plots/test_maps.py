@@ -81,6 +81,25 @@ def test_maps_share_a_scale_where_asked(country):
     figure.canvas.draw()
 
 
+def test_bars_have_the_titles_where_no_label_is_given(country):
+    values, row, col = country
+    figure = plots.rate_maps({"mean": values, "sd": values, "P": values / 99}, row, col)
+    assert [bar.get_xlabel() for bar in figure.axes[3:]] == ["mean", "sd", "P"]
+    figure = plots.rate_maps({"truth": values, "mean": values}, row, col, shared=["truth", "mean"])
+    assert figure.axes[2].get_xlabel() == "truth, mean"
+    assert plots.rate_map(values, row, col).figure.axes[1].get_xlabel() == "value"
+
+
+def test_rounding_above_one_is_not_beyond_the_bar(country):
+    _, row, col = country
+    p = np.linspace(0, 1 + 1e-15, 30)
+    assert p.max() > 1
+    bar = plots.rate_map(p, row, col, limits=(0, 1)).images[0].colorbar
+    assert bar.extend == "neither"
+    bar = plots.rate_map(p + 0.01, row, col, limits=(0, 1)).images[0].colorbar
+    assert bar.extend == "max"
+
+
 def test_options_of_the_first_shared_map_hold_for_all(country):
     from matplotlib.colors import LogNorm
 

@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 
 import h5py
 import numpy as np

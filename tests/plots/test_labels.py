@@ -1,0 +1,62 @@
+"""Every picture says what its axes, or the colours of its map, are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bdr_stan import plots
+
+
+class Classes:
+    """Predictive probabilities of the second of two classes."""
+
+    mean, classes = np.linspace(0.01, 0.99, 500), np.array(["no", "yes"])
+
+
+def yes_or_no(case):
+    return np.where(np.arange(len(case[0])) % 2 == 0, "yes", "no")
+
+
+def pixels():
+    return np.arange(1.0, 13.0), np.arange(12) // 4, np.arange(12) % 4
+
+
+TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
+DRAW = {
+    "calibration": lambda case: plots.calibration(*case),
+    "compare_by_size": lambda case: plots.compare_by_size(
+        {"BLR": case[1], "BDR": case[1]}, case[0], case[2]
+    ),
+    "landmarks": lambda case: plots.landmarks(np.eye(3), np.eye(3)),
+    "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
+    "prediction_by_size": lambda case: plots.prediction_by_size(*case),
+    "rate_map": lambda case: plots.rate_map(*pixels()),
+    "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
+    "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
+    "shrinkage_spectrum": lambda case: plots.shrinkage_spectrum([1.0, 2.0], 1.0),
+}
+
+
+def labels_of(ax, which):
+    """Labels along an axis, of these axes or of those that share it."""
+    group = getattr(ax, f"get_shared_{which}_axes")().get_siblings(ax)
+    return {label for of in group if (label := getattr(of, f"get_{which}label")())}
+
+
+def test_no_picture_is_left_out():
+    assert set(DRAW) == {name for name in plots.__all__ if name.islower()}
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_axes_or_colour_bars_are_labelled(name, case):
+    import matplotlib.pyplot as plt
+
+    DRAW[name](case)
+    drawn = [ax for ax in plt.gcf().axes if ax.has_data() and ax.get_label() != "<colorbar>"]
+    assert drawn
+    for ax in drawn:
+        if ax.images:
+            bar = ax.images[0].colorbar.ax
+            assert bar.get_xlabel() or bar.get_ylabel()
+        else:
+            assert labels_of(ax, "x") and labels_of(ax, "y")
