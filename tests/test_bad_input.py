@@ -111,6 +111,7 @@ BAD_VALUES = {
     "bandwidth_scale": [0, "2", None, np.inf, [1.0, 2.0]],
     "landmarks": ["grid", [[1.0]], [["a", "b"]], 7, [[np.nan, 0.0]], [[0.0, 1.0], [0.0, 1.0]]],
     "covariance": ["mean", None],
+    "covariates": ["population", [1], ["age", "age"], 3],
     "embedding_prior": ["flat", None],
     "measure_scale": ["best", -1.0, None],
     "tau": [0, "1", None, np.nan],

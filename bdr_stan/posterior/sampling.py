@@ -29,7 +29,7 @@ METHODS = ("nuts", "optimize", "laplace", "pathfinder")
 _HELD = 1e-3
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
 # bags and the unit of the labels: by its own 1e7 epsilons up to 0.2 below the mode.
-_NEAR_THE_MODE = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
+_NEAR_THE_MODE: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
 # Chains start up to twice this far from the most probable scales, on the log scale.
 _WIDEST_START = 0.25
 
