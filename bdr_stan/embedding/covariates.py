@@ -53,6 +53,28 @@ class Covariates:
         """
         return (_stacked(bags, self.levels) - self.mean) / self.scale
 
+    def in_given_units(self, gamma: Array) -> Array:
+        """Weights of the covariates as they were given, from those of the columns x.
+
+        Of a number per its unit. Of a level, less the average over the training bags of all levels:
+        what these have in common adds nothing to any bag, so the labels tell nothing of it.
+
+        Parameters
+        ----------
+        gamma : array, shape (..., Q)
+
+        Returns
+        -------
+        array, shape (..., Q)
+        """
+        weights, start = gamma / self.scale, 0
+        for levels in self.levels.values():
+            of = slice(start, start + (1 if levels is None else len(levels)))
+            if levels is not None:
+                weights[..., of] -= (weights[..., of] @ self.mean[of])[..., None]
+            start = of.stop
+        return weights
+
 
 def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
     """Levels and scales of covariates of the training bags.

@@ -77,7 +77,8 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     ----------
     idata : InferenceData or DataTree
         posterior: intercept, sigma, rho (units of y), eta, w (component), beta (landmark); with
-        covariates gamma (covariate), units of y per unit of each as you gave it.
+        covariates gamma (covariate): units of y per unit of a number as you gave it, and how far
+        a level is from the average bag.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.

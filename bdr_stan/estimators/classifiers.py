@@ -60,7 +60,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
         posterior: intercept, rho, w (component), beta (landmark), with covariates gamma
-        (covariate, per unit of each as you gave it), on the scale of log odds;
+        (covariate, as in `BDR`), on the scale of log odds;
         observed labels as 0 and 1.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
@@ -167,7 +167,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
         posterior: intercept, rho, w (component), beta (landmark), with covariates gamma
-        (covariate, per unit of each as you gave it), in sds of the latent noise, and eta;
+        (covariate, as in `BDR`), in sds of the latent noise, and eta;
         observed labels as 0 and 1.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel

@@ -164,7 +164,7 @@ class EmbeddingEstimator(BagEstimator):
         )
         at = Coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
         groups = fitted_groups(
-            _in_units_of_covariates(posterior.draws, training.covariates),
+            _as_given(posterior.draws, training.covariates),
             posterior.stats,
             posterior.attrs,
             {
@@ -341,8 +341,8 @@ class EmbeddingEstimator(BagEstimator):
             self.classes_ = settings["classes"]
 
 
-def _in_units_of_covariates(draws, covariates):
-    """Draws whose gamma is in units of y per unit of each covariate as the user gave it."""
+def _as_given(draws, covariates):
+    """Draws whose gamma is that of the covariates as the user gave them."""
     if covariates is None:
         return draws
-    return {**draws, "gamma": draws["gamma"] / covariates.scale}
+    return {**draws, "gamma": covariates.in_given_units(draws["gamma"])}

@@ -66,6 +66,17 @@ def test_only_the_levels_count_not_their_order_or_type(learned, values):
     np.testing.assert_array_equal(learned.of(bags), learned.of(bags_with(TABLE)))
 
 
+def test_weights_in_given_units_predict_the_same(learned, rng):
+    gamma = rng.normal(size=(3, 2, 6))
+    given = learned.in_given_units(gamma)
+    np.testing.assert_allclose(given[..., 0], gamma[..., 0] / learned.scale[0])
+    x = learned.of(bags_with(TABLE))
+    np.testing.assert_allclose((given * learned.scale) @ x.T, gamma @ x.T, atol=1e-12)
+    shares = np.array([0.25, 0.5, 0.25])  # north, south, west
+    np.testing.assert_allclose(given[..., 1:4] @ shares, np.zeros((3, 2)), atol=1e-12)
+    np.testing.assert_allclose(given[..., 4] * 0.75 + given[..., 5] * 0.25, 0, atol=1e-12)
+
+
 def test_they_follow_the_order_in_which_they_are_named():
     assert learn_covariates(bags_with(TABLE), ["urban", "population"]).names == [
         "urban=False", "urban=True", "population"

@@ -94,6 +94,12 @@ def test_their_weights_are_named_and_in_the_units_of_the_covariates(fitted, prob
     assert mean["population"] > (2e-4 if is_classifier(fitted) else 1e-4)
     assert mean["population"] < (2e-3 if is_classifier(fitted) else 3e-4)
     assert mean["region=north"] > 0.2 > -0.2 > mean["region=south"]
+    # A level is told against the average bag, which the labels know well.
+    shares = problem[0].metadata["region"].value_counts(normalize=True)
+    average = sum(gamma.sel(covariate=f"region={level}") * share for level, share in shares.items())
+    np.testing.assert_allclose(average, np.zeros(average.shape), atol=1e-9)
+    if not is_classifier(fitted):
+        assert gamma.std(["chain", "draw"]).max() < 0.1
 
 
 def test_they_predict(fitted, problem):
