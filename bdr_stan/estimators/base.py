@@ -275,10 +275,10 @@ def _why_not_restored(path, config):
     """A sentence on a file whose content is not what this version writes."""
     if not isinstance(config, dict) or "estimator" not in config:
         return f"{path} is no fit saved by bdr_stan: its configuration names no estimator"
-    named = f"a fit of {config['estimator']} by bdr_stan {config.get('bdr_stan')}"
-    if config.get("bdr_stan") == __version__:
-        return f"{path} is damaged, {named} is not complete: copy it anew, or save the fit again"
-    return f"{path} holds {named}, which version {__version__} cannot read: use that version"
+    return (
+        f"{path} holds a fit of {config['estimator']} by bdr_stan {config.get('bdr_stan')}, which "
+        f"version {__version__} cannot read: the file is damaged, or you need to use that version"
+    )
 
 
 def with_defaults(function: Any, **defaults: Any) -> Any:

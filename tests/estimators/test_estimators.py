@@ -396,7 +396,9 @@ def test_wrong_files(problem, tmp_path):
     model = BLR(4, method="exact").fit(bags, y)
     model.get_params = lambda deep: {"n_trees": 4}  # as another version might have
     model.save(tmp_path / "later.nc")
-    with pytest.raises(ValueError, match="a fit of BLR by bdr_stan .* use that version"):
+    with pytest.raises(
+        ValueError, match="a fit of BLR by bdr_stan .* cannot read: .* use that version"
+    ):
         bdr_stan.load(tmp_path / "later.nc")
 
 
