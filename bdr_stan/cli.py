@@ -74,6 +74,11 @@ def main(debug):
     metavar="A,B,...",
     help="Columns of a point: numbers, or texts as categories.  [default: all other columns]",
 )
+@click.option(
+    "--covariates",
+    metavar="A,B,...",
+    help="Columns of the bags themselves, the same within a bag, that enter linearly.",
+)
 @click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag.")
 @click.option(
     "--missing",
@@ -110,6 +115,7 @@ def fit(
     model,
     output,
     features,
+    covariates,
     weight,
     missing,
     landmarks,
@@ -142,6 +148,7 @@ def fit(
         "bandwidth": _bandwidth(bandwidth),
         "bandwidth_scale": bandwidth_scale,
         "covariance": covariance,
+        "covariates": _split(covariates),
         "method": method,
         "stan_file": stan_file,
     }
@@ -151,9 +158,12 @@ def fit(
         raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
     features = _split(features)
     weights = [] if weight is None else [weight]
-    _check_roles(bag=[bag], label=[label], weight=weights, features=features or [])
+    about = _split(covariates) or []
+    _check_roles(
+        bag=[bag], label=[label], weight=weights, features=features or [], covariates=about
+    )
     bags = _read_bags(
-        data, bag, features=features, weight=weight, metadata=[label], missing=missing
+        data, bag, features=features, weight=weight, metadata=[label, *about], missing=missing
     )
     click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]

@@ -393,6 +393,43 @@ def test_predict_needs_the_names_of_columns(folder, tmp_path):
     fails("points without column names", "predict", *arguments, "--bag", "town", "--force")
 
 
+def test_covariates_enter_from_the_shell(tmp_path):
+    table = points(60)
+    people = table.groupby("town").y.transform("first") + 1
+    table = table.assign(area=people, coast=np.where(people > 1, "yes", "no"))
+    table.to_csv(tmp_path / "points.csv", index=False)
+    fit = tmp_path / "fit.nc"
+    given = ("--features", "income", "--covariates", "area, coast")
+    done = run(
+        "fit",
+        tmp_path / "points.csv",
+        *FIT,
+        "--model",
+        "blr",
+        "--method",
+        "exact",
+        *given,
+        "-o",
+        fit,
+    )
+    assert done.exit_code == 0, done.output
+    model = bdr_stan.load(fit)
+    assert list(model.idata["posterior"]["covariate"].values) == ["area", "coast=no", "coast=yes"]
+    table.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    done = run("predict", fit, tmp_path / "new.csv", "-o", tmp_path / "found.csv")
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(tmp_path / "found.csv")["mean"]
+    assert np.corrcoef(found, table.groupby("town").y.first())[0, 1] > 0.99
+    lacking = tmp_path / "lacking.csv"
+    table.drop(columns="area").to_csv(lacking, index=False)
+    fails("no column 'area'", "predict", fit, lacking, "-o", tmp_path / "never.csv")
+    fails(
+        "column 'income' is both features and covariates",
+        "fit", tmp_path / "points.csv", *FIT, "--model", "blr", *given[:3], "income", "-o", fit,
+        "--force",
+    )  # fmt: skip
+
+
 def test_the_traceback_is_shown_on_demand(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         run("--debug", "summary", tmp_path / "no.nc", catch_exceptions=False)
