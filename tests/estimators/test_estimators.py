@@ -244,7 +244,7 @@ def test_trouble_of_the_sampler_is_told_with_advice(problem):
 
 def student_t_variant(folder):
     """bdr.stan with one line changed: Student-t labels."""
-    path = eject("bdr", folder / "robust.stan")[0]
+    path = eject("bdr", folder / "my_bdr.stan")[0]
     text = path.read_text()
     line = "target += compressed_normal_lpdf(e | n_bags, nu, group);"
     assert line in text
