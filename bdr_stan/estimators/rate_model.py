@@ -22,7 +22,7 @@ def one_bag(points: ArrayLike) -> Bags:
     ValueError, TypeError
         No array of numbers of this shape, or no point.
     """
-    if np.ndim(points) != 2 or len(points) == 0:
+    if np.ndim(points) == 0 or len(points) == 0:
         raise ValueError(f"points have shape {np.shape(points)}, expected (n, p) with n >= 1")
     return Bags(points, [0, len(points)])
 

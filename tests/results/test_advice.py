@@ -179,11 +179,11 @@ def test_short_chains_agree_when_they_are_longer(narrow):
 @pytest.mark.slow
 def test_effective_sample_sizes_grow_with_the_draws(narrow):
     few = measured(NARROW, draws=200)
+    assert few["min_ess_tail"] < 400
+    assert "Raise draws" in advice(few, "tail effective sample size")
     for part in ("bulk", "tail"):
-        assert few[f"min_ess_{part}"] < 400
-        assert "Raise draws" in advice(few, f"{part} effective sample size")
         assert narrow[f"min_ess_{part}"] > 1.5 * few[f"min_ess_{part}"]
-    assert narrow["min_ess_bulk"] > 400
+        assert narrow[f"min_ess_{part}"] > 400
 
 
 @pytest.mark.slow
