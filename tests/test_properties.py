@@ -77,6 +77,7 @@ def fits_at(u, b):
         "MERR": MERR(bandwidth=b, alpha=1e-3),
         "MERR, outer": MERR(bandwidth=b, outer="rbf", alpha=1e-3),
         "MERR, landmarks": MERR(alpha=1e-3, **placed),
+        "DFDR": DFDR(bandwidths=None if isinstance(b, str) else [np.mean(b)], smoothings=[0.5]),
         "SupportMeasureMachine": SupportMeasureMachine(bandwidth=b),
         "OneClassSMM": OneClassSMM(bandwidth=b, outer="gaussian"),
         "AggregateRegressor, vb": AggregateRegressor(method="vb", **rates),
@@ -91,7 +92,6 @@ def others():
         "BDR, laplace": BDR(5, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
-        "DFDR": DFDR(bandwidths=[0.5], smoothings=[0.5]),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
         "BagPixel": BagPixel(n_landmarks=5, method="vb"),
         "ConstantRate": ConstantRate(),
@@ -114,7 +114,15 @@ SIZED = {
     "StackedClassifier",
 }
 UNWEIGHTED = {"FreqShrinkage"}
-CLOSED = {"BLR, exact", "RBFNetwork", "FreqShrinkage", "MERR", "MERR, outer", "MERR, landmarks"}
+CLOSED = {
+    "BLR, exact",
+    "RBFNetwork",
+    "FreqShrinkage",
+    "MERR",
+    "MERR, outer",
+    "MERR, landmarks",
+    "DFDR",
+}
 U = np.array([[-1.0, 0.5], [0.2, -0.4], [0.9, 1.0], [0.1, 0.3], [-0.4, -1.2]])
 B = 1.3
 NAMES_OF_FITS = list(fits_at(U, B))
@@ -298,7 +306,7 @@ def bags_and_points_have_no_order_in_a_fit(name, bags, rng):
     assert_near(found, fit(name, bags, centres), share_of(name))
 
 
-@of_fits()
+@of_fits(but={"DFDR"})  # which has one bandwidth for all columns
 def the_units_of_the_points_do_not_matter(name, bags, rng):
     centres = centres_of(bags, rng)
     scale, shift = 10 ** rng.uniform(-3, 3, 2), rng.uniform(-10, 10, 2)
@@ -352,21 +360,26 @@ REGRESSORS = [
 
 @of_fits(only=REGRESSORS)
 def the_unit_and_zero_of_the_labels_do_not_matter(name, bags, rng):
-    y = centres_of(bags, rng)
-    scale, shift = 10 ** rng.uniform(-8, 8), rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 8)
-    found = fit(name, bags, None, y=scale * (y + shift))
-    expected = fit(name, bags, None, y=y)
-    # Labels themselves lose the digits of the shift.
-    assert_near(found / scale - shift, expected, share_of(name) + 100 * np.spacing(abs(shift)))
+    unit_and_zero_do_not_matter(name, bags, rng, np.ones(len(bags)))
 
 
 @of_fits(only=["AggregateRegressor, normal"])
 def the_unit_and_zero_of_rates_do_not_matter(name, bags, rng):
-    rates = centres_of(bags, rng)
+    unit_and_zero_do_not_matter(name, bags, rng, bags.sizes)
+
+
+def unit_and_zero_do_not_matter(name, bags, rng, times):
+    """Of labels that are `times` what is predicted."""
+    y = centres_of(bags, rng)
     scale, shift = 10 ** rng.uniform(-8, 8), rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 8)
-    found = fit(name, bags, None, y=scale * (rates + shift) * bags.sizes) / bags.sizes
-    expected = fit(name, bags, None, y=rates * bags.sizes) / bags.sizes
-    assert_near(found / scale - shift, expected, share_of(name) + 100 * np.spacing(abs(shift)))
+    near, far = (
+        fits_at(U, B)[name].fit(bags, labels * times, seed=1) for labels in (y, scale * (y + shift))
+    )
+    share = share_of(name) + 100 * np.spacing(abs(shift))  # digits that the labels lose
+    assert_near(far.predict(bags) / times / scale - shift, near.predict(bags) / times, share)
+    if hasattr(near, "predictive"):
+        sd, far_sd = (model.predictive(bags).sd / times for model in (near, far))
+        assert_near(far_sd / scale, sd, share)
 
 
 # ---------------------------------------------------------------- how often
