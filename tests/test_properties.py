@@ -148,9 +148,10 @@ def _listed(properties, names):
     return listed
 
 
-def assert_near(found, expected, share=ROUNDING):
+def assert_near(found, expected, share=ROUNDING, least=0.0):
     assert np.all(np.isfinite(expected))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=share * np.abs(expected).max())
+    atol = max(share * np.abs(expected).max(), least)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 def within_bags(bags, rng):
@@ -292,6 +293,15 @@ def share_of(name):
     return 1e-6 if name in CLOSED else SEARCH
 
 
+def least_of(name):
+    """libsvm ends its search where decisions, whose margin is 1, are known to 0.001."""
+    return 2e-3 if "SMM" in name or name == "SupportMeasureMachine" else 0.0
+
+
+def assert_same_fit(name, found, expected):
+    assert_near(found, expected, share_of(name), least_of(name))
+
+
 def centres_of(bags, rng):
     """What labels are made of: the first point of each bag, and noise."""
     first = bags.points[bags.offsets[:-1], 0]
@@ -303,7 +313,7 @@ def bags_and_points_have_no_order_in_a_fit(name, bags, rng):
     centres, order = centres_of(bags, rng), rng.permutation(len(bags))
     turned = with_points(bags, bags.points[within_bags(bags, rng)])[order]
     found = fit(name, turned, centres[order], asked=bags)
-    assert_near(found, fit(name, bags, centres), share_of(name))
+    assert_same_fit(name, found, fit(name, bags, centres))
 
 
 @of_fits(but={"DFDR"})  # which has one bandwidth for all columns
@@ -313,7 +323,7 @@ def the_units_of_the_points_do_not_matter(name, bags, rng):
     moved = with_points(bags, scale * (bags.points + shift))
     expected = fit(name, bags, centres, b=np.full(2, B))
     found = fit(name, moved, centres, u=scale * (U + shift), b=scale * B)
-    assert_near(found, expected, share_of(name))
+    assert_same_fit(name, found, expected)
 
 
 @of_fits(but=[n for n in NAMES_OF_FITS if n.startswith("Agg")])  # whose kernel has no median rule
@@ -321,14 +331,14 @@ def the_median_rule_takes_the_unit_of_the_points(name, bags, rng):
     centres, scale = centres_of(bags, rng), 10 ** rng.uniform(-3, 3)
     moved = with_points(bags, scale * bags.points)
     found = fit(name, moved, centres, u=scale * U, b="median")
-    assert_near(found, fit(name, bags, centres, b="median"), share_of(name))
+    assert_same_fit(name, found, fit(name, bags, centres, b="median"))
 
 
 @of_fits(but=UNWEIGHTED)
 def weights_of_one_are_no_weights_in_a_fit(name, bags, rng):
     centres = centres_of(bags, rng)
     weighted = with_points(bags, bags.points, np.ones(len(bags.points)))
-    assert_near(fit(name, weighted, centres), fit(name, bags, centres), share_of(name))
+    assert_same_fit(name, fit(name, weighted, centres), fit(name, bags, centres))
 
 
 # The noise of normal totals depends on the number of points, too.
@@ -340,7 +350,7 @@ def a_weight_is_how_often_a_point_is_there_in_a_fit(name, bags, rng):
     if counts_points(fits_at(U, B)[name]):
         y = rng.poisson(np.exp(0.3 * centres) * copies.sizes) + 1.0
     found = fit(name, weighted, centres, y=y)
-    assert_near(found, fit(name, copies, centres, y=y), share_of(name))
+    assert_same_fit(name, found, fit(name, copies, centres, y=y))
 
 
 @of_fits()
@@ -348,7 +358,7 @@ def single_precision_is_enough_for_points_of_a_fit(name, bags, rng):
     centres = centres_of(bags, rng)
     single = with_points(bags, bags.points.astype(np.float32))
     double = with_points(bags, single.points.astype(float))
-    assert_near(fit(name, single, centres), fit(name, double, centres), max(SEARCH, SINGLE))
+    assert_near(fit(name, single, centres), fit(name, double, centres), SEARCH, least_of(name))
 
 
 REGRESSORS = [
