@@ -19,7 +19,7 @@ from builders.problems import (
     predictions,
     quiet_fit,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.base import is_classifier, is_outlier_detector
 
@@ -77,6 +77,7 @@ def fits_at(u, b):
         "MERR": MERR(bandwidth=b, alpha=1e-3),
         "MERR, outer": MERR(bandwidth=b, outer="rbf", alpha=1e-3),
         "MERR, landmarks": MERR(alpha=1e-3, **placed),
+        "DFDR": DFDR(bandwidths=None if isinstance(b, str) else [np.mean(b)], smoothings=[0.5]),
         "SupportMeasureMachine": SupportMeasureMachine(bandwidth=b),
         "OneClassSMM": OneClassSMM(bandwidth=b, outer="gaussian"),
         "AggregateRegressor, vb": AggregateRegressor(method="vb", **rates),
@@ -91,7 +92,6 @@ def others():
         "BDR, laplace": BDR(5, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
-        "DFDR": DFDR(bandwidths=[0.5], smoothings=[0.5]),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
         "BagPixel": BagPixel(n_landmarks=5, method="vb"),
         "ConstantRate": ConstantRate(),
@@ -114,7 +114,15 @@ SIZED = {
     "StackedClassifier",
 }
 UNWEIGHTED = {"FreqShrinkage"}
-CLOSED = {"BLR, exact", "RBFNetwork", "FreqShrinkage", "MERR", "MERR, outer", "MERR, landmarks"}
+# Models that search for nothing, not even for their scales.
+CLOSED = {
+    "RBFNetwork",
+    "FreqShrinkage",
+    "MERR",
+    "MERR, outer",
+    "MERR, landmarks",
+    "DFDR",
+}
 U = np.array([[-1.0, 0.5], [0.2, -0.4], [0.9, 1.0], [0.1, 0.3], [-0.4, -1.2]])
 B = 1.3
 NAMES_OF_FITS = list(fits_at(U, B))
@@ -140,9 +148,10 @@ def _listed(properties, names):
     return listed
 
 
-def assert_near(found, expected, share=ROUNDING):
+def assert_near(found, expected, share=ROUNDING, least=0.0):
     assert np.all(np.isfinite(expected))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=share * np.abs(expected).max())
+    atol = max(share * np.abs(expected).max(), least)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 def within_bags(bags, rng):
@@ -284,6 +293,15 @@ def share_of(name):
     return 1e-6 if name in CLOSED else SEARCH
 
 
+def least_of(name):
+    """libsvm ends its search where decisions, whose margin is 1, are known to 0.001."""
+    return 2e-3 if "SMM" in name or name == "SupportMeasureMachine" else 0.0
+
+
+def assert_same_fit(name, found, expected):
+    assert_near(found, expected, share_of(name), least_of(name))
+
+
 def centres_of(bags, rng):
     """What labels are made of: the first point of each bag, and noise."""
     first = bags.points[bags.offsets[:-1], 0]
@@ -295,17 +313,17 @@ def bags_and_points_have_no_order_in_a_fit(name, bags, rng):
     centres, order = centres_of(bags, rng), rng.permutation(len(bags))
     turned = with_points(bags, bags.points[within_bags(bags, rng)])[order]
     found = fit(name, turned, centres[order], asked=bags)
-    assert_near(found, fit(name, bags, centres), share_of(name))
+    assert_same_fit(name, found, fit(name, bags, centres))
 
 
-@of_fits()
+@of_fits(but={"DFDR"})  # which has one bandwidth for all columns
 def the_units_of_the_points_do_not_matter(name, bags, rng):
     centres = centres_of(bags, rng)
     scale, shift = 10 ** rng.uniform(-3, 3, 2), rng.uniform(-10, 10, 2)
     moved = with_points(bags, scale * (bags.points + shift))
     expected = fit(name, bags, centres, b=np.full(2, B))
     found = fit(name, moved, centres, u=scale * (U + shift), b=scale * B)
-    assert_near(found, expected, share_of(name))
+    assert_same_fit(name, found, expected)
 
 
 @of_fits(but=[n for n in NAMES_OF_FITS if n.startswith("Agg")])  # whose kernel has no median rule
@@ -313,14 +331,14 @@ def the_median_rule_takes_the_unit_of_the_points(name, bags, rng):
     centres, scale = centres_of(bags, rng), 10 ** rng.uniform(-3, 3)
     moved = with_points(bags, scale * bags.points)
     found = fit(name, moved, centres, u=scale * U, b="median")
-    assert_near(found, fit(name, bags, centres, b="median"), share_of(name))
+    assert_same_fit(name, found, fit(name, bags, centres, b="median"))
 
 
 @of_fits(but=UNWEIGHTED)
 def weights_of_one_are_no_weights_in_a_fit(name, bags, rng):
     centres = centres_of(bags, rng)
     weighted = with_points(bags, bags.points, np.ones(len(bags.points)))
-    assert_near(fit(name, weighted, centres), fit(name, bags, centres), share_of(name))
+    assert_same_fit(name, fit(name, weighted, centres), fit(name, bags, centres))
 
 
 # The noise of normal totals depends on the number of points, too.
@@ -332,7 +350,7 @@ def a_weight_is_how_often_a_point_is_there_in_a_fit(name, bags, rng):
     if counts_points(fits_at(U, B)[name]):
         y = rng.poisson(np.exp(0.3 * centres) * copies.sizes) + 1.0
     found = fit(name, weighted, centres, y=y)
-    assert_near(found, fit(name, copies, centres, y=y), share_of(name))
+    assert_same_fit(name, found, fit(name, copies, centres, y=y))
 
 
 @of_fits()
@@ -340,7 +358,7 @@ def single_precision_is_enough_for_points_of_a_fit(name, bags, rng):
     centres = centres_of(bags, rng)
     single = with_points(bags, bags.points.astype(np.float32))
     double = with_points(bags, single.points.astype(float))
-    assert_near(fit(name, single, centres), fit(name, double, centres), max(SEARCH, SINGLE))
+    assert_near(fit(name, single, centres), fit(name, double, centres), SEARCH, least_of(name))
 
 
 REGRESSORS = [
@@ -352,21 +370,26 @@ REGRESSORS = [
 
 @of_fits(only=REGRESSORS)
 def the_unit_and_zero_of_the_labels_do_not_matter(name, bags, rng):
-    y = centres_of(bags, rng)
-    scale, shift = 10 ** rng.uniform(-8, 8), rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 8)
-    found = fit(name, bags, None, y=scale * (y + shift))
-    expected = fit(name, bags, None, y=y)
-    # Labels themselves lose the digits of the shift.
-    assert_near(found / scale - shift, expected, share_of(name) + 100 * np.spacing(abs(shift)))
+    unit_and_zero_do_not_matter(name, bags, rng, np.ones(len(bags)))
 
 
 @of_fits(only=["AggregateRegressor, normal"])
 def the_unit_and_zero_of_rates_do_not_matter(name, bags, rng):
-    rates = centres_of(bags, rng)
+    unit_and_zero_do_not_matter(name, bags, rng, bags.sizes)
+
+
+def unit_and_zero_do_not_matter(name, bags, rng, times):
+    """Of labels that are `times` what is predicted."""
+    y = centres_of(bags, rng)
     scale, shift = 10 ** rng.uniform(-8, 8), rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 8)
-    found = fit(name, bags, None, y=scale * (rates + shift) * bags.sizes) / bags.sizes
-    expected = fit(name, bags, None, y=rates * bags.sizes) / bags.sizes
-    assert_near(found / scale - shift, expected, share_of(name) + 100 * np.spacing(abs(shift)))
+    near, far = (
+        fits_at(U, B)[name].fit(bags, labels * times, seed=1) for labels in (y, scale * (y + shift))
+    )
+    share = share_of(name) + 100 * np.spacing(abs(shift))  # digits that the labels lose
+    assert_near(far.predict(bags) / times / scale - shift, near.predict(bags) / times, share)
+    if hasattr(near, "predictive"):
+        sd, far_sd = (model.predictive(bags).sd / times for model in (near, far))
+        assert_near(far_sd / scale, sd, share)
 
 
 # ---------------------------------------------------------------- how often
@@ -380,13 +403,14 @@ def fitted():
     return {name: quiet_fit(model, bags, centres) for name, model in models.items()}
 
 
-def hold(property_of_case, case_of, examples):
+def hold(property_of_case, case_of, examples, phases=(Phase.generate, Phase.shrink)):
     """Try a property on cases of hypothesis, the same at each run."""
     tried = settings(
         max_examples=examples,
         deadline=None,
         derandomize=True,
         database=None,
+        phases=phases,
         suppress_health_check=list(HealthCheck),
     )
     tried(given(*case_of)(property_of_case))()
@@ -402,7 +426,8 @@ def hold_for_predictions(holds, names, fitted, examples):
 def hold_for_fits(holds, names, examples):
     # A within-bag covariance needs a bag of several points.
     bags = drawn_bags(n=(10, 16), spreads=(0.1, 1.0)).filter(lambda bags: max(bags.sizes) > 1)
-    hold(holds, (st.sampled_from(names), bags, generators()), examples)
+    # To make a case that fails smaller takes hundreds of fits.
+    hold(holds, (st.sampled_from(names), bags, generators()), examples, [Phase.generate])
 
 
 def each_of(properties):

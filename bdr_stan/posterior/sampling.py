@@ -306,20 +306,12 @@ def run(
                         }
                     )
                 elif method == "optimize":
-                    # Tolerances are those of an algorithm: the user's has its own.
-                    near = {} if "algorithm" in options else _NEAR_THE_MODE
-                    fit = model.optimize(**{**common, **near, "inits": inits[0], **options})
+                    fit = _optimized(model, {**common, "inits": inits[0], **options})
                 elif method == "laplace":
                     # A folder of its own: CmdStanPy names files by the second.
                     apart = {"output_dir": os.path.join(folder, "mode")}
-                    mode = model.optimize(
-                        **{
-                            **common,
-                            **apart,
-                            **_NEAR_THE_MODE,
-                            "inits": inits[0],
-                            "jacobian": True,
-                        }
+                    mode = _optimized(
+                        model, {**common, **apart, "inits": inits[0], "jacobian": True}
                     )
                     fit = model.laplace_sample(
                         **{**common, "mode": mode, "draws": draws, **options}
@@ -341,6 +333,16 @@ def run(
             ) from error
         found = reader(fit)
     return resampled(*found, draws) if method == "pathfinder" else found
+
+
+def _optimized(model, options):
+    """The mode, as near as the log density's own rounding lets the search come."""
+    if "algorithm" in options:  # whose tolerances are its own
+        return model.optimize(**options)
+    try:
+        return model.optimize(**{**_NEAR_THE_MODE, **options})
+    except RuntimeError:  # its steps are lost in rounding; other trouble comes again
+        return model.optimize(**options)
 
 
 _TAIL = 1 << 16  # bytes at the end of a file that tell how long its rows are

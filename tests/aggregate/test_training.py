@@ -34,9 +34,9 @@ def labels(bags, likelihood):
     return np.round(mean) + 1.0
 
 
-def features(bags, likelihood, link, *, learn=False, **options):
+def features(bags, likelihood, link, *, learn=False, added=0.0, **options):
     family, of = LIKELIHOODS[likelihood], LINKS[link]
-    y, trials = labels(bags, likelihood), TRIALS if family.has_trials else None
+    y, trials = labels(bags, likelihood) + added, TRIALS if family.has_trials else None
 
     def model_of(rows):
         if of.is_linear:
@@ -72,6 +72,15 @@ def test_kernels_are_learned_where_they_may_be(bags, likelihood, link):
     assert learned.bandwidth != 1.0
     again = features(bags, likelihood, link, learn=True).feature_map.kernel
     assert learned.bandwidth == again.bandwidth
+
+
+def test_a_kernel_is_learned_whatever_the_zero_of_rates(bags):
+    near, far = (
+        features(bags, "normal", "identity", learn=True, added=rate * bags.totals)
+        for rate in (0.0, 1e7)
+    )
+    found, expected = (each.feature_map.kernel.bandwidth for each in (far, near))
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_landmarks_are_of_standardised_columns(bags):
