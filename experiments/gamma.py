@@ -203,8 +203,8 @@ def report(output, results, settings, close, close_up):
 SETTING = """\
 Made by `python experiments/gamma.py --output docs`. The label y of a bag is uniform on 4 to 8; its
 points, in five dimensions, have entries that are chi-square with y degrees of freedom, divided by
-y. There are 1000 training, 500 validation and 1000 test bags; a quarter each has 20 and 100 points,
-the share of the tables 5, the rest 1000 (Law et al. 2018, section 5.1).
+y. There are 1000 training, 500 validation and 1000 test bags. A quarter of them have 20 points, a
+quarter 100, the percentage that the tables state 5, the rest 1000 (Law et al. 2018, section 5.1).
 
 RBF network and BLR take the average embedding of a bag as exact. Shrinkage and BDR know how
 uncertain it is in small bags: Shrinkage with the most probable weights, BDR over their posterior.
