@@ -20,7 +20,6 @@ people = pd.DataFrame(
     }
 )
 
-# Years, dollars and a category: the kernel takes each in units of its own spread.
 features = ["age", "income", "region"]
 bags = Bags.from_dataframe(people, bag="county", features=features, metadata=["vote"])
 y = bags.metadata["vote"].to_numpy()  # one label a county, in the order of their ids

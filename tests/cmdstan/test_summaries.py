@@ -130,7 +130,8 @@ def test_every_fault_is_found(tmp_path, values, capsys):
 
 
 @pytest.mark.skipif(not cmdstan.is_own(choose()), reason="another CmdStan is installed and used")
-def test_cmdstanpy_summarises_and_diagnoses(tmp_path):
+def test_cmdstanpy_summarises_and_diagnoses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the program's profile.csv is written to the working directory
     coin = compile_program(COIN, progress=False)
     folder = tmp_path / "it's here; (1)"
     data = {"N": 2, "y": [0, 1], "trouble": 0}
