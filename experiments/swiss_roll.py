@@ -580,9 +580,9 @@ The rate is f^2 (Sq) or exp f (Exp), f a Gaussian process: NUTS samples its post
 the variational approximation of the paper, Nyström the mode. They have an RBF kernel and 30
 landmarks by k-means; the bandwidth is that of highest evidence, learned once for each link and
 shared by the three. "Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL
-of validation bags. NN: 50 hidden units, exp link, manifold penalty chosen on validation bags. Bag-pixel: VBAgg-Sq on
-the mean point of each bag. Constant: one rate for all. Constant in bag: the label of the bag
-itself divided by its size, on test bags too, whose labels no other method sees.
+of validation bags. NN: 50 hidden units, exp link, manifold penalty chosen on validation bags.
+Bag-pixel: VBAgg-Sq on the mean point of each bag. Constant: one rate for all. Constant in bag:
+the label of the bag itself divided by its size, on test bags too, whose labels no other method sees.
 {findings}
 ![True rates and those found, along the roll](swiss_roll.png)
 
