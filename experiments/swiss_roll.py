@@ -582,7 +582,8 @@ landmarks by k-means; the bandwidth is that of highest evidence, learned once fo
 shared by the three. "Chosen": the authors' way, the bandwidth times {scales_tried} of lowest NLL
 of validation bags. NN: 50 hidden units, exp link, manifold penalty chosen on validation bags.
 Bag-pixel: VBAgg-Sq on the mean point of each bag. Constant: one rate for all. Constant in bag:
-the label of the bag itself divided by its size, on test bags too, whose labels no other method sees.
+the label of the bag itself divided by its size, on test bags too, whose labels no other method
+sees.
 {findings}
 ![True rates and those found, along the roll](swiss_roll.png)
 
