@@ -7,6 +7,12 @@ import numpy as np
 import pytest
 
 
+def pytest_configure(config):
+    """Import ArviZ before the workers do: two at once stumble over the stamp it writes each day."""
+    if not hasattr(config, "workerinput"):
+        import arviz  # noqa: F401
+
+
 def pytest_collection_modifyitems(items):
     """Files of slow tests come first: side by side, what is left at the end is then short."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
