@@ -28,10 +28,15 @@ def working_in(folder: Path) -> list[int]:
 
 
 def end_all_in(folder: Path) -> None:
-    """End every process that works in a folder, and those that they start meanwhile."""
-    deadline = time.monotonic() + 10
-    while (found := working_in(folder)) and time.monotonic() < deadline:
+    """End every process that works in a folder, and those that they start meanwhile.
+
+    Looks until none is found twice: one that has just begun shows its command a moment later.
+    """
+    deadline, quiet = time.monotonic() + 10, 0
+    while quiet < 2 and time.monotonic() < deadline:
+        found = working_in(folder)
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        quiet = 0 if found else quiet + 1
         time.sleep(0.02)

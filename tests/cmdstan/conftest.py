@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -98,6 +100,6 @@ def python(tmp_path):
 
     yield start
     for process in started:
-        if process.poll() is None:
-            process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what it started
         process.communicate()

@@ -13,12 +13,14 @@ import pytest
 from bdr_stan.cmdstan import ToolchainError, scratch
 from bdr_stan.cmdstan.processes import working_in
 
-CHAIN = "import time; time.sleep(100)"
+CHAIN = "import time; print('on', flush=True); time.sleep(100)"
 HOLD = f"""
 import subprocess, sys, time
 from bdr_stan.cmdstan.scratch import scratch_folder
 with scratch_folder() as folder:
-    subprocess.Popen([sys.executable, "-c", {CHAIN!r}, f"file={{folder}}/draws.csv"])
+    command = [sys.executable, "-c", {CHAIN!r}, f"file={{folder}}/draws.csv"]
+    chain = subprocess.Popen(command, stdout=subprocess.PIPE)
+    chain.stdout.readline()
     open(f"{{folder}}/data.json", "w").close()
     print(folder, flush=True)
     time.sleep(100)
