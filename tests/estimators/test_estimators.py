@@ -292,16 +292,22 @@ generated quantities {
     assert "extra" in model.idata["posterior"]
 
 
+def program_with_two_faults(folder):
+    """blr.stan that takes few bags only, and calls sigma by another name; compiled once."""
+    path = eject("blr", folder / "mine.stan")[0]
+    check = "if (!(min(positive) > 0)) {"
+    words = 'if (N > 20) {\n    reject("N is ", N, ", I want fewer");\n  }'
+    text = path.read_text().replace(check, f"{words}\n  {check}", 1)
+    path.write_text(text.replace("sigma", "noise").replace("noise_scale", "sigma_scale"))
+    return path
+
+
 @pytest.mark.slow
 def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
-    path = eject("blr", tmp_path / "mine.stan")[0]
-    words = 'reject("T is ", T, ", I want more");'
-    check = "if (!(min(positive) > 0)) {"
-    path.write_text(path.read_text().replace(check, f"{words}\n  {check}", 1))
     model = BLR(4, method="exact").fit(*problem)
-    model.set_params(method="nuts", stan_file=path)
+    model.set_params(method="nuts", stan_file=program_with_two_faults(tmp_path))
     with pytest.raises(
-        RuntimeError, match="nuts of .*mine.stan failed: .*T is 6, I want more"
+        RuntimeError, match="nuts of .*mine.stan failed: .*N is [0-9]+, I want fewer"
     ) as why:
         short_fit(model, *problem)
     assert "cmd" not in str(why.value)
@@ -311,12 +317,10 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
 
 @pytest.mark.slow
 def test_program_without_the_needed_names(problem, tmp_path):
-    path = eject("blr", tmp_path / "mine.stan")[0]
-    path.write_text(
-        path.read_text().replace("sigma", "noise").replace("noise_scale", "sigma_scale")
-    )
+    bags, y = problem
+    model = BLR(4, stan_file=program_with_two_faults(tmp_path))
     with pytest.raises(ValueError, match="has no variable 'sigma'.*keep these names"):
-        short_fit(BLR(4, stan_file=path), *problem)
+        short_fit(model, bags[:20], y[:20])
 
 
 # ------------------------------------------------------------ errors
