@@ -89,6 +89,12 @@ def test_a_useless_model_gets_no_weight(fitted):
     assert fitted.comparison_["elpd"].idxmin() == "2 BLR"
 
 
+def test_a_stack_says_whose_posteriors_there_are(fitted):
+    with pytest.raises(AttributeError, match=r"no posterior of its own: see models_\[0\].idata"):
+        fitted.idata  # noqa: B018
+    assert "posterior" in fitted.models_[0].idata
+
+
 def test_stack_of_one_fit_twice(fitted):
     idata = fitted.models_[0].idata
     table = stack({"a": idata, "b": idata})

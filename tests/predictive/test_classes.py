@@ -33,6 +33,7 @@ def weights(rng, request):
 def test_moments_and_densities_are_averages_over_draws(p, weights, rng):
     of, y = predictive(p, weights), np.array(["yes", "no", "no", "yes", "yes", "no"])
     assert len(of) == N and "6 bags, 9 draws; probability of" in repr(of) and "'yes'" in repr(of)
+    assert "np.str_" not in repr(of)
     mean = np.average(p, axis=0, weights=weights)
     np.testing.assert_allclose(of.mean, mean)
     variance = np.average((p - mean) ** 2, axis=0, weights=weights)
