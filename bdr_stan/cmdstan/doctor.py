@@ -9,7 +9,7 @@ from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
 from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
 from bdr_stan.cmdstan.discovery import foreign_home
 from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
-from bdr_stan.cmdstan.programs import compiled_programs
+from bdr_stan.cmdstan.programs import compiled_programs, programs_left_over
 
 
 class Finding(NamedTuple):
@@ -110,10 +110,22 @@ def _programs():
     programs = compiled_programs()
     damaged = {entry: faults for entry, faults in programs.items() if faults}
     if not damaged:
-        return Finding("compiled programs", True, f"{len(programs)}, all whole")
+        return Finding("compiled programs", True, f"{len(programs)}, all whole{_left_over()}")
     return Finding(
         "compiled programs",
         False,
         "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items()),
         f"rm -r {shlex.join(map(str, damaged))}",
+    )
+
+
+def _left_over():
+    """A word on programs of earlier versions, which only take room."""
+    entries = programs_left_over()
+    if not entries:
+        return ""
+    folder = shlex.quote(str(entries[0].parent))
+    return (
+        f"; {len(entries)} of an earlier version, no longer used"
+        f" (rm -r {folder} clears all; what is used is compiled again)"
     )

@@ -50,6 +50,8 @@ _ENVIRONMENT = (
     *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
+# Name, digest of what the executable depends on, digest of the compiler.
+_ENTRY = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
@@ -201,12 +203,17 @@ def compile_program(
 
 def compiled_programs() -> dict[Path, list[str]]:
     """Every program in the cache with what is wrong with it, nothing where it is whole."""
+    return {entry: damage(entry) for entry in _cached() if _ENTRY.fullmatch(entry.name)}
+
+
+def programs_left_over() -> list[Path]:
+    """What earlier versions of bdr_stan compiled; nothing uses it any more."""
+    return [entry for entry in _cached() if not _ENTRY.fullmatch(entry.name)]
+
+
+def _cached():
     entries = sorted((cache_directory() / "programs").glob("*"))
-    return {
-        entry: damage(entry)
-        for entry in entries
-        if entry.is_dir() and ".building-" not in entry.name
-    }
+    return [entry for entry in entries if entry.is_dir() and ".building-" not in entry.name]
 
 
 def _source(program):

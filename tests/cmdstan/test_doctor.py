@@ -21,6 +21,17 @@ def test_doctor_says_how_to_mend(monkeypatch, no_cmdstan):
     assert "it has not been built" in bad["CmdStan"].detail
 
 
+def test_doctor_is_content_with_what_an_earlier_version_left(quick_cache):
+    """Its entries had no manifest and no digest of the compiler in their names."""
+    left = quick_cache / "programs" / "bdr-6b6242cace74bf97"
+    left.mkdir(parents=True)
+    (left / "bdr").touch()
+    programs = next(f for f in cmdstan.doctor() if f.what == "compiled programs")
+    assert programs.ok
+    assert "0, all whole; 1 of an earlier version, no longer used" in programs.detail
+    assert f"rm -r {left.parent} clears" in programs.detail
+
+
 def test_doctor_sees_headers_that_are_gone(assembled):
     (assembled / "include").unlink()
     stan = next(f for f in cmdstan.doctor() if f.what == "CmdStan")
