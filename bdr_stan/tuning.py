@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
 from bdr_stan.cmdstan.progress import status
-from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
+from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.validation import (
@@ -25,7 +25,7 @@ from bdr_stan.estimators.validation import (
     checked_splits,
     checked_validation,
 )
-from bdr_stan.kernels import kernel_config, resolve_kernel
+from bdr_stan.kernels import Kernel, check_kernel, kernel_config, resolve_kernel, summands
 from bdr_stan.metrics import mse
 from bdr_stan.types import Array, ArrayLike
 
@@ -55,10 +55,11 @@ class Tuned:
     best_of : dict, name -> estimator, not fitted
         The same for each model, by its name in the table.
     table : pandas.DataFrame
-        One row a candidate, best first: model, n_landmarks, bandwidth_scale, bandwidth, nll
-        (mean negative log predictive density of held-out labels; NaN for models without one),
-        mse (units of y squared; for classifiers of the probability of the second class). Where
-        `refine` is given also refined, whether a search set the bandwidth.
+        One row a candidate, best first: model, kernel where several are tried, n_landmarks,
+        bandwidth_scale, bandwidth, nll (mean negative log predictive density of held-out labels;
+        NaN for models without one), mse (units of y squared; for classifiers of the probability
+        of the second class). Where `refine` is given also refined, whether a search set the
+        bandwidth.
     """
 
     best: BagEstimator
@@ -75,6 +76,7 @@ def tune(
     cv: Any = None,
     bandwidth_scale: Sequence[float] = BANDWIDTH_SCALES,
     n_landmarks: Sequence[int] = N_LANDMARKS,
+    kernel: Sequence[str | Kernel] | None = None,
     method: str | None = "laplace",
     score: str = "nll",
     refine: str | None = None,
@@ -102,6 +104,8 @@ def tune(
     bandwidth_scale : sequence of float, default (0.5, 0.75, 1, 1.25, 1.5)
     n_landmarks : sequence of int, default (30, 60, 90)
         Left alone where a model's landmarks are given as an array.
+    kernel : sequence of str or Kernel, optional
+        Kernels to try in place of each model's own, such as ["rbf", "additive"].
     method : str or None, default "laplace"
         How Bayesian candidates are fitted; `best` keeps its own method. None fits each by its
         own.
@@ -143,6 +147,7 @@ def tune(
     if refine not in (None, "bandwidth", "ard"):
         raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")
     models = _by_name([BDR()] if models is None else models)
+    kernels = _checked_kernels(kernel)
     for name, model in models.items():
         if not hasattr(model, "fit_features") or not hasattr(model, "bandwidth_scale"):
             raise TypeError(
@@ -163,6 +168,7 @@ def tune(
         rows.append(
             {
                 "model": name,
+                **({} if kernel is None else {"kernel": _kernel_name(candidate.kernel)}),
                 "n_landmarks": len(training.landmarks),
                 "bandwidth_scale": candidate.bandwidth_scale,
                 "bandwidth": training.bandwidth,
@@ -188,10 +194,12 @@ def tune(
         return status(text, bool(progress))
 
     with status("Tuning", progress is None, after=10, detail=lambda: at):
-        for n, scale in product(n_landmarks, bandwidth_scale):
+        for tried, n, scale in product(kernels, n_landmarks, bandwidth_scale):
             embedded = {}
             for name, model in models.items():
                 candidate = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
+                if tried is not None:
+                    candidate.set_params(kernel=tried)
                 if isinstance(model.landmarks, str):
                     candidate.set_params(n_landmarks=n)
                 elif n != n_landmarks[0]:
@@ -249,14 +257,11 @@ class _Task:
             kernel = resolve_kernel(model.kernel, model.bandwidth, self.bags, seed=self.seed)
             units = landmark_units(kernel, self.bags, self.seed)
             seen = None if units is None else tuple(units)
-            key = (model.landmarks, model.n_landmarks, seen)
+            parts = tuple(summands(kernel, self.bags.n_features))
+            key = (model.landmarks, model.n_landmarks, seen, parts)
             if key not in self.chosen:
-                self.chosen[key] = choose_landmarks(
-                    self.bags,
-                    model.n_landmarks,
-                    method=model.landmarks,
-                    scale=units,
-                    seed=self.seed,
+                self.chosen[key] = landmarks_of_kernel(
+                    kernel, self.bags, model.n_landmarks, method=model.landmarks, seed=self.seed
                 )
             model = clone(model).set_params(landmarks=self.chosen[key])
         training = model.training_features(self.bags, seed=self.seed)
@@ -302,8 +307,11 @@ def _scores(fitted, embedding, y):
 
 def _refined(task, candidate, training, refine, method, score):
     """The candidate with better bandwidths, by a search from its own with fixed landmarks."""
-    kernel, by_name = training.kernel, isinstance(candidate.kernel, str)
+    kernel = training.kernel
+    by_name = isinstance(candidate.kernel, str) and hasattr(kernel, "lengths")
     model = clone(candidate).set_params(bandwidth_scale=1.0)
+    if not by_name:
+        model.set_params(bandwidth="scaled")  # the kernel has its own
     if _has_landmarks(model):
         model.set_params(landmarks=training.landmarks)
     own = getattr(model, "method", None) if method is None else method
@@ -356,6 +364,21 @@ def _checked_grid(n_landmarks, bandwidth_scale):
         for value in values:
             check(**{name: value})
     return tuple(n_landmarks), tuple(bandwidth_scale)
+
+
+def _checked_kernels(kernels):
+    """Kernels to try; None stands for each model's own."""
+    if kernels is None:
+        return (None,)
+    if isinstance(kernels, (str, Kernel)) or not np.iterable(kernels) or len(kernels) == 0:
+        raise TypeError(f"kernel must be a sequence of kernels to try, found {kernels!r}")
+    for kernel in kernels:
+        check_kernel(kernel)
+    return tuple(kernels)
+
+
+def _kernel_name(kernel):
+    return kernel if isinstance(kernel, str) else repr(kernel)
 
 
 def _by_name(models):

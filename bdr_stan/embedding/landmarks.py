@@ -4,7 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.kernels import Kernel, Stationary, column_spreads
+from bdr_stan.kernels import Kernel, Stationary, column_spreads, shares, summands
 from bdr_stan.types import Array, ArrayLike, Seed
 
 _NOTHING = 1e-100  # values of a kernel that are as good as 0: the exponential is cut before it is 0
@@ -74,6 +74,58 @@ def choose_landmarks(
     return landmarks
 
 
+def landmarks_of_kernel(
+    kernel: Kernel,
+    bags: Bags,
+    n_landmarks: int | None,
+    *,
+    method: str | ArrayLike = "kmeans",
+    seed: Seed = None,
+) -> Array:
+    """Landmarks for bags and a kernel; where the kernel is a sum, for each of its summands.
+
+    Summands that look at different columns share `n_landmarks`. Their landmarks are chosen in
+    their own columns; one that finds fewer distinct values there has a landmark at each.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    bags : Bags
+    n_landmarks : int, >= 1, or None where `method` is an array
+    method : "kmeans" (default), "random", or array, shape (d, p)
+        As for `choose_landmarks`; of an array NaN stands for columns that a landmark has not.
+    seed : int, optional
+
+    Returns
+    -------
+    float64 array, shape (d, p), NaN in the columns that a landmark's summand does not look at
+
+    Raises
+    ------
+    ValueError : as `choose_landmarks`, and fewer landmarks than summands.
+    """
+    if not isinstance(method, str):
+        partial = len(summands(kernel, bags.n_features)) > 1
+        return _given_landmarks(method, n_landmarks, bags.n_features, partial=partial)
+    parts = summands(kernel, bags.n_features)
+    if len(parts) == 1:
+        units = landmark_units(kernel, bags, seed)
+        return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
+    n_each = shares(n_landmarks, parts)
+    sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
+    units = column_spreads(sample, bags.sources)
+    own = []
+    for columns, n in zip(map(list, parts), n_each, strict=True):
+        points = sample[:, columns]
+        values = np.unique(points, axis=0)
+        if len(values) > n:
+            seen = Bags.from_points(points, sizes=[len(points)])
+            values = choose_landmarks(seen, n, method=method, scale=units[columns], seed=seed)
+        own.append(np.full((len(values), bags.n_features), np.nan))
+        own[-1][:, columns] = values
+    return np.vstack(own)
+
+
 def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | None:
     """What k-means divides the columns by, so that they count as they do in the kernel.
 
@@ -132,7 +184,8 @@ def _kmeans_centres(bags, n_landmarks, scale, seed):
     return centres
 
 
-def _given_landmarks(landmarks, n_landmarks, p):
+def _given_landmarks(landmarks, n_landmarks, p, *, partial=False):
+    """Landmarks as an array; `partial` ones may lack columns, where they have NaN."""
     try:
         landmarks = np.array(landmarks, np.float64)
     except (TypeError, ValueError):
@@ -144,7 +197,7 @@ def _given_landmarks(landmarks, n_landmarks, p):
             f"n_landmarks is {n_landmarks}, but {len(landmarks)} landmarks were given: "
             "leave n_landmarks out"
         )
-    bad = np.argwhere(~np.isfinite(landmarks))
+    bad = np.argwhere(np.isinf(landmarks) if partial else ~np.isfinite(landmarks))
     if len(bad):
         raise ValueError(
             f"landmark {bad[0, 0]}, column {bad[0, 1]} is {landmarks[tuple(bad[0])]}: "
@@ -155,7 +208,8 @@ def _given_landmarks(landmarks, n_landmarks, p):
 
 
 def _check_distinct(landmarks, advice):
-    _, first, which = np.unique(landmarks, axis=0, return_index=True, return_inverse=True)
+    known = np.nan_to_num(landmarks, nan=np.inf)  # two NaN are no equals
+    _, first, which = np.unique(known, axis=0, return_index=True, return_inverse=True)
     repeated = np.flatnonzero(first[which.reshape(-1)] != np.arange(len(landmarks)))
     if len(repeated):
         k = repeated[0]

@@ -45,9 +45,10 @@ def landmark_matrices(
     """
     u, embedding = training.landmarks, training.embedding
     kernel: Any = training.kernel
+    feature_map: Any = training.feature_map
     within: Any = embedding.covariance
     ridge = jitter * np.eye(len(u))
-    K = kernel(u, u) + ridge
+    K = feature_map.gram() + ridge
     covariance = within + ridge
     if embedding_prior == "kernel":
         return K, K, covariance

@@ -10,9 +10,8 @@ from bdr_stan.bags import BagsLike, TableColumns, as_bags
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import (
     check_kernel_reaches,
-    choose_landmarks,
     kernel_in_words,
-    landmark_units,
+    landmarks_of_kernel,
 )
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.kernels import (
@@ -20,6 +19,8 @@ from bdr_stan.kernels import (
     FourierFeatures,
     Kernel,
     LandmarkFeatures,
+    SummandFeatures,
+    landmark_features,
     resolve_kernel,
 )
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -54,10 +55,13 @@ class TrainingFeatures:
 
     @property
     def landmarks(self) -> Array:
-        """Landmarks of the feature map, shape (d, p); its frequencies where it is Fourier's."""
+        """Landmarks of the feature map, shape (d, p); its frequencies where it is Fourier's.
+
+        Those of a summand of the kernel have NaN in the columns that it does not look at.
+        """
         if isinstance(self.feature_map, FourierFeatures):
             return self.feature_map.frequencies
-        return cast(LandmarkFeatures, self.feature_map).landmarks
+        return cast(LandmarkFeatures | SummandFeatures, self.feature_map).landmarks
 
     @property
     def bandwidth(self) -> Any:
@@ -95,7 +99,7 @@ def training_features(
     n_landmarks : int, default 60
         Where `landmarks` is a name.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        See `choose_landmarks`; k-means sees columns as the kernel does, see `landmark_units`.
+        See `landmarks_of_kernel`; k-means sees columns as the kernel does, see `landmark_units`.
     covariance : None, "average", "pooled" or "identity", default None
         Within-bag covariance to estimate, see `embed`.
     tau : float, > 0, default 1
@@ -112,9 +116,8 @@ def training_features(
     learned = learn_covariates(bags, covariates) if covariates else None
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    scale = landmark_units(kernel, bags, seed)
-    chosen = choose_landmarks(bags, n_chosen, method=landmarks, scale=scale, seed=seed)
-    feature_map = LandmarkFeatures(kernel, chosen)
+    chosen = landmarks_of_kernel(kernel, bags, n_chosen, method=landmarks, seed=seed)
+    feature_map = landmark_features(kernel, chosen)
     embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
     check_kernel_reaches(kernel, embedding.mean)
     if len(bags) > 1:

@@ -25,10 +25,7 @@ from bdr_stan.estimators.validation import (
     check_stan_file,
     check_training,
 )
-from bdr_stan.kernels import (
-    LandmarkFeatures,
-    check_kernel_and_bandwidth,
-)
+from bdr_stan.kernels import check_kernel_and_bandwidth, landmark_features
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -330,7 +327,7 @@ class EmbeddingEstimator(BagEstimator):
         constants, settings = result.constants, result.settings
         self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
         self.coordinates_ = Coordinates.of_constants(constants)
-        self._feature_map = LandmarkFeatures(self.kernel_, self.landmarks_)
+        self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates(**encoding)
         if hasattr(self.kernel_, "bandwidth"):

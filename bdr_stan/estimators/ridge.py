@@ -32,10 +32,10 @@ from bdr_stan.kernels import (
     RBF,
     FourierFeatures,
     Kernel,
-    LandmarkFeatures,
     check_kernel_and_bandwidth,
     draw_frequencies,
     kernel_named,
+    landmark_features,
     resolve_kernel,
 )
 from bdr_stan.results.groups import named_groups
@@ -303,7 +303,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         if result.settings["features"] == "fourier":
             self._feature_map = FourierFeatures(self.landmarks_, self.bandwidth_)
         else:
-            self._feature_map = LandmarkFeatures(self.kernel_, self.landmarks_)
+            self._feature_map = landmark_features(self.kernel_, self.landmarks_)
 
     def _means(self, embedding):
         return embedding.mean

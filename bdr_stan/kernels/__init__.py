@@ -29,6 +29,7 @@ from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.student_t import StudentT
+from bdr_stan.kernels.summands import SummandFeatures, landmark_features, shares, summands
 
 __all__ = [
     "KERNELS",
@@ -51,6 +52,7 @@ __all__ = [
     "Stationary",
     "StudentT",
     "Sum",
+    "SummandFeatures",
     "check_bandwidth",
     "check_kernel",
     "check_kernel_and_bandwidth",
@@ -60,7 +62,10 @@ __all__ = [
     "kernel_named",
     "kernel_of_config",
     "kernel_text",
+    "landmark_features",
     "median_bandwidth",
     "rbf_convolution",
     "resolve_kernel",
+    "shares",
+    "summands",
 ]

@@ -66,6 +66,10 @@ class LandmarkFeatures:
         self.n_columns, self.n_inputs = self.landmarks.shape
         self._prepared = kernel.prepare(self.landmarks)
 
+    def gram(self) -> Array:
+        """Inner products of the features' representers: the kernel between landmarks, (d, d)."""
+        return self.kernel(self.landmarks, self.landmarks)
+
     def __call__(
         self,
         points: Array,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -23,9 +23,9 @@ class Kernel:
     ``k(x, y)`` gives the values between two stacks of points, shape (n, m), in float64;
     ``k.diagonal(x)`` those of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
 
-    A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `at_median`, `scaled`,
-    `learnable` and `with_log_parameters`; one of the distance between points needs only what
-    `bdr_stan.kernels.stationary.Stationary` asks for.
+    A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `columns_seen`,
+    `at_median`, `scaled`, `learnable` and `with_log_parameters`; one of the distance between points
+    needs only what `bdr_stan.kernels.stationary.Stationary` asks for.
     """
 
     variance: float
@@ -82,6 +82,10 @@ class Kernel:
         ------
         ValueError : a column that is not there.
         """
+        raise NotImplementedError
+
+    def columns_seen(self, n_columns: int) -> tuple[int, ...]:
+        """Indices of the columns that the kernel looks at, ascending, once it is `on` them."""
         raise NotImplementedError
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
@@ -159,6 +163,10 @@ class ColumnKernel(Kernel):
         changed: Any = self
         return replace(changed, columns=tuple(found))
 
+    def columns_seen(self, n_columns: int) -> tuple[int, ...]:
+        seen: Any = range(n_columns) if self.columns is None else sorted(cast(Any, self.columns))
+        return tuple(seen)
+
     def select(self, points: Array) -> Array:
         """The columns of points that the kernel looks at."""
         return points if self.columns is None else points[:, np.asarray(self.columns)]
@@ -188,6 +196,10 @@ class Pair(Kernel):
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         return self._with_parts(lambda part: part.on(names, n_columns))
+
+    def columns_seen(self, n_columns: int) -> tuple[int, ...]:
+        both = {c for part in (self.first, self.second) for c in part.columns_seen(n_columns)}
+        return tuple(sorted(both))
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         return self._with_parts(lambda part: part.at_median(bags, seed=seed))

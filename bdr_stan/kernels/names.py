@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ KERNELS: dict[str, type[Stationary]] = {
     "inverse multiquadric": InverseMultiquadric,
     "student t": StudentT,
 }
+# Before the name of a kernel, or by itself: a kernel of the name on each column, added up.
+ADDITIVE = "additive"
 _MOST_LENGTHS = 20  # that are shown one by one
 _KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), Polynomial, Sum, Product)}
 
@@ -39,9 +43,39 @@ def check_kernel(kernel: str | Kernel) -> None:
     """Raise ValueError unless this is a kernel, or there is one of this name."""
     if isinstance(kernel, Kernel):
         return
-    if not isinstance(kernel, str) or kernel not in KERNELS:
+    if not isinstance(kernel, str) or _of_each_column(kernel) not in KERNELS:
         names = ", ".join(map(repr, KERNELS))
-        raise ValueError(f"kernel must be a Kernel or one of {names}, found {kernel!r}")
+        raise ValueError(
+            f"kernel must be a Kernel, one of {names}, or 'additive' and one of these for a sum of "
+            f"kernels of single columns, found {kernel!r}"
+        )
+
+
+def _of_each_column(name):
+    """The name of the kernel of each column where a name is additive, else the name."""
+    head, _, rest = name.partition(" ")
+    return (rest or "rbf") if head == ADDITIVE else name
+
+
+def _is_additive(kernel):
+    return isinstance(kernel, str) and kernel.partition(" ")[0] == ADDITIVE
+
+
+def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel:
+    """A kernel on each column of the points, added up; a category is one column.
+
+    Parameters
+    ----------
+    name : str, of `KERNELS`
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
+    bags : Bags
+    """
+    parts: list[Kernel] = []
+    for source in np.unique(bags.sources):
+        columns = np.flatnonzero(bags.sources == source)
+        own = bandwidth if np.ndim(bandwidth) == 0 else np.asarray(bandwidth)[columns]
+        parts.append(KERNELS[name](own, columns=tuple(columns.tolist())))
+    return reduce(add, parts)
 
 
 def kernel_named(name: str, bandwidth: ArrayLike | str) -> Stationary:
@@ -75,7 +109,7 @@ def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str)
             "bandwidth must be 'scaled', 'ard', 'median', a positive number, or one for each "
             f"column, found {bandwidth!r}"
         )
-    kernel_named(kernel, bandwidth)
+    kernel_named(_of_each_column(kernel), bandwidth)
 
 
 def resolve_kernel(
@@ -109,9 +143,13 @@ def resolve_kernel(
         that has its own.
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
-    if not isinstance(kernel, Kernel):
+    if isinstance(kernel, str) and np.ndim(bandwidth):
+        check_bandwidth(bandwidth, n_features=bags.n_features)
+    if _is_additive(kernel):
+        kernel = additive_kernel(_of_each_column(kernel), bandwidth, bags)
+    elif not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)
-    if isinstance(kernel, Stationary) and kernel.columns is None and np.ndim(kernel.bandwidth):
+    elif isinstance(kernel, Stationary) and kernel.columns is None and np.ndim(kernel.bandwidth):
         check_bandwidth(kernel.bandwidth, n_features=bags.n_features)
     return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
 
