@@ -6,7 +6,7 @@ from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = ["check_classes", "check_labels", "check_one_a_bag"]
+__all__ = ["check_classes", "check_label_sd", "check_labels", "check_one_a_bag", "label_sd_of"]
 
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
@@ -100,6 +100,79 @@ def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
             f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
         )
     return labels
+
+
+def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
+    """Known standard errors of labels, given as numbers or by a column of the bags' metadata.
+
+    Parameters
+    ----------
+    bags : Bags
+    label_sd : array, shape (n,), units of y, or str
+
+    Returns
+    -------
+    float64 array, shape (n,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such column, and all that `check_label_sd` raises.
+    """
+    if isinstance(label_sd, str):
+        table = bags.metadata
+        known = [] if table is None else [str(column) for column in table.columns]
+        if table is None or label_sd not in known:
+            raise ValueError(
+                f"label_sd={label_sd!r} is no column of the bags' metadata, which have "
+                f"{', '.join(map(repr, known)) or 'none'}: name one of these, or pass numbers"
+            )
+        label_sd = table[label_sd]
+    return check_label_sd(label_sd, len(bags), bags.ids)
+
+
+def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
+    """Known standard errors of the labels of n bags, once they are known to be of use.
+
+    Parameters
+    ----------
+    label_sd : array, shape (n,), units of y
+    n : int
+    ids : array, shape (n,), optional
+        Of the bags.
+
+    Returns
+    -------
+    float64 array, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        Another shape; a standard error that is missing, infinite or not positive (the bag is
+        named).
+    TypeError
+        Not numbers.
+    """
+    import pandas as pd
+
+    values = np.asarray(label_sd)
+    if values.shape != (n,):
+        raise ValueError(
+            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number a bag"
+        )
+    try:
+        if values.dtype.kind not in "fiuO":
+            raise TypeError
+        values = np.where(pd.isna(values), np.nan, values).astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("label_sd holds what is no number: pass one number a bag") from None
+    bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
+    if len(bad):
+        raise ValueError(
+            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} such in all), "
+            "but a standard error is positive: mend it, or leave these bags out"
+        )
+    return values
 
 
 def check_one_a_bag(labels: Array, n: int) -> None:

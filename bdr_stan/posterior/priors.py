@@ -23,6 +23,11 @@ REGRESSION = {
         "y",
     ),
     "sigma": ("half-normal(0, {sigma_scale:.4g})", "noise standard deviation", "y"),
+    "sigma_point": (
+        "half-normal(0, {sigma_point_scale:.4g})",
+        "noise standard deviation of one point, of which labels are averages",
+        "y",
+    ),
     "rho": (
         "lognormal(log {rho_median:.4g}, {rho_log_sd:.4g})",
         "scale of the regression function",

@@ -24,30 +24,30 @@ PRIORS = {
     "rho_log_sd": 0.5,
     "use_likelihood": 1,
 }
-OF_SIGMA = {"sigma_scale": 1.0}
+OF_SIGMA = {
+    "sigma_scale": 1.0,
+    "sigma_point_scale": 1.0,
+    "size_noise": 0,
+    "known_variance": [0.0, 0.3],
+}
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
 Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
 LABELS = [0.2, 1.3, -0.7, 0.4]
 NONE = [[], [], [], []]  # covariates
 ROWS = np.column_stack([Z, np.ones(4), LABELS]).tolist()
-SIZES = {
-    "G": 2,
-    "bag_size": [3.0, 8.0],
-    "start": [1, 3],
-    "length": [2, 2],
-    "lambda": [0.5, 0.2],
-    "prior_factor": [[1.0, 0.3], [0.0, 1.0]],
-}
+GROUPS = {"G": 2, "bag_size": [3.0, 8.0], "start": [1, 3], "length": [2, 2]}
+EMBEDDINGS = {"lambda": [0.5, 0.2], "prior_factor": [[1.0, 0.3], [0.0, 1.0]]}
 # Four bags at two landmarks; those of points of two sizes in two groups.
 DATA = {
-    "blr": {"N": 4, "D": 2, "Q": 0, "T": 4, "rows": ROWS} | WHITENING | PRIORS | OF_SIGMA,
+    "blr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
+    | (GROUPS | WHITENING | PRIORS | OF_SIGMA),
     "blr_logit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | WHITENING
     | PRIORS,
     "bdr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
-    | (SIZES | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
-    | (SIZES | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
 }
 SCALES = {
     "blr": {"sigma": 1.0, "rho": 1.0},
@@ -64,7 +64,8 @@ ONE = {
     "gamma_slope": [[0.0, 0.0]],
     "gamma_unit": [[1.0]],
 }
-GROUPED = ["bdr", "bdr_probit"]
+GROUPED = ["blr", "bdr", "bdr_probit"]
+SHRINKING = ["bdr", "bdr_probit"]
 
 
 def run(name, data, method="optimize"):
@@ -106,7 +107,8 @@ def test_the_sentence_is_heard_from_every_method(method):
 @pytest.mark.parametrize("name", DATA)
 def test_scales_must_be_positive(name):
     scales = ["intercept_unit", "intercept_scale", "gamma_scale", "rho_median", "rho_log_sd"]
-    scales += [k for k in ("sigma_scale", "eta_median", "eta_log_sd") if k in DATA[name]]
+    others = ("sigma_scale", "sigma_point_scale", "eta_median", "eta_log_sd")
+    scales += [k for k in others if k in DATA[name]]
     for scale in scales:
         said = message(name, **{scale: 0.0})
         assert scale in said and "must be > 0, found [" in said
@@ -137,15 +139,21 @@ def test_covariates_must_be_finite(name):
     assert "row 2 of x must hold finite numbers, found [nan]" in said
 
 
-def test_rows_are_not_more_than_bags():
-    assert "T must be at most N = 3, the number of bags, found 4" in message("blr", N=3)
-    said = message("bdr", n_bags=[2, 1])
+@pytest.mark.parametrize("name", ["blr", "bdr"])
+def test_rows_are_not_more_than_bags(name):
+    said = message(name, n_bags=[2, 1])
     assert "length[2] must be at most n_bags[2] = 1, found 2" in said
 
 
-@pytest.mark.parametrize("name, one", [("bdr", "row"), ("bdr_probit", "bag")])
+@pytest.mark.parametrize("name", ["blr", "bdr"])
+def test_known_variances_are_finite(name):
+    said = message(name, known_variance=[0.0, INF])
+    assert "known_variance[2] must be finite, found inf" in said
+
+
+@pytest.mark.parametrize("name, one", [("blr", "row"), ("bdr", "row"), ("bdr_probit", "bag")])
 def test_groups_follow_one_another_and_have_everything(name, one):
-    enough = {"n_bags": [5, 5]} if name == "bdr" else {}
+    enough = {} if name == "bdr_probit" else {"n_bags": [5, 5]}
     for start, length, says in [
         ([2, 3], [1, 2], f"start[1] must be 1, the first {one} that no group before it has"),
         ([1, 4], [2, 1], f"start[2] must be 3, the first {one} that no group before it has"),
@@ -161,7 +169,7 @@ def test_bags_have_points(name):
     assert "bag_size[1] must be > 0, found 0" in message(name, bag_size=[0.0, 8.0])
 
 
-@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("name", SHRINKING)
 @pytest.mark.parametrize("column", [[0.0, 0.0], [0.3, NAN], [INF, 1.0]])
 def test_no_weight_has_a_flat_prior(name, column):
     factor = np.column_stack([[1.0, 0.0], column]).tolist()
