@@ -81,6 +81,16 @@ def main(debug):
 )
 @click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag.")
 @click.option(
+    "--label-noise",
+    type=click.Choice(["constant", "size"]),
+    help="size: labels are averages, noisier in small bags.  [default: constant; not for classes]",
+)
+@click.option(
+    "--label-sd",
+    metavar="COLUMN",
+    help="Known standard error of a label, the same within a bag.  [not for classes]",
+)
+@click.option(
     "--missing",
     type=click.Choice(["error", "drop", "indicator"]),
     default="error",
@@ -117,6 +127,8 @@ def fit(
     features,
     covariates,
     weight,
+    label_noise,
+    label_sd,
     missing,
     landmarks,
     bandwidth,
@@ -142,6 +154,12 @@ def fit(
     if model.startswith("blr") and covariance is not None:
         instead = model.replace("blr", "bdr")
         raise ValueError(f"{model} takes no --covariance: leave it out, or use --model {instead}")
+    of_labels = {"label_noise": label_noise, "label_sd": label_sd}
+    if model.endswith("classifier") and _without_none(of_labels):
+        raise ValueError(
+            "--label-noise and --label-sd are for labels that are numbers, not classes: "
+            "leave them out"
+        )
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     given = {
@@ -149,6 +167,7 @@ def fit(
         "bandwidth_scale": bandwidth_scale,
         "covariance": covariance,
         "covariates": _split(covariates),
+        "label_noise": label_noise,
         "method": method,
         "stan_file": stan_file,
     }
@@ -158,12 +177,19 @@ def fit(
         raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
     features = _split(features)
     weights = [] if weight is None else [weight]
+    errors = [] if label_sd is None else [label_sd]
     about = _split(covariates) or []
     _check_roles(
-        bag=[bag], label=[label], weight=weights, features=features or [], covariates=about
+        bag=[bag],
+        label=[label],
+        weight=weights,
+        label_sd=errors,
+        features=features or [],
+        covariates=about,
     )
+    metadata = [label, *errors, *about]
     bags = _read_bags(
-        data, bag, features=features, weight=weight, metadata=[label, *about], missing=missing
+        data, bag, features=features, weight=weight, metadata=metadata, missing=missing
     )
     click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]
@@ -180,7 +206,7 @@ def fit(
         draws=draws,
         seed=seed,
         progress=True,
-        **_without_none(options),
+        **_without_none({"label_sd": label_sd, **options}),
     )
     estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
     _show_fit(estimator)

@@ -93,6 +93,14 @@ TABLE = pd.DataFrame(POINTS, columns=["x", "z"]).assign(
 NUMBERED = TABLE[["x", "z", "town"]].rename(columns={"x": 0, "z": 1})
 
 
+MEASURED = Bags.from_points(
+    POINTS,
+    sizes=SIZES,
+    ids=[f"t{i:02}" for i in range(12)],
+    metadata=pd.DataFrame({"se": [1.0, 0.5, np.nan] * 4}),
+)
+
+
 def labels_of(estimator):
     """Good labels for a class of estimators."""
     name = estimator.__name__
@@ -129,6 +137,7 @@ BAD_VALUES = {
     "method": ["mcmc", None, 1],
     "stan_file": ["nowhere.stan", ".", "table.csv", 3],
     "compress": ["no", None],
+    "label_noise": ["wide", None, 1.0, True],
     "random_state": ["seed", -1, 1.5],
     "features": ["waves", None],
     "alpha": [0, -1.0, "cv", [], None, [1.0, "a"]],
@@ -227,6 +236,21 @@ CLASS_LABELS = [
     ("mixed classes", ["a", 1] * 6, "labels y"),
     ("too few labels of classes", CLASSES[:4], "4 labels"),
 ]
+# Known standard errors of labels, which models of normal labels alone take.
+LABEL_SDS = [
+    ("too few", np.ones(5), "label_sd has shape (5,)"),
+    ("in a column", np.ones((12, 1)), "label_sd has shape (12, 1)"),
+    ("one for all", 0.3, "label_sd has shape ()"),
+    ("of text", ["a"] * 12, "label_sd"),
+    ("true or false", [True] * 12, "label_sd"),
+    ("zero", changed(np.ones(12), 3, 0.0), "label_sd of bag 3"),
+    ("negative", changed(np.ones(12), 4, -1.0), "label_sd of bag 4"),
+    ("NaN", changed(np.ones(12), 5, np.nan), "label_sd of bag 5"),
+    ("infinite", changed(np.ones(12), 6, np.inf), "label_sd of bag 6"),
+    ("None", [None] + [1.0] * 11, "label_sd of bag 0"),
+    ("pandas' missing", pd.array([1.0] * 11 + [None], "Float64"), "label_sd of bag 11"),
+    ("in no column", "se", "label_sd='se' is no column"),
+]
 TOTAL_LABELS = [
     ("a negative count", changed(COUNTS, 2, -1.0), "bag 2"),
     ("a fractional count", changed(COUNTS, 2, 0.5), "bag 2"),
@@ -287,6 +311,13 @@ def fit_cases():
     for name, y, words in CLASS_LABELS:
         for model in (BDRClassifier(5), BLRClassifier(5)):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
+    for name, label_sd, words in LABEL_SDS:
+        for model in (BDR(5), BLR(5), Shrinkage(5), Stacked([BLR(5), BDR(5)])):
+            call = lambda m=model, s=label_sd: m.fit(BAGS, Y, label_sd=s)  # noqa: E731
+            yield f"{type(model).__name__}, known errors {name}", call, words
+    for model in (BLRClassifier(5), BDRClassifier(5), ShrinkageClassifier(5)):
+        call = lambda m=model: m.fit(BAGS, CLASSES, label_sd=np.ones(12))  # noqa: E731
+        yield f"{type(model).__name__}, known errors", call, "label_sd"
     for name, y, words in TOTAL_LABELS:
         for model in (AggregateRegressor(n_landmarks=5), AggregateNN(), ConstantRate()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
@@ -354,6 +385,24 @@ FITS = [
     ("a prior of no such number",
      lambda: AggregateRegressor(n_landmarks=5, prior={"eta": 1.0}).fit(BAGS, COUNTS), "prior"),
     ("features that are none", lambda: BLR().fit_features(3, Y), "training"),
+    ("known errors of too few features",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y, label_sd=np.ones(3)),
+     "label_sd has shape (3,)"),
+    ("known errors of features that are NaN",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y,
+                                 label_sd=changed(np.ones(12), 3, np.nan)), "label_sd of bag 3"),
+    ("known errors of features by column",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y, label_sd="se"), "label_sd"),
+    ("known errors of classes of features",
+     lambda: BLRClassifier(5).fit_features(
+         BLRClassifier(5).training_features(BAGS), CLASSES, label_sd=np.ones(12)), "label_sd"),
+    ("known errors of totals",
+     lambda: AggregateRegressor("normal", n_landmarks=5).fit(BAGS, Y, label_sd=np.ones(12)),
+     "label_sd"),
+    ("known errors of a column that lacks one",
+     lambda: BLR(5).fit(MEASURED, Y, label_sd="se"), ["label_sd", "t02"]),
+    ("known errors of another column",
+     lambda: BLR(5).fit(MEASURED, Y, label_sd="sd"), ["label_sd='sd'", "'se'"]),
     ("too few labels for features",
      lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y[:3]), "3 labels"),
     ("too few labels for ridge features",
@@ -543,6 +592,12 @@ CHOICES = [
      lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], adapt_detla=1), "adapt_detla"),
     ("landmarks learned for another model",
      lambda: learn_landmarks(BLR(), BAGS, Y, validation=(BAGS, Y)), "embedding_prior"),
+    ("landmarks learned for noise of size",
+     lambda: learn_landmarks(
+         Shrinkage(5, embedding_prior="kernel", label_noise="size"), BAGS, Y,
+         validation=(BAGS, Y)), "label_noise"),
+    ("tuned by known errors",
+     lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], label_sd=np.ones(12)), "label_sd"),
     ("landmarks learned in no step",
      lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=(BAGS, Y), max_iter=0),
      "max_iter"),
@@ -827,6 +882,12 @@ COMMANDS = [
     (fit_arguments("--bandwidth-scale", "a"), "--bandwidth-scale"),
     (fit_arguments("--covariance", "average"), "--covariance"),
     (fit_arguments("--covariance", "mean"), "--covariance"),
+    (fit_arguments("--label-noise", "wide"), "--label-noise"),
+    (fit_arguments("--model", "bdr-classifier", "--label-noise", "size"), "--label-noise"),
+    (fit_arguments("--model", "blr-classifier", "--label-sd", "people"), "--label-sd"),
+    (fit_arguments("--label-sd", "error"), "error"),
+    (fit_arguments("--label-sd", "y"), "y"),
+    (fit_arguments("--label-sd", "note"), "label_sd"),
     (fit_arguments("--method", "mcmc"), "--method"),
     (fit_arguments("--model", "bdr", "--method", "exact"), "exact"),
     (fit_arguments("--chains", "0"), "--chains"),

@@ -80,9 +80,7 @@ def test_log_density_and_gradient(rng, name, use_likelihood):
     gap = np.subtract([expected(x) for x in at], [value for value, _ in found])
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-10)
     for x, (_, gradient) in zip(at[:3], found):
-        np.testing.assert_allclose(
-            gradient, reference.gradient(expected, x), rtol=1e-6, atol=1e-6
-        )
+        np.testing.assert_allclose(gradient, reference.gradient(expected, x), rtol=1e-6, atol=1e-6)
 
 
 @EACH
