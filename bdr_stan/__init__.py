@@ -44,6 +44,7 @@ _HOME_OF = {
     "ClassPredictive": "predictive",
     "AggregatePredictive": "predictive",
     "PointPredictive": "predictive",
+    "Contrast": "predictive",
     "KernelMean": "kernel_means.kernel_mean",
     "tune": "tuning",
     "learn_landmarks": "learned_landmarks",

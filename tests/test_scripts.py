@@ -15,6 +15,7 @@ SAYS = {
     "examples/compare_models.py": "95% hold, size all",
     "examples/digits.py": "the 95% intervals of BLR hold",
     "examples/edit_a_stan_file.py": "Student-t labels: sigma 0.",
+    "examples/influence.py": "Were everyone ten years older",
     "examples/rates_inside_bags.py": "correlation of log rates:",
     "examples/regression_from_data_frame.py": "of the labels of counties held out.",
     "experiments/aerosol.py": "average of three, equal weights",

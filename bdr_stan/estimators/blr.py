@@ -136,6 +136,9 @@ class BLR(RegressorMixin, EmbeddingEstimator):
             },
         )
 
+    def _by_draws(self, embedding: Embedding) -> Predictive:
+        return super().predictive_features(embedding)
+
     def _model(
         self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
     ) -> Model:

@@ -11,7 +11,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
-from bdr_stan.predictive import mix
+from bdr_stan.predictive import Contrast, mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
@@ -79,6 +79,22 @@ class Stack(BagEstimator):
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
+
+    def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
+        """Posterior of the difference of each bag's expected label: the mixture of the models'.
+
+        Parameters
+        ----------
+        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+            Two versions of the same n bags: label of `bags_a` less that of `bags_b`.
+
+        Returns
+        -------
+        Contrast
+        """
+        versions = self._two_versions(bags_a, bags_b)
+        used = np.flatnonzero(self.weights_)
+        return mix([self.models_[k].contrast(*versions) for k in used], self.weights_[used])
 
     @property
     def idata(self) -> InferenceData:

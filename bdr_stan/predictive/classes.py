@@ -67,6 +67,9 @@ class ClassPredictive(Mixture):
         first = predictives[0]
         return cls(log_probabilities, len(first), len(weights), first.classes, weights)
 
+    def _expected(self, log_probabilities, i):
+        return np.exp(log_probabilities[1])
+
     def _quantiles(self, log_probabilities, i, levels):
         _, log_p = log_probabilities
         method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}

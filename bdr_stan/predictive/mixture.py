@@ -65,6 +65,13 @@ class Mixture(ABC):
             values[:, i] = self._quantiles(components, i, levels)
         return values[0] if np.ndim(q) == 0 else values
 
+    def expected(self, i: Array) -> Array:
+        """Expected label of the bags `i` under each draw, shape (S, len(i)), in units of y.
+
+        Of classes the probability of the second.
+        """
+        return self._expected(self.components(i), i)
+
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Central (equal-tailed) intervals, between two values of `quantile`.
 
@@ -146,6 +153,10 @@ class Mixture(ABC):
         `weights` has one weight for each draw of the first, then of the second, and so on.
         """
 
+    def _expected(self, components: Any, i: Array) -> Array:
+        """Expected label of the bags `i` under each draw, shape (S, len(i))."""
+        raise NotImplementedError
+
     @abstractmethod
     def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
         """Quantiles of the bags `i`, shape (k, len(i))."""
@@ -165,10 +176,8 @@ class Mixture(ABC):
         return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
 
     def _chunks(self) -> Iterator[tuple[Array, Any]]:
-        """Indices of the bags, as many at a time as `COMPONENTS_AT_ONCE` allows, and components."""
-        chunk = max(1, COMPONENTS_AT_ONCE // self.n_draws)
-        for first in range(0, len(self), chunk):
-            i = np.arange(first, min(first + chunk, len(self)))
+        """Indices of the bags, some at a time, and their components."""
+        for i in bags_at_once(len(self), self.n_draws):
             yield i, self.components(i)
 
     def _log_components(self, y: ArrayLike) -> Iterator[tuple[Array, Array]]:
@@ -186,18 +195,25 @@ class Mixture(ABC):
         return y
 
 
-def mix(predictives: Sequence[Mixture], weights: ArrayLike) -> Mixture:
+def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:
+    """Indices of bags, as many at a time as `COMPONENTS_AT_ONCE` allows."""
+    chunk = max(1, COMPONENTS_AT_ONCE // n_draws)
+    for first in range(0, n_bags, chunk):
+        yield np.arange(first, min(first + chunk, n_bags))
+
+
+def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     """Mixture of predictive distributions of the same bags.
 
     Parameters
     ----------
-    predictives : list of Predictive, of AggregatePredictive of one likelihood, or of
-        ClassPredictive with the same classes
+    predictives : list of Predictive, of AggregatePredictive of one likelihood, of ClassPredictive
+        with the same classes, or of Contrast
     weights : array, shape (len(predictives),), of sum 1
 
     Returns
     -------
-    Predictive, AggregatePredictive or ClassPredictive
+    Predictive, AggregatePredictive, ClassPredictive or Contrast
         Its draws are those of all, each with its share of the weight.
 
     Raises
