@@ -430,6 +430,21 @@ def test_covariates_enter_from_the_shell(tmp_path):
     )  # fmt: skip
 
 
+def test_noise_of_labels_from_the_shell(tmp_path):
+    table = points(60).assign(error=0.02)
+    path, fit = tmp_path / "points.csv", tmp_path / "fit.nc"
+    table.to_csv(path, index=False)
+    noise = ("--label-noise", "size", "--label-sd", "error", "--features", "income")
+    done = run("fit", path, *FIT, "--model", "blr", "--method", "exact", *noise, "-o", fit)
+    assert done.exit_code == 0, done.output
+    model = bdr_stan.load(fit)
+    assert model.label_noise == "size" and "sigma_point" in model.priors().index
+    assert np.all(model.result_.constants["label_sd"] == 0.02)
+    table.drop(columns=["y", "error"]).to_csv(tmp_path / "new.csv", index=False)
+    done = run("predict", fit, tmp_path / "new.csv", "-o", tmp_path / "found.csv")
+    assert done.exit_code == 0, done.output
+
+
 def test_the_traceback_is_shown_on_demand(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         run("--debug", "summary", tmp_path / "no.nc", catch_exceptions=False)
