@@ -46,7 +46,8 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         categories and booleans with a weight for each level. New bags need these columns, too.
     label_noise : {"constant", "size"}, default "constant"
         "size" adds sigma_point^2 / N_i to the variance sigma^2 of the noise: for labels that are
-        averages over the N_i points of their bags, and so are noisier in small bags.
+        averages over the N_i points of their bags, and so are noisier in small bags. Bags of
+        several sizes tell the two scales apart.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     method : {"nuts", "exact", "optimize", "laplace", "pathfinder"}, default "nuts"

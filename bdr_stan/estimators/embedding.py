@@ -139,7 +139,7 @@ class EmbeddingEstimator(BagEstimator):
         training: TrainingFeatures,
         y: ArrayLike,
         *,
-        label_sd: ArrayLike | str | None = None,
+        label_sd: ArrayLike | None = None,
         chains: int = 4,
         warmup: int = 1000,
         draws: int = 1000,
