@@ -10,6 +10,7 @@ from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_mean
 from bdr_stan.estimators.validation import check_choice, check_flags, check_positive
 from bdr_stan.kernels import Kernel
@@ -142,6 +143,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         self.random_state = random_state
 
     predict = predict_mean
+    influence, influence_along, contrast = influence, influence_along, contrast
 
     def check_parameters(self) -> None:
         EmbeddingEstimator.check_parameters(self)
@@ -205,4 +207,5 @@ class Shrinkage(RegressorMixin, EmbeddingEstimator):
 
     __init__ = with_defaults(BDR.__init__, method="optimize")
     predict, check_parameters = predict_mean, BDR.check_parameters
+    influence, influence_along, contrast = influence, influence_along, contrast
     _model, _predictive = BDR._model, BDR._predictive

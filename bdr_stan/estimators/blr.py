@@ -9,6 +9,7 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_mean
 from bdr_stan.estimators.validation import check_choice, check_flags
 from bdr_stan.kernels import Kernel
@@ -114,6 +115,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         self.random_state = random_state
 
     predict = predict_mean
+    influence, influence_along, contrast = influence, influence_along, contrast
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -21,7 +21,7 @@ from bdr_stan.types import Array, ArrayLike, is_integer
 _FEW, _GRID = 12, 60
 
 
-def influence(
+def posterior_of_influence(
     read: Callable[[int, int], Array], n_points: int, features: FeatureMap, beta: Array, m0: Array
 ) -> PointPredictive:
     """Posterior of f at each of n points.
