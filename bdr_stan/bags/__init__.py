@@ -4,7 +4,7 @@ from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
 from bdr_stan.bags.chunks import Chunk
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags, BagsLike, as_bags
-from bdr_stan.bags.labels import check_classes, check_labels, check_one_a_bag
+from bdr_stan.bags.labels import check_classes, check_labels, check_one_a_bag, check_within
 
 __all__ = [
     "LARGEST_VALUE",
@@ -16,5 +16,6 @@ __all__ = [
     "check_classes",
     "check_labels",
     "check_one_a_bag",
+    "check_within",
     "values_are_usable",
 ]

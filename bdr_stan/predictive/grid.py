@@ -1,12 +1,14 @@
 """Predictive distributions of labels that have no simple form: densities on a grid of labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
 
 from bdr_stan.predictive.mixture import Mixture
 from bdr_stan.types import Array, ArrayLike
+
+_MOST_KEPT = 20_000_000  # numbers of the densities that are kept (160 MB)
 
 
 class GridPredictive(Mixture):
@@ -16,12 +18,9 @@ class GridPredictive(Mixture):
 
     Parameters
     ----------
-    densities : callable
-        ``densities(i)`` gives the density, averaged over the posterior draws, of the bags with
-        integer indices `i` at the labels of the grid, shape (len(i), M).
     log_densities : callable
-        ``log_densities(i, y)`` gives the log density under each draw of the label of each of
-        these bags, shape (S, len(i)).
+        ``log_densities(i)`` yields, one posterior draw after the other, the log density at the
+        labels of the grid of the bags with integer indices `i`, shape (len(i), M).
     grid : array, shape (M,), ascending, units of y
     n_bags, n_draws : int
         n and S.
@@ -33,20 +32,24 @@ class GridPredictive(Mixture):
 
     def __init__(
         self,
-        densities: Callable[[Array], Array],
-        log_densities: Callable[[Array, Array], Array],
+        log_densities: Callable[[Array], Iterator[Array]],
         grid: Array,
         n_bags: int,
         n_draws: int,
     ) -> None:
-        super().__init__(densities, n_bags, n_draws, None)
+        super().__init__(self._density, n_bags, n_draws, None)
         self.log_densities, self.grid = log_densities, grid
-        self._widths = trapezoid_weights(grid)
+        self._kept: Array | None = None
+        kept = np.empty((n_bags, len(grid))) if n_bags * len(grid) <= _MOST_KEPT else None
+        widths = trapezoid_weights(grid)
         for i, density in self._chunks():
-            mass = density * self._widths
+            if kept is not None:
+                kept[i] = density
+            mass = density * widths
             self.mean[i] = mass @ grid
             away = grid - self.mean[i][:, None]
             self.sd[i] = np.sqrt(np.sum(mass * away**2, axis=1))
+        self._kept = kept
 
     def __repr__(self) -> str:
         return (
@@ -71,14 +74,20 @@ class GridPredictive(Mixture):
         y = self._label_values(y)
         below = np.empty(len(self))
         for i, density in self._chunks():
-            at = np.clip(y[i], self.grid[0], self.grid[-1])
-            left = np.clip(np.searchsorted(self.grid, at, side="right") - 1, 0, len(self.grid) - 2)
             row = np.arange(len(i))
+            left, share = self._places(y[i])
             start, end = density[row, left], density[row, left + 1]
-            step = at - self.grid[left]
-            slope = (end - start) / np.diff(self.grid)[left]
-            below[i] = self._cumulated(density)[row, left] + step * (start + 0.5 * slope * step)
+            piece = np.diff(self.grid)[left] * share * (start + 0.5 * (end - start) * share)
+            below[i] = self._cumulated(density)[row, left] + piece
         return np.clip(below, 0.0, 1.0)
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Log predictive density of labels, -inf beyond the grid; array, shape (n,)."""
+        y = self._label_values(y)
+        value = np.empty(len(self))
+        for i, density in self._chunks():
+            value[i] = self._log_at(density, y[i])
+        return value
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
@@ -99,8 +108,31 @@ class GridPredictive(Mixture):
             value[:] = self.grid[left] + np.clip(step, 0, steps[left])
         return values
 
+    def _density(self, i):
+        """Density of the bags `i` at the labels of the grid, averaged over the draws."""
+        if self._kept is not None:
+            return self._kept[i]
+        total = np.zeros((len(i), len(self.grid)))
+        for values in self.log_densities(i):
+            total += np.exp(values)
+        return total / self.n_draws
+
+    def _log_at(self, density, labels):
+        """Log of densities, a row each, at one label each."""
+        row = np.arange(len(labels))
+        left, share = self._places(labels)
+        value = (1 - share) * density[row, left] + share * density[row, left + 1]
+        value = np.where((labels >= self.grid[0]) & (labels <= self.grid[-1]), value, 0.0)
+        return np.log(value, out=np.full(len(labels), -np.inf), where=value > 0)
+
+    def _places(self, labels):
+        """Between which labels of the grid each label lies, and how far to the next."""
+        at = np.clip(labels, self.grid[0], self.grid[-1])
+        left = np.clip(np.searchsorted(self.grid, at, side="right") - 1, 0, len(self.grid) - 2)
+        return left, (at - self.grid[left]) / np.diff(self.grid)[left]
+
     def _log_density(self, density, i, labels):
-        return self.log_densities(i, labels)
+        return np.array([self._log_at(np.exp(v), labels) for v in self.log_densities(i)])
 
     def _labels(self, density, i, draws, rng):
         levels = rng.random((len(draws), len(i)))

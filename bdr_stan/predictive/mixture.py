@@ -186,42 +186,6 @@ class Mixture(ABC):
         return y
 
 
-def mix(predictives: Sequence[Mixture], weights: ArrayLike) -> Mixture:
-    """Mixture of predictive distributions of the same bags.
-
-    Parameters
-    ----------
-    predictives : list of Predictive, of AggregatePredictive of one likelihood, or of
-        ClassPredictive with the same classes
-    weights : array, shape (len(predictives),), of sum 1
-
-    Returns
-    -------
-    Predictive, AggregatePredictive or ClassPredictive
-        Its draws are those of all, each with its share of the weight.
-
-    Raises
-    ------
-    ValueError
-        No predictive, those of different numbers of bags, or weights that are none.
-    """
-    weights = np.asarray(weights, float)
-    if not len(predictives) or weights.shape != (len(predictives),):
-        raise ValueError(
-            f"weights have shape {weights.shape}, but there are {len(predictives)} predictives: "
-            "one each, and at least one"
-        )
-    if len({len(p) for p in predictives}) > 1:
-        raise ValueError("the predictives are of different numbers of bags: give those of the same")
-    if not np.isclose(weights.sum(), 1) or (weights < 0).any():
-        raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
-    shares = [
-        np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
-        for p, weight in zip(predictives, weights, strict=True)
-    ]
-    return type(predictives[0]).pooled(predictives, np.concatenate(shares))
-
-
 def label_numbers(y: ArrayLike) -> Array:
     """Labels as floats.
 
