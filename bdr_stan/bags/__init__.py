@@ -9,6 +9,7 @@ from bdr_stan.bags.labels import (
     check_label_sd,
     check_labels,
     check_one_a_bag,
+    check_within,
     label_sd_of,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_label_sd",
     "check_labels",
     "check_one_a_bag",
+    "check_within",
     "label_sd_of",
     "values_are_usable",
 ]

@@ -1,12 +1,21 @@
 """Labels of bags, checked once, with the bag named."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = ["check_classes", "check_label_sd", "check_labels", "check_one_a_bag", "label_sd_of"]
+__all__ = [
+    "check_classes",
+    "check_label_sd",
+    "check_labels",
+    "check_one_a_bag",
+    "check_within",
+    "label_sd_of",
+]
 
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
@@ -56,14 +65,31 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     return labels
 
 
-def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
-    """Labels of bags of two classes.
+def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
+    """Raise ValueError for labels outside (lower, upper), None an end that is open."""
+    lower, upper = bounds
+    for end, outside in (
+        (lower, lower is not None and y < lower),
+        (upper, upper is not None and y > upper),
+    ):
+        bad = np.flatnonzero(outside)
+        if len(bad):
+            raise ValueError(
+                f"the label of {_name(bags, bad[0])} is {y[bad[0]]:g}, beyond the bound {end:g} "
+                f"({len(bad)} such in all): widen the bounds, or leave these bags out"
+            )
+
+
+def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
+    """Labels of bags of two classes, or of two or more.
 
     Parameters
     ----------
     bags : Bags, or list of n arrays
     y : array, shape (n,)
         All numbers, all strings or all true or false.
+    several : bool, default False
+        Whether there may be more than two classes.
 
     Returns
     -------
@@ -92,7 +118,7 @@ def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
     if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
     classes = np.unique(labels)
-    if len(classes) != 2:
+    if len(classes) < 2 or (len(classes) > 2 and not several):
         shown = ", ".join(repr(plain(c)) for c in classes[:5])
         more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
         raise ValueError(

@@ -1,7 +1,5 @@
 """Landmarks: the points at which mean embeddings are evaluated."""
 
-from typing import cast
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -113,7 +111,7 @@ def landmarks_of_kernel(
     if len(parts) == 1:
         units = landmark_units(kernel, bags, seed)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
-    n_each = shares(cast(int, n_landmarks), list(parts))
+    n_each = shares(n_landmarks, parts)
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     units = column_spreads(sample, bags.sources)
     own = []

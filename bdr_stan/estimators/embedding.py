@@ -55,6 +55,9 @@ class EmbeddingEstimator(BagEstimator):
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
     takes_label_sd: ClassVar[bool] = False  # whether labels have noise that a fit can split
+    coordinates: ClassVar[Any] = Coordinates  # in which its model computes
+    # Draws of these, so far as there are such.
+    predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
     def fit(
         self,
@@ -170,7 +173,8 @@ class EmbeddingEstimator(BagEstimator):
         classes = None
         if is_classifier(self):
             settings["classes"] = np.unique(y)
-            y, classes = class_codes(settings["classes"], y), np.arange(2)
+            y = class_codes(settings["classes"], y)
+            classes = np.arange(len(settings["classes"]))
         y = np.asarray(y) if is_classifier(self) else np.asarray(y, float)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"):
@@ -184,7 +188,8 @@ class EmbeddingEstimator(BagEstimator):
             progress=progress,
             options=cmdstan_options,
         )
-        at = Coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
+        at = self.coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
+        predicting = replace(posterior, draws=self._thinned(posterior.draws))
         groups = fitted_groups(
             _as_given(posterior.draws, training.covariates),
             posterior.stats,
@@ -198,7 +203,7 @@ class EmbeddingEstimator(BagEstimator):
             },
             training.index,
             y,
-            self._predictive(at, training.embedding, posterior.flat(), classes, **of_labels),
+            self._predictive(at, training.embedding, predicting.flat(), classes, **of_labels),
             covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
             seed=seed,
@@ -280,11 +285,9 @@ class EmbeddingEstimator(BagEstimator):
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
         check_is_fitted(self, "result_")
-        draws = {
-            name: self.result_.draws(name)
-            for name in ("intercept", "w", "sigma", "sigma_point", "eta")
-            if self.result_.has_draws(name)
-        }
+        kept = self.result_.groups["posterior"]
+        drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
+        draws = Posterior(self._thinned(drawn), {}, {}).flat()
         if self._covariates is not None:
             draws["gamma"] = self.result_.draws("gamma") * self._covariates.scale
         return self._predictive(
@@ -340,8 +343,8 @@ class EmbeddingEstimator(BagEstimator):
 
     # ------------------------------------------------------------ what a subclass says
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
-        """The statistical model with its data."""
+    def _model(self, training: TrainingFeatures, y: Array) -> Any:
+        """The statistical model with its data, and the priors and constants that a fit keeps."""
         raise NotImplementedError
 
     def _predictive(
@@ -359,12 +362,16 @@ class EmbeddingEstimator(BagEstimator):
         found = sample_posterior(model, method=self.method, stan_file=self.stan_file, **options)
         return found, {}
 
+    def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
+        """The draws, shape (chain, draw, ...), that predictions take."""
+        return draws
+
     # ------------------------------------------------------------ state
 
     def _set_fitted(self, result: Result) -> None:
         constants, settings = result.constants, result.settings
         self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
-        self.coordinates_ = Coordinates.of_constants(constants)
+        self.coordinates_ = self.coordinates.of_constants(constants)
         self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates(**encoding)

@@ -155,7 +155,10 @@ class Mixture(ABC):
 
     def _expected(self, components: Any, i: Array) -> Array:
         """Expected label of the bags `i` under each draw, shape (S, len(i))."""
-        raise NotImplementedError
+        raise TypeError(
+            f"{type(self).__name__} has no expected label, which contrasts are of: these are for "
+            "labels that are numbers, and for two classes"
+        )
 
     @abstractmethod
     def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
@@ -200,42 +203,6 @@ def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:
     chunk = max(1, COMPONENTS_AT_ONCE // n_draws)
     for first in range(0, n_bags, chunk):
         yield np.arange(first, min(first + chunk, n_bags))
-
-
-def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
-    """Mixture of predictive distributions of the same bags.
-
-    Parameters
-    ----------
-    predictives : list of Predictive, of AggregatePredictive of one likelihood, of ClassPredictive
-        with the same classes, or of Contrast
-    weights : array, shape (len(predictives),), of sum 1
-
-    Returns
-    -------
-    Predictive, AggregatePredictive, ClassPredictive or Contrast
-        Its draws are those of all, each with its share of the weight.
-
-    Raises
-    ------
-    ValueError
-        No predictive, those of different numbers of bags, or weights that are none.
-    """
-    weights = np.asarray(weights, float)
-    if not len(predictives) or weights.shape != (len(predictives),):
-        raise ValueError(
-            f"weights have shape {weights.shape}, but there are {len(predictives)} predictives: "
-            "one each, and at least one"
-        )
-    if len({len(p) for p in predictives}) > 1:
-        raise ValueError("the predictives are of different numbers of bags: give those of the same")
-    if not np.isclose(weights.sum(), 1) or (weights < 0).any():
-        raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
-    shares = [
-        np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
-        for p, weight in zip(predictives, weights, strict=True)
-    ]
-    return type(predictives[0]).pooled(predictives, np.concatenate(shares))
 
 
 def label_numbers(y: ArrayLike) -> Array:

@@ -16,6 +16,8 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     BLRClassifier,
+    InverseBDR,
+    InverseBDRClassifier,
     Matern32,
     Shrinkage,
     ShrinkageClassifier,
@@ -225,6 +227,23 @@ def test_contrast_is_the_difference_of_the_means_under_each_draw(fitted):
     else:
         np.testing.assert_array_equal(contrast.draws, changed - straight)
     assert np.abs(contrast.mean).min() > 0
+
+
+@pytest.mark.parametrize("kind", [InverseBDR, InverseBDRClassifier])
+def test_contrast_of_inverse_models(kind):
+    model = fit(kind(8, method="laplace", power=0.5))
+    contrast = model.contrast(CHANGED, BAGS)
+    changed, straight = (model.predictive(bags).mean for bags in (CHANGED, BAGS))
+    np.testing.assert_allclose(contrast.mean, changed - straight, rtol=1e-8, atol=1e-10)
+    assert contrast.sd.min() > 0
+    assert np.all(model.contrast(BAGS, BAGS).draws == 0)
+
+
+def test_several_classes_have_no_contrast():
+    y = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+    model = InverseBDRClassifier(8, method="laplace", power=0.5).fit(BAGS, y, seed=1, draws=50)
+    with pytest.raises(TypeError, match="MulticlassPredictive has no expected label"):
+        model.contrast(CHANGED, BAGS)
 
 
 @pytest.mark.parametrize("name", STACKS)
