@@ -75,8 +75,8 @@ def label_distribution(
 
     spread = _MARGIN * np.std(y)
     least, most = float(y.min()), float(y.max())
-    ends = max(low, least - spread), min(high, most + spread)
-    return LabelDistribution(*ends, least, most, log_density)
+    lowest, highest = float(max(low, least - spread)), float(min(high, most + spread))
+    return LabelDistribution(lowest, highest, least, most, log_density)
 
 
 def _ends(bounds):
