@@ -164,9 +164,14 @@ class Mixture(ABC):
     def _draw_weights(self) -> Array:
         return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
 
+    @property
+    def _numbers_a_bag(self) -> int:
+        """How many numbers the components of a bag hold in memory."""
+        return self.n_draws
+
     def _chunks(self) -> Iterator[tuple[Array, Any]]:
         """Indices of the bags, as many at a time as `COMPONENTS_AT_ONCE` allows, and components."""
-        chunk = max(1, COMPONENTS_AT_ONCE // self.n_draws)
+        chunk = max(1, COMPONENTS_AT_ONCE // self._numbers_a_bag)
         for first in range(0, len(self), chunk):
             i = np.arange(first, min(first + chunk, len(self)))
             yield i, self.components(i)

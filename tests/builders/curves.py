@@ -84,10 +84,11 @@ def covariance_of(p, k, sds, tau):
 def log_likelihood(p, tau, amplitude, bend, **_):
     """The log likelihood of all coordinates, their curves integrated out, shape (K,)."""
     sds = coefficient_sds(p.functions, p.priors, amplitude, bend)
-    covariances = [covariance_of(p, k, sds, tau) for k in range(len(tau))]
-    return np.array(
-        [stats.multivariate_normal.logpdf(z, cov=c) for z, c in zip(p.z.T, covariances)]
-    )
+    each = [
+        stats.multivariate_normal.logpdf(p.z[:, k], cov=covariance_of(p, k, sds, tau))
+        for k in range(len(tau))
+    ]
+    return np.array(each)
 
 
 def log_prior(p, tau, amplitude, bend):

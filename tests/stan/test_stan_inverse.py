@@ -149,22 +149,21 @@ def test_curves_are_drawn_from_their_posterior(model, kind):
 
 def test_without_likelihood_the_prior_comes_back(model):
     p = problem_of("numbers")
-    data = stan_data(p, use_likelihood=False)
-    draws = sample(model, p, data, draws=3000)
-    priors = p.priors
+    draws = sample(model, p, stan_data(p, use_likelihood=False), draws=3000)
+    curve, amplitude, bend = draws["curve"], draws["amplitude"], draws["bend"]
+    priors, smooth = p.priors, p.functions.smooth
     tau = stats.rayleigh(scale=priors["tau_scale"])
-    logs = {"log amplitude": np.log(draws["amplitude"]), "log bend": np.log(draws["bend"])}
-    levels = draws["curve"][..., 0]
-    straight = draws["curve"][..., 1] / draws["amplitude"]
-    bent = draws["curve"][..., 2] / draws["amplitude"] / draws["bend"]
-    found, names = reference.columns(
-        {"tau": draws["tau"], **logs, "level": levels, "straight": straight, "bent": bent},
-        ["tau", *logs, "level", "straight", "bent"],
-    )
-    mean = [tau.mean()] * 3 + [np.log(priors["amplitude_median"])] * 3
-    mean += [np.log(priors["bend_median"])] + [0] * 9
-    variance = (
-        [tau.var()] * 3 + [priors["amplitude_log_sd"] ** 2] * 3 + [priors["bend_log_sd"] ** 2]
-    )
-    variance += [priors["level_scale"] ** 2] * 3 + [1.0] * 3 + [p.functions.smooth[2] ** 2] * 3
-    reference.assert_moments(found, mean, variance, names)
+    # draws, their prior mean and their prior variance
+    expected = {
+        "tau": (draws["tau"], tau.mean(), tau.var()),
+        "amplitude": (
+            np.log(amplitude), np.log(priors["amplitude_median"]), priors["amplitude_log_sd"] ** 2
+        ),
+        "bend": (np.log(bend), np.log(priors["bend_median"]), priors["bend_log_sd"] ** 2),
+        "level": (curve[..., 0], 0, priors["level_scale"] ** 2),
+        "straight": (curve[..., 1] / amplitude, 0, 1),
+        "bent": (curve[..., 3] / amplitude / bend, 0, smooth[3] ** 2),
+    }  # fmt: skip
+    for name, (found, mean, variance) in expected.items():
+        labels = [f"{name}[{k}]" for k in range(found.shape[2])]
+        reference.assert_moments(found, [mean] * len(labels), [variance] * len(labels), labels)
