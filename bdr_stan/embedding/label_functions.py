@@ -86,7 +86,7 @@ class LabelFunctions:
 def functions_of_numbers(y: Array) -> LabelFunctions:
     """Smooth functions of labels that are numbers.
 
-    Splines have knots at six evenly spaced quantiles of the labels, fewer where labels coincide.
+    Splines have knots at six labels, evenly spaced quantiles, at fewer where labels coincide.
     Of the functions that bend, the mean squared curvature is one over the squared prior sd
     (Demmler and Reinsch 1975), so that the curves are smoothing splines.
 
@@ -96,7 +96,8 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
     """
     centre, unit = float(np.mean(y)), float(np.std(y))
     u = (y - centre) / unit
-    knots = np.unique(np.quantile(u, np.linspace(0, 1, _KNOTS)))
+    # Knots are labels: a function that is 0 at all labels would bend as it likes between them.
+    knots = np.unique(np.quantile(u, np.linspace(0, 1, _KNOTS), method="nearest"))
     spline = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     steps = np.linspace(knots[0], knots[-1], _STEPS)
     bends = spline(steps, 2)
