@@ -74,7 +74,7 @@ def label_distribution(
         values = np.where(inside, density(labels), 0.0)
         return np.log(values, out=np.full(np.shape(labels), -np.inf), where=values > 0)
 
-    spread = np.inf if name == "uniform" else _MARGIN * np.std(y)
+    spread = np.inf if name == "uniform" else _MARGIN * float(np.std(y))
     least, most = float(y.min()), float(y.max())
     ends = max(low, least - spread), min(high, most + spread)
     return LabelDistribution(*ends, least, most, log_density)

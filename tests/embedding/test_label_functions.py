@@ -54,7 +54,7 @@ def test_units_of_labels_do_not_matter(y):
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 4])
-@pytest.mark.parametrize("n_bags", [4, 60])
+@pytest.mark.parametrize("n_bags", [12, 60])
 def test_few_different_labels_have_few_functions(rng, n_labels, n_bags):
     y = rng.permutation(np.arange(n_bags) % n_labels) * 2.5
     functions = functions_of_numbers(y)
@@ -63,6 +63,14 @@ def test_few_different_labels_have_few_functions(rng, n_labels, n_bags):
     np.testing.assert_allclose(B.T @ B / n_bags, np.eye(n_labels), atol=1e-7)
     between = functions(np.linspace(0, y.max(), 50))
     assert np.abs(between).max() < 5
+
+
+@pytest.mark.parametrize("n_bags, expected", [(2, 2), (5, 2), (9, 3), (17, 5), (18, 6), (99, 6)])
+def test_few_bags_have_few_functions(rng, n_bags, expected):
+    y = rng.normal(size=n_bags)
+    B = functions_of_numbers(y)(y)
+    assert B.shape == (n_bags, expected)
+    np.testing.assert_allclose(B.T @ B / n_bags, np.eye(expected), atol=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])

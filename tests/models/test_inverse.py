@@ -217,8 +217,9 @@ def simulated(rng, n=300, K=4, sizes=(2, 10, 100)):
     y = rng.normal(size=n)
     functions = functions_of_numbers(y)
     size, lam = rng.choice(np.asarray(sizes, float), n), np.geomspace(0.5, 20, K)
-    curve = rng.normal(0, [0, 0.7, 0.3, 0.1, 0.03, 0.01], (K, 6))
-    z = rng.normal(functions(y) @ curve.T, np.sqrt(1 + lam / size[:, None]))
+    B = functions(y)
+    curve = rng.normal(0, [0, 0.7, 0.3, 0.1, 0.03, 0.01][: B.shape[1]], (K, B.shape[1]))
+    z = rng.normal(B @ curve.T, np.sqrt(1 + lam / size[:, None]))
     feature_map = LandmarkFeatures(RBF(1.0), 50.0 * np.arange(K)[:, None])  # they know no other
     embedding = Embedding(size, z, np.diag(lam))
     return TrainingFeatures(feature_map, RBF(1.0), embedding, np.arange(n)), y
