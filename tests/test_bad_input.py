@@ -38,6 +38,8 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    InverseBDR,
+    InverseBDRClassifier,
     KernelMean,
     Matern32,
     OneClassSMM,
@@ -134,6 +136,20 @@ BAD_VALUES = {
         3,
         [("rho_log_sd", 1.0)],
     ],
+    "label_distribution": ["flat", None, 3, "uniform"],
+    "bounds": [
+        (1.0, 0.0),
+        (2.0, 2.0),
+        (0.0, np.nan),
+        (-np.inf, 0.0),
+        (0.0, 1.0, 2.0),
+        ("low", "high"),
+        "all",
+        3.0,
+        (None, Y.max() - 0.1),
+        [Y.min() + 0.1, None],
+    ],
+    "power": [0, 1.5, -0.1, "learned", None, np.nan, True],
     "method": ["mcmc", None, 1],
     "stan_file": ["nowhere.stan", ".", "table.csv", 3],
     "compress": ["no", None],
@@ -166,11 +182,12 @@ BAD_VALUES = {
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
 BAYESIAN = [BLR, BDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
+INVERSE = [InverseBDR, InverseBDRClassifier]
 RIDGE = [RBFNetwork, FreqShrinkage, MERR, MERRCV, DFDR]
 MACHINES = [SupportMeasureMachine, OneClassSMM]
 TOTALS = [AggregateRegressor, BagPixel, AggregateNN, ConstantRate]
 STACKS = [Stacked, StackedClassifier]
-ESTIMATORS = [*BAYESIAN, *RIDGE, *MACHINES, *TOTALS, *STACKS]
+ESTIMATORS = [*BAYESIAN, *INVERSE, *RIDGE, *MACHINES, *TOTALS, *STACKS]
 # What a value of a parameter needs beside it to be looked at.
 BESIDE = {
     "n_landmarks": {"landmarks": "random"},
@@ -251,6 +268,10 @@ LABEL_SDS = [
     ("pandas' missing", pd.array([1.0] * 11 + [None], "Float64"), "label_sd of bag 11"),
     ("in no column", "se", "label_sd='se' is no column"),
 ]
+MANY_CLASS_LABELS = [
+    *(case for case in CLASS_LABELS if case[0] != "three classes"),
+    ("classes that each bag has for its own", list("abcdefghijkl"), "a class of its own"),
+]
 TOTAL_LABELS = [
     ("a negative count", changed(COUNTS, 2, -1.0), "bag 2"),
     ("a fractional count", changed(COUNTS, 2, 0.5), "bag 2"),
@@ -306,7 +327,7 @@ RUNS_BY_METHOD = [
 
 def fit_cases():
     for name, y, words in LABELS:
-        for model in (BDR(5), BLR(5), RBFNetwork(5), MERR(), MERRCV(), DFDR()):
+        for model in (BDR(5), InverseBDR(5), BLR(5), RBFNetwork(5), MERR(), MERRCV(), DFDR()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
     for name, y, words in CLASS_LABELS:
         for model in (BDRClassifier(5), BLRClassifier(5)):
@@ -318,6 +339,9 @@ def fit_cases():
     for model in (BLRClassifier(5), BDRClassifier(5), ShrinkageClassifier(5)):
         call = lambda m=model: m.fit(BAGS, CLASSES, label_sd=np.ones(12))  # noqa: E731
         yield f"{type(model).__name__}, known errors", call, "label_sd"
+    for name, y, words in MANY_CLASS_LABELS:
+        call = lambda y=y: InverseBDRClassifier(5).fit(BAGS, y)  # noqa: E731
+        yield f"InverseBDRClassifier, {name}", call, words
     for name, y, words in TOTAL_LABELS:
         for model in (AggregateRegressor(n_landmarks=5), AggregateNN(), ConstantRate()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
@@ -357,6 +381,23 @@ FITS = [
      lambda: BLR(5, method="exact", prior={"rho_median": 1e-300}).fit(BAGS, Y), "prior"),
     ("points all alike", lambda: BDR(1).fit([np.ones((2, 2))] * 12, Y), "coincide"),
     ("a bag alone", lambda: BDR(5).fit(BAGS[:1], Y[:1]), "label"),
+    ("labels below the bounds",
+     lambda: InverseBDR(5, bounds=(np.median(Y), None)).fit(BAGS, Y), ["bag", "beyond the bound"]),
+    ("bounds of a class", lambda: InverseBDR(5, bounds={}).fit(BAGS, Y), "bounds"),
+    ("a uniform distribution with an open end",
+     lambda: InverseBDR(5, label_distribution="uniform", bounds=(-9, None)).fit(BAGS, Y),
+     "both bounds"),
+    ("two bags of an inverse model", lambda: InverseBDR(2).fit(TWO, Y[:2]), "2 bags"),
+    ("Pathfinder of an inverse model",
+     lambda: InverseBDR(5, method="pathfinder").fit(BAGS, Y), "pathfinder"),
+    ("an inverse model in closed form",
+     lambda: InverseBDRClassifier(5, method="exact").fit(BAGS, CLASSES), "exact"),
+    ("a scatter of an inverse model",
+     lambda: InverseBDR(5, covariance="identity").fit(BAGS, Y), "covariance"),
+    ("a prior of another model",
+     lambda: InverseBDR(5, prior={"rho_median": 1.0}).fit(BAGS, Y), ["rho_median", "tau_scale"]),
+    ("a tiny bandwidth of an inverse model",
+     lambda: InverseBDR(5, bandwidth=1e-9).fit(BAGS, Y), "bandwidth"),
     ("a kernel with a bandwidth beside it",
      lambda: BDR(5, RBF(1.0), bandwidth=2.0).fit(BAGS, Y), "bandwidth"),
     ("a kernel on a column that is not there",

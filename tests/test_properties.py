@@ -37,6 +37,8 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    InverseBDR,
+    InverseBDRClassifier,
     OneClassSMM,
     RBFNetwork,
     Shrinkage,
@@ -72,6 +74,11 @@ def fits_at(u, b):
         "BLRClassifier": BLRClassifier(method="optimize", **placed),
         "ShrinkageClassifier": ShrinkageClassifier(**placed),
         "BDRClassifier": BDRClassifier(method="optimize", **placed),
+        # held-out bags and edges of labels are found by folds
+        "InverseBDR": InverseBDR(
+            label_distribution="normal", power=0.8, method="optimize", **placed
+        ),
+        "InverseBDRClassifier": InverseBDRClassifier(power=0.8, method="optimize", **placed),
         "RBFNetwork": RBFNetwork(alpha=1e-2, **placed),
         "FreqShrinkage": FreqShrinkage(alpha=1e-2, **placed),
         "MERR": MERR(bandwidth=b, alpha=1e-3),
@@ -90,6 +97,7 @@ def others():
     """Models that are fitted once, to be asked for predictions, besides those of `fits_at`."""
     return {
         "BDR, laplace": BDR(5, method="laplace"),
+        "InverseBDR, laplace": InverseBDR(5, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
@@ -110,6 +118,9 @@ SIZED = {
     "BDR, laplace",
     "ShrinkageClassifier",
     "BDRClassifier",
+    "InverseBDR",
+    "InverseBDR, laplace",
+    "InverseBDRClassifier",
     "Stacked",
     "StackedClassifier",
 }

@@ -98,7 +98,8 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     Raises
     ------
     ValueError
-        Wrong length or shape, a missing label (the bag is named), or other than two classes.
+        Wrong length or shape, a missing label (the bag is named), other than two classes, or,
+        where there may be more, a class for each bag.
     TypeError
         Labels of several kinds, which have no order.
     """
@@ -124,6 +125,11 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
         raise ValueError(
             f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
             f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
+        )
+    if several and len(classes) == len(labels):
+        raise ValueError(
+            f"each of the {len(labels)} bags has a class of its own, so nothing tells what bags of "
+            "a class share: give several bags of a class"
         )
     return labels
 

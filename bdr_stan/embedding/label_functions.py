@@ -11,6 +11,7 @@ from scipy.linalg import eigh, helmert
 from bdr_stan.types import Array, ArrayLike
 
 _KNOTS = 6
+_BAGS_PER_KNOT = 3  # so that something is left about the curves to learn from
 _STEPS = 400  # of the sum that stands for the integral of squared curvature
 
 
@@ -86,7 +87,8 @@ class LabelFunctions:
 def functions_of_numbers(y: Array) -> LabelFunctions:
     """Smooth functions of labels that are numbers.
 
-    Splines have knots at six evenly spaced quantiles of the labels, fewer where labels coincide.
+    Splines have knots at six labels, evenly spaced quantiles, at fewer where labels coincide or
+    are few.
     Of the functions that bend, the mean squared curvature is one over the squared prior sd
     (Demmler and Reinsch 1975), so that the curves are smoothing splines.
 
@@ -96,7 +98,9 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
     """
     centre, unit = float(np.mean(y)), float(np.std(y))
     u = (y - centre) / unit
-    knots = np.unique(np.quantile(u, np.linspace(0, 1, _KNOTS)))
+    # Knots are labels: a function that is 0 at all labels would bend as it likes between them.
+    n_knots = int(np.clip(len(u) // _BAGS_PER_KNOT, 2, _KNOTS))
+    knots = np.unique(np.quantile(u, np.linspace(0, 1, n_knots), method="nearest"))
     spline = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     steps = np.linspace(knots[0], knots[-1], _STEPS)
     bends = spline(steps, 2)

@@ -31,62 +31,11 @@ from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.types import Array, ArrayLike, PathName
 
+_FEWEST_BAGS = 3
 _MOST_DRAWS = 100  # that predictions average: the curves are known well, and more say no more
 
 
-class InverseEstimator(EmbeddingEstimator):
-    """What the inverse models of numbers and of classes share."""
-
-    methods = ("nuts", "optimize", "laplace")
-    coordinates = InverseCoordinates
-    predicts_from = ("tau", "curve")
-    prior_texts = INVERSE
-    covariates = None  # they have no place in the embedding given the label
-
-    contrast = contrast
-
-    power: float | str
-    jitter: float
-
-    def report(self) -> str:
-        """What `EmbeddingEstimator.report` says, and what of the embeddings the label explains."""
-        explained = self.result_.draws("explained").mean(axis=0)
-        return (
-            f"{super().report()}\nThe label explains more than half of {np.sum(explained > 0.5)} "
-            f"of {len(explained)} coordinates of the embedding, at most {explained.max():.0%} of "
-            f"one. Power of the likelihood: {self.power_:.2f}"
-        )
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_choice(self.covariance, "covariance", ("average", "pooled"))
-        check_power(self.power)
-        check_not_negative(jitter=self.jitter)
-
-    def _sample(self, model: Any, **options: Any) -> tuple[Posterior, dict[str, Any]]:
-        found = sample_inverse(model, method=self.method, stan_file=self.stan_file, **options)
-        return found, {}
-
-    def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
-        first = next(iter(draws.values()))
-        step = -(-first.shape[0] * first.shape[1] // _MOST_DRAWS)
-        return {name: values[:, ::step] for name, values in draws.items()}
-
-    def _predictive(
-        self,
-        at: Any,
-        embedding: Embedding,
-        draws: dict[str, Array],
-        classes: Array | None,
-    ) -> Any:
-        return inverse_predictive(at, embedding, draws["tau"], draws["curve"], classes)
-
-    def _set_fitted(self, result):
-        super()._set_fitted(result)
-        self.power_ = float(result.constants["power"])
-
-
-class InverseBDR(RegressorMixin, InverseEstimator):
+class InverseBDR(RegressorMixin, EmbeddingEstimator):
     """Inverse distribution regression: how the embedding follows the label, turned round.
 
     `BDR` takes the label as linear in a bag's mean embedding. Here the embedding moves along a
@@ -150,6 +99,12 @@ class InverseBDR(RegressorMixin, InverseEstimator):
     100 of the draws. Source: Cook (2007), Adragni and Cook (2009), for uncertain embeddings.
     """
 
+    methods = ("nuts", "optimize", "laplace")
+    coordinates = InverseCoordinates
+    predicts_from = ("tau", "curve")
+    prior_texts = INVERSE
+    covariates = None  # they have no place in the embedding given the label
+
     def __init__(
         self,
         n_landmarks: int = 60,
@@ -183,21 +138,36 @@ class InverseBDR(RegressorMixin, InverseEstimator):
         self.stan_file = stan_file
         self.random_state = random_state
 
-    predict = predict_mean
+    predict, contrast = predict_mean, contrast
+
+    def report(self) -> str:
+        """What `EmbeddingEstimator.report` says, and what of the embeddings the label explains."""
+        explained = self.result_.draws("explained").mean(axis=0)
+        return (
+            f"{EmbeddingEstimator.report(self)}\nThe label explains more than half of "
+            f"{np.sum(explained > 0.5)} of {len(explained)} coordinates of the embedding, at most "
+            f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
+        )
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels as an array, once they are known to be of use and within the bounds."""
         check_bounds(self.bounds)
         y = super().check_labels(bags, y)
+        if len(y) < _FEWEST_BAGS:
+            raise ValueError(
+                f"{len(y)} bags are too few to tell how embeddings scatter about a line: give at "
+                f"least {_FEWEST_BAGS}"
+            )
         if self.bounds is not None:
             check_within(bags, y, self.bounds)
         return y
 
     def check_parameters(self) -> None:
-        super().check_parameters()
+        _check_shared_parameters(self)
         check_choice(self.label_distribution, "label_distribution", LABEL_DISTRIBUTIONS)
         check_bounds(self.bounds)
-        if self.label_distribution == "uniform" and None in (self.bounds or (None,)):
+        ends = (None,) if self.bounds is None else tuple(self.bounds)
+        if self.label_distribution == "uniform" and None in ends:
             raise ValueError(
                 "label_distribution='uniform' needs both bounds: give bounds=(lower, upper)"
             )
@@ -212,8 +182,26 @@ class InverseBDR(RegressorMixin, InverseEstimator):
             prior=self.prior,
         )
 
+    def _sample(self, model: Any, **options: Any) -> tuple[Posterior, dict[str, Any]]:
+        found = sample_inverse(model, method=self.method, stan_file=self.stan_file, **options)
+        return found, {}
 
-class InverseBDRClassifier(ClassifierMixin, InverseEstimator):
+    def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
+        first = next(iter(draws.values()))
+        step = -(-first.shape[0] * first.shape[1] // _MOST_DRAWS)
+        return {name: values[:, ::step] for name, values in draws.items()}
+
+    def _predictive(
+        self, at: Any, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+    ) -> Any:
+        return inverse_predictive(at, embedding, draws["tau"], draws["curve"], classes)
+
+    def _set_fitted(self, result):
+        EmbeddingEstimator._set_fitted(self, result)
+        self.power_ = float(result.constants["power"])
+
+
+class InverseBDRClassifier(ClassifierMixin, EmbeddingEstimator):
     """Inverse distribution regression of two or more classes.
 
     Each class has a mean embedding, and bags scatter about it by what their size leaves open and
@@ -223,6 +211,10 @@ class InverseBDRClassifier(ClassifierMixin, InverseEstimator):
     Parameters and attributes are those of `InverseBDR`, but for the distribution and bounds of the
     labels; `classes_`, shape (C,), are the labels, sorted.
     """
+
+    methods, coordinates = InverseBDR.methods, InverseBDR.coordinates
+    predicts_from, prior_texts = InverseBDR.predicts_from, InverseBDR.prior_texts
+    covariates = None
 
     def __init__(
         self,
@@ -253,7 +245,12 @@ class InverseBDRClassifier(ClassifierMixin, InverseEstimator):
         self.stan_file = stan_file
         self.random_state = random_state
 
-    predict, predict_proba = predict_class, predict_proba
+    predict, predict_proba, contrast = predict_class, predict_proba, contrast
+    report, _set_fitted = InverseBDR.report, InverseBDR._set_fitted
+    _sample, _thinned, _predictive = InverseBDR._sample, InverseBDR._thinned, InverseBDR._predictive
+
+    def check_parameters(self) -> None:
+        _check_shared_parameters(self)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels as an array, once they are known to be of use."""
@@ -261,3 +258,11 @@ class InverseBDRClassifier(ClassifierMixin, InverseEstimator):
 
     def _model(self, training: TrainingFeatures, y: Array) -> InverseModel:
         return inverse_model(training, y, power=self.power, jitter=self.jitter, prior=self.prior)
+
+
+def _check_shared_parameters(self):
+    """Parameters that the inverse models of numbers and of classes have both."""
+    EmbeddingEstimator.check_parameters(self)
+    check_choice(self.covariance, "covariance", ("average", "pooled"))
+    check_power(self.power)
+    check_not_negative(jitter=self.jitter)

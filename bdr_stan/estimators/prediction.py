@@ -42,7 +42,8 @@ def predict_class(self: Any, bags: BagsLike) -> Array:
     -------
     array, shape (n,), labels out of `classes_`
     """
-    return self.classes_[np.argmax(self.predictive(bags).probabilities, axis=1)]
+    most = np.argmax(self.predictive(bags).probabilities, axis=1)
+    return self.classes_[most]
 
 
 def predict_proba(self: Any, bags: BagsLike) -> Array:

@@ -73,7 +73,7 @@ class Stack(BagEstimator):
 
         Returns
         -------
-        Predictive or ClassPredictive
+        Predictive or ClassPredictive, or Blend where one of the models is an InverseBDR
         """
         bags = self._like_training(bags)
         used = np.flatnonzero(self.weights_)
@@ -129,7 +129,7 @@ class Stack(BagEstimator):
         missing = [m for m in models if "log_likelihood" not in m.result_.groups]
         if missing:
             name = type(missing[0]).__name__
-            if missing[0].result_.draws("intercept").size == 1:
+            if missing[0].result_.groups["posterior"].sizes["draw"] == 1:
                 raise ValueError(f"{name} has one draw, which cannot weigh it: ask for more draws")
             raise ValueError(
                 f"{name} kept no log_likelihood, as draws x bags are too many: ask for fewer draws"
@@ -154,7 +154,7 @@ class Stacked(RegressorMixin, Stack):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage or BDR
+    models : list of BLR, Shrinkage, BDR or InverseBDR
         Not fitted; with a method that draws from the posterior.
 
     Attributes
@@ -181,7 +181,7 @@ class StackedClassifier(ClassifierMixin, Stack):
 
     Parameters
     ----------
-    models : list of BLRClassifier, ShrinkageClassifier or BDRClassifier
+    models : list of BLRClassifier, ShrinkageClassifier, BDRClassifier or InverseBDRClassifier
 
     Attributes
     ----------

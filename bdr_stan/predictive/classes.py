@@ -160,6 +160,10 @@ class MulticlassPredictive(Mixture):
         first = predictives[0]
         return cls(log_probabilities, len(first), len(weights), first.classes, weights)
 
+    @property
+    def _numbers_a_bag(self) -> int:
+        return self.n_draws * len(self.classes)
+
     def _quantiles(self, log_p, i, levels):
         method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
         return np.quantile(np.exp(log_p), levels, axis=0, **method)

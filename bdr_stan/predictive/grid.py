@@ -98,6 +98,10 @@ class GridPredictive(Mixture):
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
         raise TypeError("densities on grids are mixed as they are: use bdr_stan.predictive.mix")
 
+    @property
+    def _numbers_a_bag(self) -> int:
+        return len(self.grid)
+
     def _quantiles(self, density, i, levels):
         cumulated, row = self._cumulated(density), np.arange(len(i))
         steps = np.diff(self.grid)

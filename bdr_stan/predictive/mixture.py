@@ -178,9 +178,14 @@ class Mixture(ABC):
     def _draw_weights(self) -> Array:
         return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
 
+    @property
+    def _numbers_a_bag(self) -> int:
+        """How many numbers the components of a bag hold in memory."""
+        return self.n_draws
+
     def _chunks(self) -> Iterator[tuple[Array, Any]]:
         """Indices of the bags, some at a time, and their components."""
-        for i in bags_at_once(len(self), self.n_draws):
+        for i in bags_at_once(len(self), self._numbers_a_bag):
             yield i, self.components(i)
 
     def _log_components(self, y: ArrayLike) -> Iterator[tuple[Array, Array]]:

@@ -41,6 +41,8 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    InverseBDR,
+    InverseBDRClassifier,
     OneClassSMM,
     RBFNetwork,
     Shrinkage,
@@ -66,6 +68,11 @@ ESTIMATORS = {
     "ShrinkageClassifier": ShrinkageClassifier(5),
     "BDRClassifier, laplace": BDRClassifier(5, method="laplace"),
     "BDRClassifier, nuts": BDRClassifier(5),
+    "InverseBDR, optimize": InverseBDR(5, method="optimize"),
+    "InverseBDR, laplace": InverseBDR(5, bounds=(-5, 10), method="laplace"),
+    "InverseBDR, nuts": InverseBDR(5),
+    "InverseBDRClassifier, laplace": InverseBDRClassifier(5, method="laplace"),
+    "InverseBDRClassifier, nuts": InverseBDRClassifier(5),
     "RBFNetwork": RBFNetwork(5),
     "RBFNetwork, Fourier": RBFNetwork(5, features="fourier"),
     "FreqShrinkage": FreqShrinkage(5),
@@ -89,6 +96,7 @@ ESTIMATORS = {
     "StackedClassifier": StackedClassifier(
         [BLRClassifier(5, method="laplace"), BDRClassifier(5, method="laplace")]
     ),
+    "Stacked, inverse": Stacked([BDR(5, method="laplace"), InverseBDR(5, method="laplace")]),
 }
 # Whose fits depend on the order of bags and points by rounding alone, not by random numbers.
 SETTLED = {

@@ -66,11 +66,40 @@ ONE = {
 }
 GROUPED = ["blr", "bdr", "bdr_probit"]
 SHRINKING = ["bdr", "bdr_probit"]
+# Five bags of two sizes, two coordinates, two functions of the label: 1 and the label.
+CURVES = {
+    "K": 2,
+    "J": 2,
+    "S": 1,
+    "G": 2,
+    "bag_size": [3.0, 8.0],
+    "n_bags": [2, 3],
+    "gram": [[2.0, 3.0], [0.5, -0.5], [0.5, -0.5], [2.0, 3.0]],
+    "cross": [[[0.3, 0.1], [0.2, -0.4]], [[1.0, 0.5], [0.8, -0.2]]],
+    "squares": [[1.0, 2.0], [1.5, 2.5]],
+    "lambda": [0.5, 0.2],
+    "smooth": [1.0, 1.0],
+    "level_scale": 1.0,
+    "tau_scale": 1.0,
+    "amplitude_median": 1.0,
+    "amplitude_log_sd": 1.0,
+    "bend_median": 0.4,
+    "bend_log_sd": 1.0,
+    "use_likelihood": 1,
+}
 
 
 def run(name, data, method="optimize"):
     """Fit a program as the estimators do."""
-    start = {"t": np.zeros(3), **SCALES[name]}
+    return started(name, data, {"t": np.zeros(3), **SCALES[name]}, method)
+
+
+def run_curves(**changed):
+    start = {"tau": [1.0, 1.0], "amplitude": [1.0, 1.0], "bend": []}
+    return started("inverse", CURVES | changed, start, "optimize")
+
+
+def started(name, data, start, method):
     return sampling.run(
         name,
         data,
@@ -175,3 +204,35 @@ def test_no_weight_has_a_flat_prior(name, column):
     factor = np.column_stack([[1.0, 0.0], column]).tolist()
     said = message(name, prior_factor=factor)
     assert "column 2 of prior_factor must hold finite numbers, not all of them 0" in said
+
+
+# ---------------------------------------------------------------- curves
+
+
+def test_consistent_data_of_curves_run():
+    assert np.isfinite(run_curves()["tau"]).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"bag_size": [0.0, 8.0]}, "bag_size must be > 0, found [0,8]"),
+        ({"smooth": [1.0, 0.0]}, "smooth must be > 0, found [1,0]"),
+        ({"squares": [[1.0, 2.0], [1.5, INF]]}, "squares and gram of group 2 must hold finite"),
+        ({"gram": [[NAN, 3.0], *CURVES["gram"][1:]]}, "squares and gram of group 1 must hold"),
+        (
+            {"cross": [CURVES["cross"][0], [[1.0, 0.5], [NAN, -0.2]]]},
+            "cross[2, 2] must hold finite numbers, found [nan,-0.2]",
+        ),
+        *(
+            ({name: 0.0}, "bend_median and bend_log_sd must be > 0, found [")
+            for name in CURVES
+            if name.endswith(("_scale", "_median", "_log_sd"))
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_data_of_curves_must_be_usable(changed, says):
+    with pytest.raises(RuntimeError) as caught:
+        run_curves(**changed)
+    assert says in str(caught.value)
