@@ -20,7 +20,7 @@ class LabelFunctions:
     """Functions B(y) of a label: 1, straight ones, and ones that bend.
 
     Of numbers: 1, the label in standard deviations from its average, and natural cubic splines,
-    the smoothest first, all orthonormal over the training labels; beyond these they are lines. Of
+    the smoothest first, all orthonormal over the training labels; beyond these they stay. Of
     classes, given as codes 0, 1, ..: 1 and the contrasts of Helmert.
 
     Attributes
@@ -49,11 +49,11 @@ class LabelFunctions:
         one = np.ones(len(y))
         if self.of_classes:
             return np.column_stack([one, self.transform[y.astype(int)]])
-        u = (y - self.centre) / self.unit
-        inside = np.clip(u, self.knots[0], self.knots[-1])
+        # Beyond the labels seen no curve goes on: an odd small bag must not be taken for more than
+        # any label there was.
+        u = np.clip((y - self.centre) / self.unit, self.knots[0], self.knots[-1])
         spline = CubicSpline(self.knots, self.transform, bc_type="natural")
-        bent = spline(inside) + spline(inside, 1) * (u - inside)[:, None]
-        return np.column_stack([one, u, bent])
+        return np.column_stack([one, u, spline(u)])
 
     @property
     def of_classes(self) -> bool:

@@ -1,4 +1,4 @@
-"""Functions of the label: smooth, orthonormal, straight beyond the labels; contrasts of classes."""
+"""Functions of the label: smooth, orthonormal, constant beyond the labels; contrasts of classes."""
 
 import numpy as np
 import pytest
@@ -38,13 +38,10 @@ def test_scales_are_one_over_the_root_of_squared_curvature(y):
     assert knots[0] == pytest.approx((y.min() - y.mean()) / y.std())
 
 
-def test_functions_are_lines_beyond_the_labels(y):
+def test_functions_stay_beyond_the_labels(y):
     functions = functions_of_numbers(y)
-    for end, step in ((y.min(), -1.0), (y.max(), 1.0)):
-        near = functions(end + step * np.array([-1e-4, 0, 1e-4]))
-        np.testing.assert_allclose(near[2] - near[1], near[1] - near[0], atol=1e-7)
-        far = functions(end + step * np.arange(4.0))
-        np.testing.assert_allclose(np.diff(far, 2, axis=0), 0, atol=1e-10)
+    ends = functions([y.min(), y.max()])
+    np.testing.assert_array_equal(functions([y.min() - 3, y.max() + 1e6]), ends)
 
 
 def test_units_of_labels_do_not_matter(y):
