@@ -201,6 +201,9 @@ def class_codes(classes: Array, y: ArrayLike) -> Array:
     strange = ~np.isin(y, classes)
     if strange.any():
         i = np.flatnonzero(strange)[0]
-        known = " and ".join([", ".join(map(repr, classes[:-1])), repr(classes[-1])])
-        raise ValueError(f"the label of bag {i} is {y[i]!r}, but the classes are {known}")
+        *first, last = (repr(plain(c)) for c in classes)
+        raise ValueError(
+            f"the label of bag {i} is {plain(y[i])!r}, but the classes are {', '.join(first)} and "
+            f"{last}"
+        )
     return np.searchsorted(classes, y)
