@@ -15,9 +15,11 @@ MODELS = {
     "bdr": "BDR",
     "blr": "BLR",
     "shrinkage": "Shrinkage",
+    "inverse-bdr": "InverseBDR",
     "bdr-classifier": "BDRClassifier",
     "blr-classifier": "BLRClassifier",
     "shrinkage-classifier": "ShrinkageClassifier",
+    "inverse-bdr-classifier": "InverseBDRClassifier",
 }
 STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
 
@@ -142,6 +144,9 @@ def fit(
     if model.startswith("blr") and covariance is not None:
         instead = model.replace("blr", "bdr")
         raise ValueError(f"{model} takes no --covariance: leave it out, or use --model {instead}")
+    if model.startswith("inverse") and covariates is not None:
+        instead = model.removeprefix("inverse-")
+        raise ValueError(f"{model} takes no --covariates: leave them out, or use --model {instead}")
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     given = {
@@ -253,12 +258,15 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
     if is_classifier(model):
-        second = predictive.mean > 0.5
+        if lower.ndim == 1:  # of the second of two classes
+            lower, upper = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+        most = np.argmax(predictive.probabilities, axis=1)
+        row = np.arange(len(bags))
         columns = {
-            "predicted": model.classes_[second.astype(int)],
-            "probability": np.where(second, predictive.mean, 1 - predictive.mean),
-            "lower": np.where(second, lower, 1 - upper),
-            "upper": np.where(second, upper, 1 - lower),
+            "predicted": model.classes_[most],
+            "probability": predictive.probabilities[row, most],
+            "lower": lower[row, most],
+            "upper": upper[row, most],
         }
     else:
         columns = {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
@@ -457,5 +465,6 @@ def _show_fit(model, every=False):
         f"{d} landmarks"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
-    show_table(model.summary(None if every else scalars).rename_axis("parameter"))
+    if every or scalars:
+        show_table(model.summary(None if every else scalars).rename_axis("parameter"))
     click.echo(model.report())
