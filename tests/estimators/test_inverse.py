@@ -103,6 +103,30 @@ def test_a_label_that_the_points_do_not_know_is_predicted_as_before(problem):
     np.testing.assert_allclose(predictive.sd, y.std(), rtol=0.35)
 
 
+def bags_of_their_own_scale(rng, n):
+    """Points with heavy tails, whose scale and middle differ between bags of equal labels."""
+    y, sizes = rng.uniform(size=n), rng.integers(1, 31, n)
+    middle = 2 * y[:, None] + 0.5 * rng.standard_t(3, (n, 5))
+    scale = np.exp(0.6 * rng.normal(size=n))
+    bags = [m + s * rng.standard_t(4, (k, 5)) for m, s, k in zip(middle, scale, sizes)]
+    return bags, y + 0.05 * rng.normal(size=n)
+
+
+@pytest.mark.slow
+def test_intervals_hold_what_they_say_where_the_model_is_wrong():
+    """By the power that is learned; that of Bayes' rule is too sure."""
+    held = {"held-out": [], 1.0: []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        bags, y = bags_of_their_own_scale(rng, 555)
+        for power, shares in held.items():
+            model = InverseBDR(30, method="laplace", power=power).fit(bags[:155], y[:155], seed=1)
+            lower, upper = model.predictive(bags[155:]).interval(0.95)
+            shares.append(np.mean((lower <= y[155:]) & (y[155:] <= upper)))
+    assert np.mean(held["held-out"]) > 0.92
+    assert np.mean(held[1.0]) < 0.88
+
+
 def test_report_priors_and_variables(fitted):
     said = fitted.report()
     assert "The label explains more than half of " in said and "of 10 coordinates" in said
