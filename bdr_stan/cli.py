@@ -15,9 +15,11 @@ MODELS = {
     "bdr": "BDR",
     "blr": "BLR",
     "shrinkage": "Shrinkage",
+    "inverse-bdr": "InverseBDR",
     "bdr-classifier": "BDRClassifier",
     "blr-classifier": "BLRClassifier",
     "shrinkage-classifier": "ShrinkageClassifier",
+    "inverse-bdr-classifier": "InverseBDRClassifier",
 }
 STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
 
@@ -98,6 +100,7 @@ def main(debug):
     help="Missing values: refuse, leave out the points, or a column that says where.",
 )
 @click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
+@click.option("--kernel", metavar="NAME", help="Such as rbf, matern32, additive.  [default: rbf]")
 @click.option("--bandwidth", default="scaled", show_default=True, metavar="FLOAT|scaled|ard|median")
 @click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
 @click.option(
@@ -131,6 +134,7 @@ def fit(
     label_sd,
     missing,
     landmarks,
+    kernel,
     bandwidth,
     bandwidth_scale,
     covariance,
@@ -160,9 +164,13 @@ def fit(
             "--label-noise and --label-sd are for labels that are numbers, not classes: "
             "leave them out"
         )
+    if model.startswith("inverse") and covariates is not None:
+        instead = model.removeprefix("inverse-")
+        raise ValueError(f"{model} takes no --covariates: leave them out, or use --model {instead}")
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     given = {
+        "kernel": kernel,
         "bandwidth": _bandwidth(bandwidth),
         "bandwidth_scale": bandwidth_scale,
         "covariance": covariance,
@@ -279,12 +287,15 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
     if is_classifier(model):
-        second = predictive.mean > 0.5
+        if lower.ndim == 1:  # of the second of two classes
+            lower, upper = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+        most = np.argmax(predictive.probabilities, axis=1)
+        row = np.arange(len(bags))
         columns = {
-            "predicted": model.classes_[second.astype(int)],
-            "probability": np.where(second, predictive.mean, 1 - predictive.mean),
-            "lower": np.where(second, lower, 1 - upper),
-            "upper": np.where(second, upper, 1 - lower),
+            "predicted": model.classes_[most],
+            "probability": predictive.probabilities[row, most],
+            "lower": lower[row, most],
+            "upper": upper[row, most],
         }
     else:
         columns = {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
@@ -483,5 +494,6 @@ def _show_fit(model, every=False):
         f"{d} landmarks"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
-    show_table(model.summary(None if every else scalars).rename_axis("parameter"))
+    if every or scalars:
+        show_table(model.summary(None if every else scalars).rename_axis("parameter"))
     click.echo(model.report())

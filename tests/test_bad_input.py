@@ -465,6 +465,12 @@ FITS = [
      lambda: SupportMeasureMachine().fit(BAGS, ["a"] * 12), "one class"),
     ("too few labels of a machine",
      lambda: SupportMeasureMachine().fit(BAGS, CLASSES[:3]), "y has shape"),
+    ("a stack of which one has bounds",
+     lambda: Stacked([BDR(5), InverseBDR(5, bounds=(0, 0.1))]).fit(BAGS, Y), "beyond the bound"),
+    ("a stack of which one takes many classes",
+     lambda: StackedClassifier([InverseBDRClassifier(5), BDRClassifier(5)]).fit(
+         BAGS, ["a", "b", "c"] * 4
+     ), "3 classes"),
     ("a stack of a mode",
      lambda: Stacked([BLR(5), Shrinkage(5)]).fit(BAGS, Y), "optimize"),
     ("a stack of classifiers",
@@ -984,6 +990,10 @@ COMMANDS = [
     (fit_arguments("-o", "table.csv", "--force"), "table.csv"),
     (fit_arguments("--colour"), "--colour"),
     (fit_arguments("--model", "bdr-classifier"), "classes"),
+    (fit_arguments("--model", "inverse-bdr-classifier"), "a class of its own"),
+    (fit_arguments("--model", "inverse-bdr", "--covariates", "people"), "--covariates"),
+    (fit_arguments("--model", "inverse-bdr", "--covariance", "identity"), "covariance"),
+    (fit_arguments("--model", "inverse-bdr", "--method", "exact"), "exact"),
     (["predict"], "FIT"),
     (["predict", "fit.nc"], "NEW"),
     (["predict", "fit.nc", "table.csv"], "--output"),

@@ -200,6 +200,38 @@ def test_classes_are_fitted_and_predicted(tmp_path):
     assert predicted["probability"].between(predicted["lower"], predicted["upper"]).all()
 
 
+def test_three_classes_are_fitted_and_predicted(tmp_path):
+    table = points()
+    table["y"] = np.array(["left", "middle", "right"])[np.digitize(table["y"], [-0.5, 0.5])]
+    table.to_csv(tmp_path / "points.csv", index=False)
+    fit = ["--model", "inverse-bdr-classifier", "--method", "optimize", "--features", "income,age"]
+    result = run("fit", tmp_path / "points.csv", *FIT, *fit, "-o", tmp_path / "fit.nc")
+    assert result.exit_code == 0, result.output
+    assert "InverseBDRClassifier (optimize): 40 bags" in result.stdout
+    output = tmp_path / "p.csv"
+    result = run("predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    predicted = pd.read_csv(output, dtype={"bag": str})
+    truth = table.groupby("town")["y"].first()[predicted["bag"]]
+    assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.7
+    assert (predicted["probability"] > 1 / 3).all()
+
+
+def test_inverse_bdr_is_fitted_and_predicted(folder, tmp_path):
+    fit = ["--model", "inverse-bdr", "--method", "optimize", "--features", "income,age"]
+    result = run("fit", folder / "points.csv", *FIT, *fit, "-o", tmp_path / "fit.nc")
+    assert result.exit_code == 0, result.output
+    assert "InverseBDR (optimize): 40 bags" in result.stdout
+    assert run("summary", tmp_path / "fit.nc").exit_code == 0
+    output = tmp_path / "p.csv"
+    result = run("predict", tmp_path / "fit.nc", folder / "points.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    predicted = pd.read_csv(output, dtype={"bag": str})
+    labels = points().groupby("town")["y"].first()[predicted["bag"]].to_numpy()
+    assert np.corrcoef(predicted["mean"], labels)[0, 1] > 0.8
+    assert (predicted["lower"] < predicted["upper"]).all()
+
+
 def test_a_fit_without_a_posterior_is_for_python(tmp_path):
     bags = [np.array([[0.0], [1.0]]), np.array([[2.0]]), np.array([[3.0], [5.0]])]
     bdr_stan.RBFNetwork(2).fit(bags, [0.0, 1.0, 2.0]).save(tmp_path / "fit.nc")

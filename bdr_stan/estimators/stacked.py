@@ -50,7 +50,7 @@ class Stack(BagEstimator):
         self.check_parameters()
         for model in self.models:
             model.check_parameters()
-        self.models[0].check_labels(bags, y)
+            model.check_labels(bags, y)
         return self._weigh([clone(model).fit(bags, y, **options) for model in self.models])
 
     def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
