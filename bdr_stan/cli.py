@@ -93,6 +93,11 @@ def main(debug):
     help="Known standard error of a label, the same within a bag.  [not for classes]",
 )
 @click.option(
+    "--bounds",
+    metavar="LOWER,UPPER",
+    help="Between which labels lie; an end left out is open.  [only for inverse-bdr]",
+)
+@click.option(
     "--missing",
     type=click.Choice(["error", "drop", "indicator"]),
     default="error",
@@ -132,6 +137,7 @@ def fit(
     weight,
     label_noise,
     label_sd,
+    bounds,
     missing,
     landmarks,
     kernel,
@@ -164,9 +170,13 @@ def fit(
             "--label-noise and --label-sd are for labels that are numbers, not classes: "
             "leave them out"
         )
-    if model.startswith("inverse") and covariates is not None:
-        instead = model.removeprefix("inverse-")
-        raise ValueError(f"{model} takes no --covariates: leave them out, or use --model {instead}")
+    if model.startswith("inverse") and _without_none({"covariates": covariates, **of_labels}):
+        raise ValueError(
+            f"{model} takes no --covariates, --label-noise or --label-sd: leave them out, or use "
+            f"--model {model.removeprefix('inverse-')}"
+        )
+    if bounds is not None and model != "inverse-bdr":
+        raise ValueError(f"{model} takes no --bounds: leave them out, or use --model inverse-bdr")
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     given = {
@@ -176,6 +186,7 @@ def fit(
         "covariance": covariance,
         "covariates": _split(covariates),
         "label_noise": label_noise,
+        "bounds": _bounds(bounds),
         "method": method,
         "stan_file": stan_file,
     }
@@ -427,6 +438,19 @@ def _bandwidth(text):
         raise ValueError(
             f"--bandwidth must be scaled, ard, median or a number, found {text!r}"
         ) from None
+
+
+def _bounds(text):
+    """Two numbers; an end that is left out is open."""
+    try:
+        ends = [None if end.strip() == "" else float(end) for end in (text or ",").split(",")]
+        lower, upper = ends
+    except ValueError:
+        raise ValueError(
+            f"--bounds must be two numbers with a comma, such as 0,1 or 0, for an open end, found "
+            f"{text!r}"
+        ) from None
+    return None if text is None else (lower, upper)
 
 
 def _split(names):
