@@ -94,3 +94,14 @@ def test_the_grid_reaches_from_end_to_end_and_is_fine_at_the_labels(rng, n, name
     assert np.trapezoid(values, grid) == pytest.approx(expected, rel=0.02)
     if bounds is not None:
         assert (of.low, of.high) == bounds
+
+
+def test_many_labels_are_as_good_as_all(rng, monkeypatch):
+    y = rng.exponential(1, 3000)
+    at = np.linspace(-1, 8, 200)
+    everything = label_distribution("empirical", y)
+    monkeypatch.setattr("bdr_stan.models.label_distribution._MOST_LABELS", 2000)
+    fewer = label_distribution("empirical", y)
+    assert (fewer.low, fewer.high) == (everything.low, everything.high)
+    densities = np.exp([fewer.log_density(at), everything.log_density(at)])
+    np.testing.assert_allclose(*densities, atol=0.02)
