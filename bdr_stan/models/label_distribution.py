@@ -11,8 +11,6 @@ from bdr_stan.types import Array
 
 LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 
-# Share of a wide normal in the empirical distribution: labels beyond those seen are possible.
-_WIDE = 0.02
 _MOST_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
 _FOLDS = 10
 _LEAST_GAIN = 2.0  # that an edge must add to the log density of held-out labels
@@ -53,8 +51,8 @@ def label_distribution(
     Parameters
     ----------
     name : {"empirical", "normal", "uniform"}
-        "empirical": a kernel density estimate with a fiftieth of a wide normal. At stated bounds
-        it is reflected, and at the ends of the labels where this predicts held-out labels clearly
+        "empirical": a kernel density estimate, with a little of a wide normal. At stated bounds it
+        is reflected, and at the ends of the labels where this predicts held-out labels clearly
         better: labels with an edge. "normal": of their mean and standard deviation. "uniform":
         between bounds.
     y : array, shape (n,)
@@ -118,6 +116,7 @@ def _mirrors(y, low, high, left, right):
 
 def _reflected(y, a, b):
     kde, wide = gaussian_kde(y), norm(np.mean(y), 2 * np.std(y))
+    share = 2 / (len(y) + 1)  # how likely a label lies beyond all that were seen
 
     def density(labels):
         flat = np.ravel(labels)
@@ -126,6 +125,6 @@ def _reflected(y, a, b):
             if np.isfinite(mirror):
                 value += kde(2 * mirror - flat)
         value = np.where((flat >= a) & (flat <= b), value, 0.0)
-        return ((1 - _WIDE) * value + _WIDE * wide.pdf(flat)).reshape(np.shape(labels))
+        return ((1 - share) * value + share * wide.pdf(flat)).reshape(np.shape(labels))
 
     return density
