@@ -150,7 +150,15 @@ def test_predictions_take_a_hundred_of_the_draws(problem):
     model = quick(method="laplace").fit(*problem, seed=1, draws=950)
     assert model.idata.posterior.sizes["draw"] == 950
     assert model.predictive(problem[0]).n_draws == 95
-    assert model.idata.log_likelihood["y"].shape == (1, 95, 120)
+    assert model.idata.posterior_predictive["y"].shape == (1, 95, 120)
+
+
+def test_there_is_no_likelihood_of_labels_but_their_held_out_density(problem):
+    bags, y = problem
+    model = quick(method="laplace").fit(bags[:90], y[:90], seed=1)
+    assert not hasattr(model.idata, "log_likelihood")
+    new = model.predictive(bags[90:]).log_prob(y[90:]).mean()
+    assert model.held_out_.mean() == pytest.approx(new, abs=0.4)
 
 
 def test_additive_kernels(problem):

@@ -19,6 +19,8 @@ from bdr_stan.models.inverse import (
     InverseCoordinates,
     coefficient_scales,
     curves_given,
+    folds_of,
+    held_out_log_density,
     inverse_model,
     inverse_predictive,
     learned_power,
@@ -255,8 +257,8 @@ def priors():
 
 
 def power_of(training, y):
-    labels = label_distribution("normal", y)
-    return learned_power(training, y, labels, jitter=1e-4, priors=priors())
+    folds = folds_of(training, y, label_distribution("normal", y), jitter=1e-4, priors=priors())
+    return learned_power(folds, training.embedding, y)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -289,7 +291,25 @@ def test_few_bags_teach_no_power(rng):
 def test_classes_that_are_held_out_whole_teach_no_power(rng):
     training, _ = simulated(rng, n=12)
     codes = np.arange(12)
-    assert learned_power(training, codes, None, jitter=1e-4, priors=priors()) == 1
+    folds = folds_of(training, codes, None, jitter=1e-4, priors=priors())
+    assert folds == []
+    assert learned_power(folds, training.embedding, codes) == 1
+    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
+
+
+def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
+    training, y = simulated(rng, n=60)
+    labels = label_distribution("normal", y)
+    folds = folds_of(training, y, labels, jitter=1e-4, priors=priors())
+    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(60))
+    fold = folds[0]
+    kept = np.setdiff1d(np.arange(60), fold.held)
+    model = inverse_model(training.take(kept), y[kept], labels=labels, power=0.7)
+    held = training.embedding.take(fold.held)
+    tau, curve = model.modes["tau"][None], model.curves.mean[None]
+    expected = inverse_predictive(model.at, held, tau, curve).log_prob(y[fold.held])
+    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
 
 
 def test_priors_of_users(rng):
