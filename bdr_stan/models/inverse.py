@@ -54,6 +54,7 @@ _LABELS_PER_SD = 4
 _LABELS = 100, 2000
 # On the log scale: how far apart chains start, and about how wide the posterior is.
 _SPREAD = 0.3
+_FARTHEST = 15.0  # from the middle of the priors to the mode
 _UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
 
 
@@ -236,7 +237,14 @@ def most_probable_curves(
     start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
     if bends:
         start = np.append(start, np.log(priors["bend_median"]))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    found = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(at - _FARTHEST, at + _FARTHEST) for at in start],  # beyond numbers overflow
+        options={"maxiter": 1000, "ftol": 1e-12},
+    )
     tau, amplitude, bend = unpacked(found.x)
     scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
     modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}

@@ -95,12 +95,16 @@ def test_two_labels_that_look_alike_are_both_predicted():
     assert abs(predictive.mean[0]) < 0.3 and predictive.sd[0] > 0.6
 
 
-def test_a_label_that_the_points_do_not_know_is_predicted_as_before(problem):
-    bags, _ = problem
-    y = np.random.default_rng(3).normal(5, 2, len(bags))
-    predictive = quick().fit(bags, y, seed=1).predictive(bags)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_label_that_the_points_do_not_know_is_predicted_as_before(seed):
+    rng = np.random.default_rng(seed)
+    y, sizes = rng.uniform(0, 1, 40), rng.integers(1, 31, 40)
+    bags = [rng.normal(size=(size, 5)) for size in sizes]
+    y = y + 0.05 * rng.normal(size=40)
+    new = [rng.normal(size=(size, 5)) for size in sizes]
+    predictive = InverseBDR(30, method="optimize").fit(bags, y, seed=1).predictive(new)
     np.testing.assert_allclose(predictive.mean, y.mean(), atol=y.std())
-    np.testing.assert_allclose(predictive.sd, y.std(), rtol=0.35)
+    np.testing.assert_allclose(predictive.sd, y.std(), rtol=0.4)
 
 
 def bags_of_their_own_scale(rng, n):
