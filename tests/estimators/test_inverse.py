@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")
 
 
 def quick(**options):
-    return InverseBDR(10, **{"method": "optimize", **options})
+    return InverseBDR(**{"n_landmarks": 10, "method": "optimize", **options})
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +129,23 @@ def test_intervals_hold_what_they_say_where_the_model_is_wrong():
             shares.append(np.mean((lower <= y[155:]) & (y[155:] <= upper)))
     assert np.mean(held["held-out"]) > 0.92
     assert np.mean(held[1.0]) < 0.88
+
+
+def test_bags_of_equal_labels_may_be_equal():
+    """No spread is left about the curve."""
+    y = np.arange(40) % 4
+    bags = [np.linspace(0, 1, 5)[:, None] + label for label in y]
+    np.testing.assert_allclose(quick(n_landmarks=5).fit(bags, y, seed=1).predict(bags), y, atol=0.3)
+    model = InverseBDRClassifier(5, method="optimize").fit(bags, y, seed=1)
+    assert model.score(bags, y) == 1
+
+
+def test_a_label_far_from_all_others(problem, recwarn):
+    bags, y = problem
+    y = np.append(y[1:], 1e6)
+    predictive = quick().fit(bags, y, seed=1).predictive(bags)
+    assert np.isfinite(predictive.mean).all() and np.isfinite(predictive.log_prob(y)).all()
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
 def test_report_priors_and_variables(fitted):
