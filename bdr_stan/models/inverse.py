@@ -47,13 +47,17 @@ PRIORS = {
 # The powers that held-out bags choose from, and how many folds hold them out.
 _POWERS = 0.05, 1.0
 _FOLDS = 5
+_LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _FEWEST_BAGS = 10  # from which a power can be learned
 _MOST_HELD = 1_000  # bags held out of a fold; more say no more of one number
 # Labels of the grid: so many within a standard deviation of the sharpest prediction; bounds.
 _LABELS_PER_SD = 4
 _LABELS = 100, 2000
-# On the log scale: how far apart chains start, and about how wide the posterior is.
+# On the log scale: how far apart chains start, how far from the mode a search for it does, how far
+# the mode may be from the middle of the priors, and about how wide the posterior is.
 _SPREAD = 0.3
+_BESIDE = 0.05
+_FARTHEST = 15.0
 _UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
 
 
@@ -236,7 +240,14 @@ def most_probable_curves(
     start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
     if bends:
         start = np.append(start, np.log(priors["bend_median"]))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    found = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(at - _FARTHEST, at + _FARTHEST) for at in start],  # beyond numbers overflow
+        options={"maxiter": 1000, "ftol": 1e-12},
+    )
     tau, amplitude, bend = unpacked(found.x)
     scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
     modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}
@@ -249,17 +260,20 @@ def residual_coordinates(
     """Origin, basis and within-bag variances of coordinates for embeddings given the label.
 
     The basis diagonalises the within-bag covariance together with the between-bag covariance of
-    what a least-squares fit of the embeddings on the functions B leaves.
+    what a least-squares fit of the embeddings on the functions B leaves, a thousandth of their
+    spread at least.
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)
+    least = _LEAST_LEFT * np.sum((embedding.mean - m0) ** 2) / len(B)
     # Small bags say less: their weight is as in `between_bag_covariance`, learned in two rounds.
     weight = np.ones(len(B))
     for _ in range(2):
         root = np.sqrt(weight)[:, None]
         curve = np.linalg.lstsq(B * root, (embedding.mean - m0) * root, rcond=None)[0]
         left = replace(embedding, mean=embedding.mean - B @ curve)
-        _, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
+        K, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
+        R = R + max(0.0, least - np.trace(R)) / np.trace(K) * K
         weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
     lam, basis = joint_basis(Sigma, R)
     return m0, basis, lam
@@ -579,20 +593,10 @@ def sample_inverse(
     options = dict(options or {})
     if method == "optimize":
         options.setdefault("jacobian", True)  # so that no tau is lost at 0
-    rng = np.random.default_rng(seed)
-    spread = _SPREAD if method == "nuts" else 0.0
-    modes = {"bend": np.zeros(0), **model.modes}
-    starts = [
-        {
-            name: np.atleast_1d(value) * np.exp(spread * rng.standard_normal(np.size(value)))
-            for name, value in modes.items()
-        }
-        for _ in range(chains)
-    ]
     drawn, stats, attrs = run(
         stan_file or "inverse",
         inverse_data(model.sums, model.at.lam, model.at.functions, model.priors),
-        starts,
+        _starts(model.modes, method, chains, seed),
         method=method,
         chains=chains,
         warmup=warmup,
@@ -606,6 +610,24 @@ def sample_inverse(
     if method == "optimize" and stan_file is None:  # which draws the curves at random
         drawn["curve"] = _average_curves(model, drawn)
     return Posterior(_with_shares(drawn), stats, attrs)
+
+
+def _starts(modes, method, chains, seed):
+    """Starting points spread about the mode; one beside it where that is looked for.
+
+    At the mode itself the first step of the search may be lost in rounding, which ends it.
+    """
+    modes = {"bend": np.zeros(0), **modes}
+    if method != "nuts":
+        return [{name: np.atleast_1d(value) * np.exp(_BESIDE) for name, value in modes.items()}]
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            name: np.atleast_1d(value) * np.exp(_SPREAD * rng.standard_normal(np.size(value)))
+            for name, value in modes.items()
+        }
+        for _ in range(chains)
+    ]
 
 
 def _read(fit, stan_file):

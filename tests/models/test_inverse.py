@@ -93,7 +93,7 @@ def test_the_mode_is_where_the_density_of_the_logarithms_is_flat(problem):
         return curves.log_prior(p, **point) + curves.log_likelihood(p, **point).sum() + x.sum()
 
     x = np.log(np.concatenate([np.atleast_1d(value) for value in modes.values()]))
-    np.testing.assert_allclose(reference.gradient(density, x), 0, atol=2e-3)
+    np.testing.assert_allclose(reference.gradient(density, x), 0, atol=1e-3)
     given = {"bend": 1.0} | modes
     mean, _ = curves.curve_posterior(p, **given)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
@@ -233,11 +233,11 @@ def test_the_mode_is_that_of_stan(rng):
     posterior = sample_inverse(model, method="optimize", seed=1, progress=False)
     for name in ("tau", "amplitude", "bend"):
         found = posterior.draws[name][0, 0]
-        np.testing.assert_allclose(found, model.modes[name], rtol=5e-4)
-    np.testing.assert_allclose(posterior.draws["curve"][0, 0], model.curves.mean, atol=5e-4)
+        np.testing.assert_allclose(found, model.modes[name], rtol=1e-4)
+    np.testing.assert_allclose(posterior.draws["curve"][0, 0], model.curves.mean, atol=1e-4)
     moved = np.sum(model.curves.mean[:, 1:] ** 2, axis=1)
     explained = moved / (moved + model.modes["tau"] ** 2)
-    np.testing.assert_allclose(posterior.draws["explained"][0, 0], explained, atol=5e-4)
+    np.testing.assert_allclose(posterior.draws["explained"][0, 0], explained, atol=1e-4)
 
 
 def test_the_grid_is_fine_enough_and_normalised(rng):
