@@ -14,6 +14,7 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 MODELS = {
     "bdr": "BDR",
     "blr": "BLR",
+    "nonlinear": "NonlinearBDR",
     "shrinkage": "Shrinkage",
     "bdr-classifier": "BDRClassifier",
     "blr-classifier": "BLRClassifier",

@@ -11,6 +11,7 @@ from bdr_stan.estimators.constant_rate import ConstantRate
 from bdr_stan.estimators.dfdr import DFDR
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.merr_cv import MERRCV
+from bdr_stan.estimators.nonlinear import NonlinearBDR
 from bdr_stan.estimators.ridge import FreqShrinkage, RBFNetwork
 from bdr_stan.estimators.stacked import Stacked, StackedClassifier
 from bdr_stan.estimators.support_measures import OneClassSMM, SupportMeasureMachine
@@ -28,6 +29,7 @@ __all__ = [
     "BagPixel",
     "ConstantRate",
     "FreqShrinkage",
+    "NonlinearBDR",
     "OneClassSMM",
     "RBFNetwork",
     "Shrinkage",

@@ -46,6 +46,8 @@ class EmbeddingEstimator(BagEstimator):
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
+    coordinates: ClassVar[type[Coordinates]] = Coordinates
+    predicting: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "eta")  # those it has
 
     def fit(
         self,
@@ -159,7 +161,7 @@ class EmbeddingEstimator(BagEstimator):
             progress=progress,
             options=cmdstan_options,
         )
-        at = Coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
+        at = self.coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
         groups = fitted_groups(
             _as_given(posterior.draws, training.covariates),
             posterior.stats,
@@ -255,7 +257,7 @@ class EmbeddingEstimator(BagEstimator):
         check_is_fitted(self, "result_")
         draws = {
             name: self.result_.draws(name)
-            for name in ("intercept", "w", "sigma", "eta")
+            for name in self.predicting
             if self.result_.has_draws(name)
         }
         if self._covariates is not None:
@@ -326,7 +328,7 @@ class EmbeddingEstimator(BagEstimator):
     def _set_fitted(self, result: Result) -> None:
         constants, settings = result.constants, result.settings
         self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
-        self.coordinates_ = Coordinates.of_constants(constants)
+        self.coordinates_ = self.coordinates.of_constants(constants)
         self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates(**encoding)

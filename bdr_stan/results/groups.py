@@ -18,6 +18,7 @@ LARGEST_POINTWISE = 20_000_000
 _DIMS = {
     "w": ["component"],
     "beta": ["landmark"],
+    "c": ["function"],
     "gamma": ["covariate"],
     "dual": ["bag"],
     "y": ["bag"],
