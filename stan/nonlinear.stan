@@ -22,8 +22,9 @@
 //   u_im = (s_i .* z_i)[1 : K] + sqrt(1 - s_i)[1 : K] .* e_m
 //   p(y_i) = 1/M sum_m normal(y_i | m_i(u_im), sqrt(nu_i))
 //
-// g is a Gaussian process of sd rho kappa and length ell, both data, as a sum
-// of B basis functions on the box [-half_width, half_width]^K; beyond it g is 0:
+// g is a Gaussian process of sd rho kappa and length ell, as a sum of B basis
+// functions on the box [-half_width, half_width]^K; beyond it g is 0. kappa
+// and ell are data, held where they are most probable:
 //
 //   g(u) = sum_b c_b prod_k sin(omega_bk (u_k + half_width)) / sqrt(half_width)
 //   c_b = kappa sqrt(spectral density of ell at omega_b) v_b

@@ -40,6 +40,7 @@ from bdr_stan import (
     FreqShrinkage,
     KernelMean,
     Matern32,
+    NonlinearBDR,
     OneClassSMM,
     Polynomial,
     RBFNetwork,
@@ -114,6 +115,8 @@ BAD_VALUES = {
     "covariates": ["population", [1], ["age", "age"], 3],
     "embedding_prior": ["flat", None],
     "measure_scale": ["best", -1.0, None],
+    "n_curved": [0, 4, 1.0, "two", None, True],
+    "n_functions": [0, 2.5, "many", None],
     "tau": [0, "1", None, np.nan],
     "jitter": [-1e-4, "small", None, np.nan],
     "prior": [
@@ -156,7 +159,7 @@ BAD_VALUES = {
     **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
-BAYESIAN = [BLR, BDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
+BAYESIAN = [BLR, BDR, NonlinearBDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
 RIDGE = [RBFNetwork, FreqShrinkage, MERR, MERRCV, DFDR]
 MACHINES = [SupportMeasureMachine, OneClassSMM]
 TOTALS = [AggregateRegressor, BagPixel, AggregateNN, ConstantRate]

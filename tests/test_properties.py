@@ -37,6 +37,7 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    NonlinearBDR,
     OneClassSMM,
     RBFNetwork,
     Shrinkage,
@@ -90,6 +91,7 @@ def others():
     """Models that are fitted once, to be asked for predictions, besides those of `fits_at`."""
     return {
         "BDR, laplace": BDR(5, method="laplace"),
+        "NonlinearBDR, laplace": NonlinearBDR(5, n_functions=6, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
@@ -108,6 +110,7 @@ SIZED = {
     "Shrinkage",
     "BDR, optimize",
     "BDR, laplace",
+    "NonlinearBDR, laplace",
     "ShrinkageClassifier",
     "BDRClassifier",
     "Stacked",

@@ -1,7 +1,7 @@
-"""A smooth function of the leading coordinates of mean embeddings, and how these are integrated out.
+"""A smooth function of the leading coordinates of mean embeddings, and how these integrate out.
 
-The function g is a Gaussian process of squared exponential covariance on the box [-L, L]^q, as a sum
-of B basis functions (Solin and Sarkka 2020; Riutort-Mayol et al. 2023)
+The function g is a Gaussian process of squared exponential covariance on the box [-L, L]^q, as a
+sum of B basis functions (Solin and Sarkka 2020; Riutort-Mayol et al. 2023)
 
     g(u) = sum_b c_b phi_b(u),   phi_b(u) = prod_k sin(omega_bk (u_k + L)) / sqrt(L)
     c_b ~ N(0, spectral_sd_b(ell)^2)        at variance 1, ell the length scale

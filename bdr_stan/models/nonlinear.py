@@ -1,4 +1,4 @@
-"""Distribution regression that is linear in the embedding but for a curve of its leading coordinates.
+"""Distribution regression, linear in the embedding but for a curve of its leading coordinates.
 
 Given a draw of the parameters, and the leading coordinates u of bag i, its label is normal with
 

@@ -8,7 +8,6 @@ from scipy.special import logsumexp
 from bdr_stan.predictive.normal import Predictive, normal_quantile
 from bdr_stan.types import Array, ArrayLike, Seed
 
-
 # Quantiles are those of every k-th component if there are more: enough for three digits.
 _COMPONENTS_OF_QUANTILES = 8000
 

@@ -26,6 +26,14 @@ PRIORS = {
 }
 OF_SIGMA = {"sigma_scale": 1.0}
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
+# No basis functions, so that the weights are those of the other programs.
+CURVE = {
+    "points": [[-1.0], [1.0]],
+    "frequencies": [],
+    "half_width": 4.0,
+    "kappa": 0.5,
+    "ell": 1.0,
+}
 Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
 LABELS = [0.2, 1.3, -0.7, 0.4]
 NONE = [[], [], [], []]  # covariates
@@ -48,12 +56,15 @@ DATA = {
     | (SIZES | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (SIZES | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
+    "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS}
+    | (SIZES | WHITENING | PRIORS | OF_SIGMA | CURVE),
 }
 SCALES = {
     "blr": {"sigma": 1.0, "rho": 1.0},
     "blr_logit": {"rho": 1.0},
     "bdr": {"sigma": 1.0, "rho": 1.0, "eta": 1.0},
     "bdr_probit": {"rho": 1.0, "eta": 1.0},
+    "nonlinear": {"sigma": 1.0, "rho": 1.0},
 }
 NAN, INF = float("nan"), float("inf")
 # One covariate, on which nothing depends.
@@ -64,7 +75,7 @@ ONE = {
     "gamma_slope": [[0.0, 0.0]],
     "gamma_unit": [[1.0]],
 }
-GROUPED = ["bdr", "bdr_probit"]
+GROUPED = ["bdr", "bdr_probit", "nonlinear"]
 
 
 def run(name, data, method="optimize"):
@@ -106,7 +117,8 @@ def test_the_sentence_is_heard_from_every_method(method):
 @pytest.mark.parametrize("name", DATA)
 def test_scales_must_be_positive(name):
     scales = ["intercept_unit", "intercept_scale", "gamma_scale", "rho_median", "rho_log_sd"]
-    scales += [k for k in ("sigma_scale", "eta_median", "eta_log_sd") if k in DATA[name]]
+    others = ("sigma_scale", "eta_median", "eta_log_sd", "half_width", "kappa", "ell")
+    scales += [k for k in others if k in DATA[name]]
     for scale in scales:
         said = message(name, **{scale: 0.0})
         assert scale in said and "must be > 0, found [" in said
@@ -137,13 +149,27 @@ def test_covariates_must_be_finite(name):
     assert "row 2 of x must hold finite numbers, found [nan]" in said
 
 
+def test_points_and_frequencies_must_be_finite():
+    said = message("nonlinear", points=[[-1.0], [NAN]])
+    assert "row 2 of points must hold finite numbers, found [nan]" in said
+    one = {
+        "B": 1,
+        "information": [0.0] * 3,
+        "pull": [0.0] * 3,
+        "axes": np.eye(3).tolist(),
+        "intercept_slope": [0.0] * 3,
+    }
+    said = message("nonlinear", **one, frequencies=[[INF]])
+    assert "row 1 of frequencies must hold finite numbers, found [inf]" in said
+
+
 def test_rows_are_not_more_than_bags():
     assert "T must be at most N = 3, the number of bags, found 4" in message("blr", N=3)
     said = message("bdr", n_bags=[2, 1])
     assert "length[2] must be at most n_bags[2] = 1, found 2" in said
 
 
-@pytest.mark.parametrize("name, one", [("bdr", "row"), ("bdr_probit", "bag")])
+@pytest.mark.parametrize("name, one", [("bdr", "row"), ("bdr_probit", "bag"), ("nonlinear", "bag")])
 def test_groups_follow_one_another_and_have_everything(name, one):
     enough = {"n_bags": [5, 5]} if name == "bdr" else {}
     for start, length, says in [
