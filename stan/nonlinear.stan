@@ -93,8 +93,8 @@ transformed data {
   vector[N] ones = rows[, D + Q + 1];
   vector[N] y = rows[, D + Q + 2];
   matrix[D, G] s = shrinkage_factors(lambda, bag_size, 1);
-  matrix[D, G] open = 1 - s;             // what the tail leaves to nu
-  matrix[N, D] tail;                     // shrunk coordinates, leading ones 0
+  matrix[D, G] open = 1 - s;             // what the others leave to nu
+  matrix[N, D] rest;                     // shrunk coordinates, leading ones 0
   matrix[N * M, K] u;                    // leading ones at a bag's points
   matrix[N * M, B] phi;
   vector[B] amplitude = kappa * spectral_sd(frequencies, ell);
@@ -150,14 +150,14 @@ transformed data {
   }
   for (i in 1 : N) {
     int first = (i - 1) * M + 1;
-    tail[i] = z[i] .* s[, group[i]]';
+    rest[i] = z[i] .* s[, group[i]]';
     for (k in 1 : K) {
-      u[first : first + M - 1, k] = tail[i, k]
+      u[first : first + M - 1, k] = rest[i, k]
                                     + sqrt(open[k, group[i]]) * points[, k];
     }
   }
   phi = basis_functions(u, frequencies, half_width);
-  tail[, 1 : K] = rep_matrix(0, N, K);
+  rest[, 1 : K] = rep_matrix(0, N, K);
   open[1 : K] = rep_matrix(0, K, G);
 }
 parameters {
@@ -168,8 +168,8 @@ parameters {
 transformed parameters {
   vector[D + B] precision = information + inv_square(rho);
   vector[D + B] weights = whitened_weights(t[1 : D + B], precision, pull, axes);
-  vector[D] w = weights[1 : D];
-  vector[B] c = amplitude .* weights[D + 1 : D + B];
+  vector[D] w = head(weights, D);
+  vector[B] c = amplitude .* tail(weights, B);
   vector[Q] gamma = gamma_centre + gamma_slope * weights
                     + gamma_unit * t[D + B + 1 : D + B + Q];
   real intercept = intercept_centre
@@ -180,13 +180,13 @@ model {
   intercept ~ normal(intercept_location, intercept_scale);
   gamma ~ normal(0, gamma_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
-  weights[D + 1 : D + B] ~ normal(0, rho);
+  tail(weights, B) ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> weights given rho
   sigma ~ normal(0, sigma_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {
     vector[G] nu = open' * square(w) + square(sigma);
-    vector[N] e = tail * w + ones * intercept - y;  // but for u
+    vector[N] e = rest * w + ones * intercept - y;  // but for u
     vector[N * M] moved = phi * c + u * w[1 : K];
     if (Q > 0) {
       e += x * gamma;

