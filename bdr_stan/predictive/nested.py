@@ -1,6 +1,6 @@
 """Predictive distributions of real labels that are mixtures of normals given each draw, too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import logsumexp
@@ -22,8 +22,12 @@ class NestedPredictive(Predictive):
     components : callable
         ``components(i)`` gives the means and the standard deviations, each of shape
         (S M, len(i)), of the normals of the bags with integer indices `i`, draw by draw.
-    n_bags, n_draws, n_points : int
-        n, S and M.
+    n_bags, n_components : int
+        n and S M.
+    weights : array, shape (S M,), optional
+        Weight of each component, of sum 1; default equal weights.
+    n_points : int, default 1
+        M; 1 where the components are weighted.
 
     Attributes
     ----------
@@ -35,10 +39,12 @@ class NestedPredictive(Predictive):
         self,
         components: Callable[[Array], tuple[Array, Array]],
         n_bags: int,
-        n_draws: int,
-        n_points: int,
+        n_components: int,
+        weights: Array | None = None,
+        *,
+        n_points: int = 1,
     ) -> None:
-        super().__init__(components, n_bags, n_draws * n_points)
+        super().__init__(components, n_bags, n_components, weights)
         self.n_points = n_points
 
     def __repr__(self) -> str:
@@ -66,7 +72,7 @@ class NestedPredictive(Predictive):
         -------
         array, shape (size, n), in units of y
         """
-        if size is not None:
+        if size is not None or self.weights is not None:
             return super().sample(size, seed=seed)
         rng = np.random.default_rng(seed)
         first = np.arange(0, self.n_draws, self.n_points)
@@ -75,6 +81,8 @@ class NestedPredictive(Predictive):
         return np.concatenate(labels, axis=1)
 
     def _quantiles(self, components, i, levels):
+        if self.weights is not None:
+            return super()._quantiles(components, i, levels)
         mean, sd = components
         step = -(-len(mean) // _COMPONENTS_OF_QUANTILES)
         step += step % 2 == 0  # an odd step comes by all points, whose number is even
@@ -82,7 +90,3 @@ class NestedPredictive(Predictive):
         mean, sd = mean[few], sd[few]
         weights, tolerance = np.full(len(mean), 1 / len(mean)), 1e-10 * sd.min(axis=0)
         return np.array([normal_quantile(mean, sd, q, weights, tolerance) for q in levels])
-
-    @classmethod
-    def pooled(cls, predictives: Sequence[Predictive], weights: Array) -> Predictive:
-        return Predictive.pooled(predictives, weights)

@@ -18,7 +18,7 @@ def parts():
 
 
 def predictive(parts, n_draws=S):
-    return NestedPredictive(lambda i: (parts[0][:, i], parts[1][:, i]), N, n_draws, M)
+    return NestedPredictive(lambda i: (parts[0][:, i], parts[1][:, i]), N, n_draws * M, n_points=M)
 
 
 def test_log_likelihood_averages_over_the_points_of_a_draw(parts):
@@ -57,7 +57,10 @@ def test_a_mixture_with_a_plain_predictive(parts):
     expected = np.log(0.3 * np.exp(nested.log_prob(y)) + 0.7 * np.exp(plain.log_prob(y)))
     for order in ([nested, plain], [plain, nested]):
         weights = [0.3, 0.7] if order[0] is nested else [0.7, 0.3]
-        np.testing.assert_allclose(mix(order, weights).log_prob(y), expected)
+        mixed = mix(order, weights)
+        np.testing.assert_allclose(mixed.log_prob(y), expected)
+        np.testing.assert_allclose(mixed.cdf(mixed.quantile(0.9)), 0.9, atol=1e-8)
+        assert mixed.sample(seed=1).shape == (S * M + 2, N)
 
 
 def test_it_says_how_many_draws_there_are(parts):
