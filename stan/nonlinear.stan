@@ -96,7 +96,7 @@ transformed data {
   matrix[D, G] open = 1 - s;             // what the others leave to nu
   matrix[N, D] rest;                     // shrunk coordinates, leading ones 0
   matrix[N * M, K] u;                    // leading ones at a bag's points
-  matrix[N * M, B] phi;
+  matrix[N * M, K + B] moving;           // what w[1 : K] and v have there
   vector[B] amplitude = kappa * spectral_sd(frequencies, ell);
   array[N] int group;                    // the group of each bag
   int next = 1;                          // first bag that no group has yet
@@ -156,7 +156,9 @@ transformed data {
                                     + sqrt(open[k, group[i]]) * points[, k];
     }
   }
-  phi = basis_functions(u, frequencies, half_width);
+  moving = append_col(u, diag_post_multiply(
+                           basis_functions(u, frequencies, half_width),
+                           amplitude));
   rest[, 1 : K] = rep_matrix(0, N, K);
   open[1 : K] = rep_matrix(0, K, G);
 }
@@ -187,11 +189,10 @@ model {
   if (use_likelihood) {
     vector[G] nu = open' * square(w) + square(sigma);
     vector[N] e = rest * w + ones * intercept - y;  // but for u
-    vector[N * M] moved = phi * c + u * w[1 : K];
+    vector[N * M] moved = moving * append_row(w[1 : K], tail(weights, B));
     if (Q > 0) {
       e += x * gamma;
     }
-    target += averaged_normal_lpdf(to_matrix(moved, M, N)
-                                   + rep_matrix(e', M) | nu[group]);
+    target += averaged_normal_lpdf(moved | e, nu[group]);
   }
 }
