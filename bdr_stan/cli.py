@@ -169,9 +169,10 @@ def fit(
     click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]
     if y.dtype.kind not in "fiub" and not is_classifier(estimator):
+        classifier = f"{model}-classifier"
         raise TypeError(
             f"label column {label!r} holds text, not numbers: encode or mend it, or use "
-            f"--model {model}-classifier"
+            f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
         )
     estimator.fit(
         bags,
