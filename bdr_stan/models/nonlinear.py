@@ -253,6 +253,7 @@ def nonlinear_model(
         stan_data=partial(nonlinear_data, rows, at, {}),
         n_covariates=x.shape[1],
         level=float(np.mean(y)),
+        predicting=("c",),
         sampler_only=("t", "precision", "weights"),
     )
     scales = most_probable_scales(model)[0]
