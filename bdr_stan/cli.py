@@ -14,11 +14,13 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 MODELS = {
     "bdr": "BDR",
     "blr": "BLR",
-    "nonlinear": "NonlinearBDR",
+    "nonlinear-bdr": "NonlinearBDR",
     "shrinkage": "Shrinkage",
+    "inverse-bdr": "InverseBDR",
     "bdr-classifier": "BDRClassifier",
     "blr-classifier": "BLRClassifier",
     "shrinkage-classifier": "ShrinkageClassifier",
+    "inverse-bdr-classifier": "InverseBDRClassifier",
 }
 STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
 
@@ -82,6 +84,21 @@ def main(debug):
 )
 @click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag.")
 @click.option(
+    "--label-noise",
+    type=click.Choice(["constant", "size"]),
+    help="size: labels are averages, noisier in small bags.  [default: constant; not for classes]",
+)
+@click.option(
+    "--label-sd",
+    metavar="COLUMN",
+    help="Known standard error of a label, the same within a bag.  [not for classes]",
+)
+@click.option(
+    "--bounds",
+    metavar="LOWER,UPPER",
+    help="Between which labels lie; an end left out is open.  [only for inverse-bdr]",
+)
+@click.option(
     "--missing",
     type=click.Choice(["error", "drop", "indicator"]),
     default="error",
@@ -89,6 +106,7 @@ def main(debug):
     help="Missing values: refuse, leave out the points, or a column that says where.",
 )
 @click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
+@click.option("--kernel", metavar="NAME", help="Such as rbf, matern32, additive.  [default: rbf]")
 @click.option("--bandwidth", default="scaled", show_default=True, metavar="FLOAT|scaled|ard|median")
 @click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
 @click.option(
@@ -118,8 +136,12 @@ def fit(
     features,
     covariates,
     weight,
+    label_noise,
+    label_sd,
+    bounds,
     missing,
     landmarks,
+    kernel,
     bandwidth,
     bandwidth_scale,
     covariance,
@@ -143,13 +165,29 @@ def fit(
     if model.startswith("blr") and covariance is not None:
         instead = model.replace("blr", "bdr")
         raise ValueError(f"{model} takes no --covariance: leave it out, or use --model {instead}")
+    of_labels = {"label_noise": label_noise, "label_sd": label_sd}
+    if model.endswith("classifier") and _without_none(of_labels):
+        raise ValueError(
+            "--label-noise and --label-sd are for labels that are numbers, not classes: "
+            "leave them out"
+        )
+    if model.startswith("inverse") and _without_none({"covariates": covariates, **of_labels}):
+        raise ValueError(
+            f"{model} takes no --covariates, --label-noise or --label-sd: leave them out, or use "
+            f"--model {model.removeprefix('inverse-')}"
+        )
+    if bounds is not None and model != "inverse-bdr":
+        raise ValueError(f"{model} takes no --bounds: leave them out, or use --model inverse-bdr")
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     given = {
+        "kernel": kernel,
         "bandwidth": _bandwidth(bandwidth),
         "bandwidth_scale": bandwidth_scale,
         "covariance": covariance,
         "covariates": _split(covariates),
+        "label_noise": label_noise,
+        "bounds": _bounds(bounds),
         "method": method,
         "stan_file": stan_file,
     }
@@ -159,12 +197,19 @@ def fit(
         raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
     features = _split(features)
     weights = [] if weight is None else [weight]
+    errors = [] if label_sd is None else [label_sd]
     about = _split(covariates) or []
     _check_roles(
-        bag=[bag], label=[label], weight=weights, features=features or [], covariates=about
+        bag=[bag],
+        label=[label],
+        weight=weights,
+        label_sd=errors,
+        features=features or [],
+        covariates=about,
     )
+    metadata = [label, *errors, *about]
     bags = _read_bags(
-        data, bag, features=features, weight=weight, metadata=[label, *about], missing=missing
+        data, bag, features=features, weight=weight, metadata=metadata, missing=missing
     )
     click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]
@@ -182,7 +227,7 @@ def fit(
         draws=draws,
         seed=seed,
         progress=True,
-        **_without_none(options),
+        **_without_none({"label_sd": label_sd, **options}),
     )
     estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
     _show_fit(estimator)
@@ -255,12 +300,15 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)
     if is_classifier(model):
-        second = predictive.mean > 0.5
+        if lower.ndim == 1:  # of the second of two classes
+            lower, upper = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+        most = np.argmax(predictive.probabilities, axis=1)
+        row = np.arange(len(bags))
         columns = {
-            "predicted": model.classes_[second.astype(int)],
-            "probability": np.where(second, predictive.mean, 1 - predictive.mean),
-            "lower": np.where(second, lower, 1 - upper),
-            "upper": np.where(second, upper, 1 - lower),
+            "predicted": model.classes_[most],
+            "probability": predictive.probabilities[row, most],
+            "lower": lower[row, most],
+            "upper": upper[row, most],
         }
     else:
         columns = {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
@@ -394,6 +442,19 @@ def _bandwidth(text):
         ) from None
 
 
+def _bounds(text):
+    """Two numbers; an end that is left out is open."""
+    try:
+        ends = [None if end.strip() == "" else float(end) for end in (text or ",").split(",")]
+        lower, upper = ends
+    except ValueError:
+        raise ValueError(
+            f"--bounds must be two numbers with a comma, such as 0,1 or 0, for an open end, found "
+            f"{text!r}"
+        ) from None
+    return None if text is None else (lower, upper)
+
+
 def _split(names):
     return None if names is None else [name.strip() for name in names.split(",")]
 
@@ -459,5 +520,6 @@ def _show_fit(model, every=False):
         f"{d} landmarks"
     )
     scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
-    show_table(model.summary(None if every else scalars).rename_axis("parameter"))
+    if every or scalars:
+        show_table(model.summary(None if every else scalars).rename_axis("parameter"))
     click.echo(model.report())

@@ -109,6 +109,11 @@ def learn_landmarks(
             "landmarks are learned without covariates: learn them with covariates=None, then fit "
             "learned.set_params(covariates=...)"
         )
+    if model.label_noise != "constant":
+        raise ValueError(
+            "landmarks are learned with label_noise='constant': learn them so, then fit "
+            "learned.set_params(label_noise='size')"
+        )
     bags = as_bags(bags)
     y = check_labels(bags, y)
     held, held_y = checked_validation(validation, bags)

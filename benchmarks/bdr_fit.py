@@ -1,15 +1,18 @@
-"""Wall time and diagnostics of one BDR fit by NUTS: the 1000 gamma training bags of the paper."""
+"""Wall time and diagnostics of one fit by NUTS: the 1000 gamma training bags of the paper."""
 
 import argparse
 import time
 
-from bdr_stan import BDR
+from bdr_stan import BDR, InverseBDR
 from bdr_stan.cmdstan.programs import compile_program
 from data_gen.gamma import gamma_bags
+
+MODELS = {"bdr": BDR, "inverse": InverseBDR}  # by the names of their Stan programs
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="bdr")
     parser.add_argument("--landmarks", type=int, default=60)
     parser.add_argument("--bandwidth-scale", type=float, default=0.75)
     parser.add_argument("--chains", type=int, default=4)
@@ -18,8 +21,9 @@ def main():
     args = parser.parse_args()
 
     bags, y = gamma_bags(23, s5=25, splits=("train",))["train"]
-    compile_program("bdr")
-    model = BDR(args.landmarks, bandwidth="median", bandwidth_scale=args.bandwidth_scale)
+    compile_program(args.model)
+    kind, scale = MODELS[args.model], args.bandwidth_scale
+    model = kind(args.landmarks, bandwidth="median", bandwidth_scale=scale)
     start = time.perf_counter()
     features = model.training_features(bags, seed=args.seed)
     embedded = time.perf_counter()

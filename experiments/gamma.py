@@ -15,7 +15,13 @@ from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, 
 from experiments.report import arguments, markdown, pyplot, write
 
 LABEL = "degrees of freedom"  # of the chi-square distribution of a bag
-SHOWN = ("BLR", "Shrinkage", "BDR")  # with the optimum, in Figure 5 and the calibration curves
+SHOWN = (
+    "BLR",
+    "Shrinkage",
+    "BDR",
+    "InverseBDR",
+    "InverseBDR, additive",
+)  # with the optimum, in Figure 5 and the calibration curves
 LEVELS = (0.5, 0.8, 0.95)
 
 # Law et al. (2018), Figure 4: s5 -> (MSE, NLL).
@@ -36,6 +42,8 @@ LINES = {
     "Shrinkage": (plots.MODELS[5], "D", True),
     "Shrinkage C": (plots.MODELS[3], "^", False),
     "BDR": (plots.MODELS[1], "v", False),
+    "InverseBDR": (plots.MODELS[2], "<", False),
+    "InverseBDR, additive": ("#882255", ">", False),
     OPTIMAL: ("black", "P", False),
 }
 
@@ -72,7 +80,8 @@ def draw_figure4(results):
                 continue
             line = {"lw": 7, "ms": 9, "alpha": 0.45} if wide else {"lw": 1.3, "ms": 4, "zorder": 3}
             ax.plot(*zip(*ours), color=colour, marker=marker, label=name, **line)
-            theirs = [(s5, of[k]) for s5, of in PUBLISHED[name].items() if s5 in results]
+            published = PUBLISHED.get(name, {})
+            theirs = [(s5, of[k]) for s5, of in published.items() if s5 in results]
             if theirs:
                 ax.plot(*zip(*theirs), marker, color=colour, mfc="none", mew=1.5, ms=9, zorder=4)
         ax.set(xlabel="bags of only 5 points, % of all bags", ylabel=title)
@@ -108,7 +117,7 @@ def score_table(results):
     rows = {}
     for s5, of in results.items():
         for name, (mse, nll) in of.items():
-            theirs = PUBLISHED[name].get(s5, (np.nan, np.nan))
+            theirs = PUBLISHED.get(name, {}).get(s5, (np.nan, np.nan))
             rows[f"{s5}%, {name}"] = (mse, nll, *theirs)
     columns = ["MSE", "NLL", "MSE published", "NLL published"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
@@ -208,8 +217,10 @@ quarter 100, the percentage that the tables state 5, the rest 1000 (Law et al. 2
 
 RBF network and BLR take the average embedding of a bag as exact. Shrinkage and BDR know how
 uncertain it is in small bags: Shrinkage with the most probable weights, BDR over their posterior.
-Shrinkage C has a convolution kernel for prior of the embeddings. Optimal is the posterior of y
-under the simulator itself, which nothing can beat."""
+Shrinkage C has a convolution kernel for prior of the embeddings. InverseBDR learns how the
+embedding follows the label and turns that round; additive, with a kernel on each column instead of
+one on all five. Optimal is the posterior of y under the simulator itself, which nothing can
+beat."""
 
 
 if __name__ == "__main__":

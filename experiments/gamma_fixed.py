@@ -37,7 +37,8 @@ def summary_table(results):
     for name, of in results.items():
         ours = [f"{m:.4f} ({s:.4f})" for m, s in zip(np.mean(of, axis=0), np.std(of, axis=0))]
         ours = ["" if text.startswith("nan") else text for text in ours]
-        rows[name] = [ours[0], PUBLISHED[name][0], ours[1], PUBLISHED[name][1]]
+        theirs = PUBLISHED.get(name, ("", ""))
+        rows[name] = [ours[0], theirs[0], ours[1], theirs[1]]
     columns = ["MSE", "MSE published", "NLL", "NLL published"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 

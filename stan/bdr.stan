@@ -8,23 +8,28 @@
 //
 //   y_i ~ normal(intercept + (s_i .* w)' z_i + x_i' gamma, sqrt(nu_i))
 //   s_ik = eta / (eta + lambda_k / N_i)
-//   nu_i = eta * sum_k w_k^2 (1 - s_ik) + sigma^2
+//   nu_i = eta * sum_k w_k^2 (1 - s_ik) + sigma^2 + sigma_point^2 / N_i + v_i
+//
+// sigma_point is there if size_noise = 1: what one point adds to the noise of
+// a label that is an average over the bag's points. v_i is the variance of the
+// label's error where that is known, else 0.
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
 //   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
 //   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
+//   sigma_point ~ half-normal(0, sigma_point_scale)
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //   eta ~ lognormal(log(eta_median), eta_log_sd)
 //
-// Bags of equal size share s and nu, so the rows [z_i, x_i, 1, y_i] of such a
-// group are replaced by the triangular factor of their QR decomposition: the
-// same likelihood, at most D + Q + 2 rows a group.
+// Bags of equal size and v share s and nu, so the rows [z_i, x_i, 1, y_i] of
+// such a group are replaced by the triangular factor of their QR decomposition:
+// the same likelihood, at most D + Q + 2 rows a group.
 // The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
 // and the intercept both. Whatever the whitening's data, the posterior is the
 // same.
-// Units: y, intercept, gamma, sigma, w, rho in units of y; eta, z and x have
-// none.
+// Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; eta, z
+// and x have none.
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
@@ -32,18 +37,21 @@ functions {
   #include functions/whitening.stanfunctions
   #include functions/covariates.stanfunctions
   #include functions/shrinkage.stanfunctions
+  #include functions/groups.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
 data {
   int<lower=1> D;                        // coordinates (landmarks)
   int<lower=0> Q;                        // covariates
-  int<lower=1> G;                        // groups of bags of equal size
+  int<lower=1> G;                        // groups of bags of equal size and v
   int<lower=1> T;                        // rows of all groups
   vector<lower=0>[G] bag_size;           // points per bag
   array[G] int<lower=1> n_bags;          // bags per group
   array[G] int<lower=1, upper=T> start;  // first row of the group
   array[G] int<lower=1> length;          // rows of the group
   matrix[T, D + Q + 2] rows;             // [z, x, 1, y], compressed
+  vector<lower=0>[G] known_variance;     // v of each group
+  int<lower=0, upper=1> size_noise;      // 1: the labels have sigma_point
   vector<lower=0>[D] lambda;             // within-bag variances
   matrix[D, D] prior_factor;             // P, identity if R = K
   vector<lower=0>[D] information;        // whitening: precision by the labels
@@ -59,6 +67,7 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> gamma_scale;             // prior sd of each gamma
   real<lower=0> sigma_scale;             // prior scale of sigma
+  real<lower=0> sigma_point_scale;       // prior scale of sigma_point
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   real<lower=0> eta_median;              // prior median of eta
@@ -70,34 +79,12 @@ transformed data {
   matrix[T, Q] x = rows[, D + 1 : D + Q];
   vector[T] ones = rows[, D + Q + 1];
   vector[T] y = rows[, D + Q + 2];
-  array[T] int group;                    // the group of each row
-  int next = 1;                          // first row that no group has yet
+  array[T] int group = group_of_rows(T, start, length, n_bags, bag_size,
+                                     known_variance);
   int bad = first_row_not_finite(rows);
-  array[8] real positive = {intercept_unit, intercept_scale, gamma_scale,
-                            sigma_scale, rho_median, rho_log_sd, eta_median,
-                            eta_log_sd};
-  for (g in 1 : G) {
-    int last = start[g] + length[g] - 1;
-    if (start[g] != next) {
-      reject("start[", g, "] must be ", next, ", the first row that no group",
-             " before it has, found ", start[g]);
-    }
-    if (last > T) {
-      reject("group ", g, " ends with row ", last, ", but there are ", T);
-    }
-    if (length[g] > n_bags[g]) {
-      reject("length[", g, "] must be at most n_bags[", g, "] = ", n_bags[g],
-             ", found ", length[g]);
-    }
-    if (!(bag_size[g] > 0)) {
-      reject("bag_size[", g, "] must be > 0, found ", bag_size[g]);
-    }
-    group[start[g] : last] = rep_array(g, length[g]);
-    next = last + 1;
-  }
-  if (next <= T) {
-    reject("row ", next, " belongs to no group");
-  }
+  array[9] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            sigma_scale, sigma_point_scale, rho_median,
+                            rho_log_sd, eta_median, eta_log_sd};
   if (bad > 0) {
     reject("row ", bad, " of rows must hold finite numbers, found ", rows[bad]);
   }
@@ -111,13 +98,14 @@ transformed data {
   check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
-           " rho_median, rho_log_sd, eta_median and eta_log_sd must be > 0,",
-           " found ", positive);
+           " sigma_point_scale, rho_median, rho_log_sd, eta_median and",
+           " eta_log_sd must be > 0, found ", positive);
   }
 }
 parameters {
   vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
   real<lower=0> sigma;
+  vector<lower=0>[size_noise] sigma_point;
   real<lower=0> rho;
   real<lower=0> eta;
 }
@@ -136,13 +124,17 @@ model {
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   sigma ~ normal(0, sigma_scale);
+  sigma_point ~ normal(0, sigma_point_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   if (use_likelihood) {
     matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta);
-    vector[G] nu = predictive_variance(w, s, eta, sigma);
+    vector[G] nu = predictive_variance(w, s, eta, sigma) + known_variance;
     matrix[D, G] sw = diag_pre_multiply(w, s);
     vector[T] e = ones * intercept - y;  // mean minus label, row by row
+    if (size_noise) {
+      nu += square(sigma_point[1]) ./ bag_size;
+    }
     for (g in 1 : G) {
       int last = start[g] + length[g] - 1;
       e[start[g] : last] += (sw[, g]' * z[, start[g] : last])';

@@ -5,34 +5,49 @@
 // embedding is taken as exact, whatever the number of points in the bag.
 // x_i are the bag's Q covariates, standardised; there may be none.
 //
-//   y_i ~ normal(intercept + z_i' w + x_i' gamma, sigma)
+//   y_i ~ normal(intercept + z_i' w + x_i' gamma, sqrt(nu_i))
+//   nu_i = sigma^2 + sigma_point^2 / N_i + v_i
+//
+// sigma_point is there if size_noise = 1: what one of the N_i points adds to
+// the noise of a label that is an average over the bag's points. v_i is the
+// variance of the label's error where that is known, else 0.
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
 //   w_k ~ normal(0, rho)
 //   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
+//   sigma_point ~ half-normal(0, sigma_point_scale)
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //
-// The rows [z_i, x_i, 1, y_i] of all bags are replaced by the triangular factor
-// of their QR decomposition: the same likelihood in at most D + Q + 2 rows.
+// The rows [z_i, x_i, 1, y_i] of a group of bags of equal nu are replaced by
+// the triangular factor of their QR decomposition: the same likelihood in at
+// most D + Q + 2 rows a group. Without sigma_point and v all bags are one.
 // The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
 // and the intercept both. Whatever the whitening's data, the posterior is the
 // same.
-// Units: y, intercept, gamma, sigma, w, rho in units of y; z and x have none.
+// Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; z and x
+// have none.
 // Data: bdr_stan/models/blr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
   #include functions/covariates.stanfunctions
+  #include functions/groups.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
 data {
-  int<lower=1> N;                        // bags
   int<lower=1> D;                        // coordinates (landmarks)
   int<lower=0> Q;                        // covariates
-  int<lower=1> T;                        // rows
+  int<lower=1> G;                        // groups of bags of equal nu
+  int<lower=1> T;                        // rows of all groups
+  vector<lower=0>[G] bag_size;           // points per bag
+  array[G] int<lower=1> n_bags;          // bags per group
+  array[G] int<lower=1, upper=T> start;  // first row of the group
+  array[G] int<lower=1> length;          // rows of the group
   matrix[T, D + Q + 2] rows;             // [z, x, 1, y], compressed
+  vector<lower=0>[G] known_variance;     // v of each group
+  int<lower=0, upper=1> size_noise;      // 1: the labels have sigma_point
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] pull;                        // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
@@ -46,21 +61,23 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> gamma_scale;             // prior sd of each gamma
   real<lower=0> sigma_scale;             // prior scale of sigma
+  real<lower=0> sigma_point_scale;       // prior scale of sigma_point
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
+  array[T] int group = group_of_rows(T, start, length, n_bags, bag_size,
+                                     known_variance);
   int bad = first_row_not_finite(rows);
-  array[6] real positive = {intercept_unit, intercept_scale, gamma_scale,
-                            sigma_scale, rho_median, rho_log_sd};
+  array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            sigma_scale, sigma_point_scale, rho_median,
+                            rho_log_sd};
   check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
-           " rho_median and rho_log_sd must be > 0, found ", positive);
-  }
-  if (T > N) {
-    reject("T must be at most N = ", N, ", the number of bags, found ", T);
+           " sigma_point_scale, rho_median and rho_log_sd must be > 0, found ",
+           positive);
   }
   if (bad > 0) {
     reject("row ", bad, " of rows must hold finite numbers, found ", rows[bad]);
@@ -69,6 +86,7 @@ transformed data {
 parameters {
   vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
   real<lower=0> sigma;
+  vector<lower=0>[size_noise] sigma_point;
   real<lower=0> rho;
 }
 transformed parameters {
@@ -86,9 +104,14 @@ model {
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   sigma ~ normal(0, sigma_scale);
+  sigma_point ~ normal(0, sigma_point_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {
     vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
-    target += compressed_normal_lpdf(e | N, square(sigma));
+    vector[G] nu = square(sigma) + known_variance;
+    if (size_noise) {
+      nu += square(sigma_point[1]) ./ bag_size;
+    }
+    target += compressed_normal_lpdf(e | n_bags, nu, group);
   }
 }

@@ -38,6 +38,8 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    InverseBDR,
+    InverseBDRClassifier,
     KernelMean,
     Matern32,
     NonlinearBDR,
@@ -94,6 +96,14 @@ TABLE = pd.DataFrame(POINTS, columns=["x", "z"]).assign(
 NUMBERED = TABLE[["x", "z", "town"]].rename(columns={"x": 0, "z": 1})
 
 
+MEASURED = Bags.from_points(
+    POINTS,
+    sizes=SIZES,
+    ids=[f"t{i:02}" for i in range(12)],
+    metadata=pd.DataFrame({"se": [1.0, 0.5, np.nan] * 4}),
+)
+
+
 def labels_of(estimator):
     """Good labels for a class of estimators."""
     name = estimator.__name__
@@ -129,9 +139,24 @@ BAD_VALUES = {
         3,
         [("rho_log_sd", 1.0)],
     ],
+    "label_distribution": ["flat", None, 3, "uniform"],
+    "bounds": [
+        (1.0, 0.0),
+        (2.0, 2.0),
+        (0.0, np.nan),
+        (-np.inf, 0.0),
+        (0.0, 1.0, 2.0),
+        ("low", "high"),
+        "all",
+        3.0,
+        (None, Y.max() - 0.1),
+        [Y.min() + 0.1, None],
+    ],
+    "power": [0, 1.5, -0.1, "learned", None, np.nan, True],
     "method": ["mcmc", None, 1],
     "stan_file": ["nowhere.stan", ".", "table.csv", 3],
     "compress": ["no", None],
+    "label_noise": ["wide", None, 1.0, True],
     "random_state": ["seed", -1, 1.5],
     "features": ["waves", None],
     "alpha": [0, -1.0, "cv", [], None, [1.0, "a"]],
@@ -160,11 +185,12 @@ BAD_VALUES = {
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
 BAYESIAN = [BLR, BDR, NonlinearBDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
+INVERSE = [InverseBDR, InverseBDRClassifier]
 RIDGE = [RBFNetwork, FreqShrinkage, MERR, MERRCV, DFDR]
 MACHINES = [SupportMeasureMachine, OneClassSMM]
 TOTALS = [AggregateRegressor, BagPixel, AggregateNN, ConstantRate]
 STACKS = [Stacked, StackedClassifier]
-ESTIMATORS = [*BAYESIAN, *RIDGE, *MACHINES, *TOTALS, *STACKS]
+ESTIMATORS = [*BAYESIAN, *INVERSE, *RIDGE, *MACHINES, *TOTALS, *STACKS]
 # What a value of a parameter needs beside it to be looked at.
 BESIDE = {
     "n_landmarks": {"landmarks": "random"},
@@ -230,6 +256,25 @@ CLASS_LABELS = [
     ("mixed classes", ["a", 1] * 6, "labels y"),
     ("too few labels of classes", CLASSES[:4], "4 labels"),
 ]
+# Known standard errors of labels, which models of normal labels alone take.
+LABEL_SDS = [
+    ("too few", np.ones(5), "label_sd has shape (5,)"),
+    ("in a column", np.ones((12, 1)), "label_sd has shape (12, 1)"),
+    ("one for all", 0.3, "label_sd has shape ()"),
+    ("of text", ["a"] * 12, "label_sd"),
+    ("true or false", [True] * 12, "label_sd"),
+    ("zero", changed(np.ones(12), 3, 0.0), "label_sd of bag 3"),
+    ("negative", changed(np.ones(12), 4, -1.0), "label_sd of bag 4"),
+    ("NaN", changed(np.ones(12), 5, np.nan), "label_sd of bag 5"),
+    ("infinite", changed(np.ones(12), 6, np.inf), "label_sd of bag 6"),
+    ("None", [None] + [1.0] * 11, "label_sd of bag 0"),
+    ("pandas' missing", pd.array([1.0] * 11 + [None], "Float64"), "label_sd of bag 11"),
+    ("in no column", "se", "label_sd='se' is no column"),
+]
+MANY_CLASS_LABELS = [
+    *(case for case in CLASS_LABELS if case[0] != "three classes"),
+    ("classes that each bag has for its own", list("abcdefghijkl"), "a class of its own"),
+]
 TOTAL_LABELS = [
     ("a negative count", changed(COUNTS, 2, -1.0), "bag 2"),
     ("a fractional count", changed(COUNTS, 2, 0.5), "bag 2"),
@@ -285,11 +330,21 @@ RUNS_BY_METHOD = [
 
 def fit_cases():
     for name, y, words in LABELS:
-        for model in (BDR(5), BLR(5), RBFNetwork(5), MERR(), MERRCV(), DFDR()):
+        for model in (BDR(5), InverseBDR(5), BLR(5), RBFNetwork(5), MERR(), MERRCV(), DFDR()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
     for name, y, words in CLASS_LABELS:
         for model in (BDRClassifier(5), BLRClassifier(5)):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
+    for name, label_sd, words in LABEL_SDS:
+        for model in (BDR(5), BLR(5), Shrinkage(5), Stacked([BLR(5), BDR(5)])):
+            call = lambda m=model, s=label_sd: m.fit(BAGS, Y, label_sd=s)  # noqa: E731
+            yield f"{type(model).__name__}, known errors {name}", call, words
+    for model in (BLRClassifier(5), BDRClassifier(5), ShrinkageClassifier(5)):
+        call = lambda m=model: m.fit(BAGS, CLASSES, label_sd=np.ones(12))  # noqa: E731
+        yield f"{type(model).__name__}, known errors", call, "label_sd"
+    for name, y, words in MANY_CLASS_LABELS:
+        call = lambda y=y: InverseBDRClassifier(5).fit(BAGS, y)  # noqa: E731
+        yield f"InverseBDRClassifier, {name}", call, words
     for name, y, words in TOTAL_LABELS:
         for model in (AggregateRegressor(n_landmarks=5), AggregateNN(), ConstantRate()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
@@ -329,6 +384,23 @@ FITS = [
      lambda: BLR(5, method="exact", prior={"rho_median": 1e-300}).fit(BAGS, Y), "prior"),
     ("points all alike", lambda: BDR(1).fit([np.ones((2, 2))] * 12, Y), "coincide"),
     ("a bag alone", lambda: BDR(5).fit(BAGS[:1], Y[:1]), "label"),
+    ("labels below the bounds",
+     lambda: InverseBDR(5, bounds=(np.median(Y), None)).fit(BAGS, Y), ["bag", "beyond the bound"]),
+    ("bounds of a class", lambda: InverseBDR(5, bounds={}).fit(BAGS, Y), "bounds"),
+    ("a uniform distribution with an open end",
+     lambda: InverseBDR(5, label_distribution="uniform", bounds=(-9, None)).fit(BAGS, Y),
+     "both bounds"),
+    ("two bags of an inverse model", lambda: InverseBDR(2).fit(TWO, Y[:2]), "2 bags"),
+    ("Pathfinder of an inverse model",
+     lambda: InverseBDR(5, method="pathfinder").fit(BAGS, Y), "pathfinder"),
+    ("an inverse model in closed form",
+     lambda: InverseBDRClassifier(5, method="exact").fit(BAGS, CLASSES), "exact"),
+    ("a scatter of an inverse model",
+     lambda: InverseBDR(5, covariance="identity").fit(BAGS, Y), "covariance"),
+    ("a prior of another model",
+     lambda: InverseBDR(5, prior={"rho_median": 1.0}).fit(BAGS, Y), ["rho_median", "tau_scale"]),
+    ("a tiny bandwidth of an inverse model",
+     lambda: InverseBDR(5, bandwidth=1e-9).fit(BAGS, Y), "bandwidth"),
     ("a kernel with a bandwidth beside it",
      lambda: BDR(5, RBF(1.0), bandwidth=2.0).fit(BAGS, Y), "bandwidth"),
     ("a kernel on a column that is not there",
@@ -357,6 +429,24 @@ FITS = [
     ("a prior of no such number",
      lambda: AggregateRegressor(n_landmarks=5, prior={"eta": 1.0}).fit(BAGS, COUNTS), "prior"),
     ("features that are none", lambda: BLR().fit_features(3, Y), "training"),
+    ("known errors of too few features",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y, label_sd=np.ones(3)),
+     "label_sd has shape (3,)"),
+    ("known errors of features that are NaN",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y,
+                                 label_sd=changed(np.ones(12), 3, np.nan)), "label_sd of bag 3"),
+    ("known errors of features by column",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y, label_sd="se"), "label_sd"),
+    ("known errors of classes of features",
+     lambda: BLRClassifier(5).fit_features(
+         BLRClassifier(5).training_features(BAGS), CLASSES, label_sd=np.ones(12)), "label_sd"),
+    ("known errors of totals",
+     lambda: AggregateRegressor("normal", n_landmarks=5).fit(BAGS, Y, label_sd=np.ones(12)),
+     "label_sd"),
+    ("known errors of a column that lacks one",
+     lambda: BLR(5).fit(MEASURED, Y, label_sd="se"), ["label_sd", "t02"]),
+    ("known errors of another column",
+     lambda: BLR(5).fit(MEASURED, Y, label_sd="sd"), ["label_sd='sd'", "'se'"]),
     ("too few labels for features",
      lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y[:3]), "3 labels"),
     ("too few labels for ridge features",
@@ -378,6 +468,12 @@ FITS = [
      lambda: SupportMeasureMachine().fit(BAGS, ["a"] * 12), "one class"),
     ("too few labels of a machine",
      lambda: SupportMeasureMachine().fit(BAGS, CLASSES[:3]), "y has shape"),
+    ("a stack of which one has bounds",
+     lambda: Stacked([BDR(5), InverseBDR(5, bounds=(0, 0.1))]).fit(BAGS, Y), "beyond the bound"),
+    ("a stack of which one takes many classes",
+     lambda: StackedClassifier([InverseBDRClassifier(5), BDRClassifier(5)]).fit(
+         BAGS, ["a", "b", "c"] * 4
+     ), "3 classes"),
     ("a stack of a mode",
      lambda: Stacked([BLR(5), Shrinkage(5)]).fit(BAGS, Y), "optimize"),
     ("a stack of classifiers",
@@ -435,6 +531,37 @@ PREDICTIONS = [
     ("too many thresholds", lambda: AT_POINTS.exceedance([1.0, 2.0]), "threshold"),
     ("draws at no such point", lambda: AT_POINTS.draws([500]), "500"),
     ("draws at a fraction", lambda: AT_POINTS.draws([0.5]), "rows"),
+    ("influence before a fit", lambda: BDR().influence(POINTS), "not fitted"),
+    ("influence along a column before a fit", lambda: BDR().influence_along("x"), "not fitted"),
+    ("influence of no points", lambda: FITTED.influence(POINTS[:0]), "point"),
+    ("influence of points of fewer columns", lambda: FITTED.influence(POINTS[:, :1]), "1 feature"),
+    ("influence of text", lambda: FITTED.influence([["a", "b"]]), "points"),
+    ("influence of other bags", lambda: FITTED.influence(RENAMED), "age"),
+    ("influence of a table without a column",
+     lambda: FITTED.influence(TABLE[["x", "town"]]), "'z'"),
+    ("influence by no draws", lambda: FITTED.influence(POINTS, n_draws=0), "n_draws"),
+    ("influence along no such column", lambda: FITTED.influence_along("age"), ["'age'", "'z'"]),
+    ("influence along no such number", lambda: FITTED.influence_along(2), "no column 2"),
+    ("influence along a list", lambda: FITTED.influence_along(["x"], BAGS), "no column ['x']"),
+    ("influence along a column of other bags",
+     lambda: FITTED.influence_along("x", RENAMED), "age"),
+    ("influence along a column by no points",
+     lambda: FITTED.influence_along("x", BAGS, n_points=0), "n_points"),
+    ("influence along a column by no draws",
+     lambda: FITTED.influence_along("x", BAGS, n_draws="all"), "n_draws"),
+    ("influence along a column with a seed of text",
+     lambda: FITTED.influence_along("x", BAGS, seed="one"), "seed"),
+    ("a contrast before a fit", lambda: BDR().contrast(BAGS, BAGS), "not fitted"),
+    ("a contrast of other numbers of bags",
+     lambda: FITTED.contrast(BAGS, TWO), ["bags_a holds 12", "bags_b 2"]),
+    ("a contrast of totals of other numbers of bags",
+     lambda: RATES.contrast(TWO, BAGS), ["bags_a holds 2", "bags_b 12"]),
+    ("a contrast with other columns", lambda: FITTED.contrast(BAGS, NARROW), "1 feature"),
+    ("a contrast with nothing", lambda: FITTED.contrast(BAGS, None), "bags"),
+    ("a contrast's interval of level 2", lambda: FITTED.contrast(BAGS, BAGS).interval(2), "level"),
+    ("a contrast's quantile of 1", lambda: FITTED.contrast(BAGS, BAGS).quantile(1.0), "q"),
+    ("mixed contrasts of other bags",
+     lambda: mix([FITTED.contrast(BAGS, BAGS), FITTED.contrast(TWO, TWO)], [0.5, 0.5]), "bags"),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------ bags and readers
@@ -546,6 +673,12 @@ CHOICES = [
      lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], adapt_detla=1), "adapt_detla"),
     ("landmarks learned for another model",
      lambda: learn_landmarks(BLR(), BAGS, Y, validation=(BAGS, Y)), "embedding_prior"),
+    ("landmarks learned for noise of size",
+     lambda: learn_landmarks(
+         Shrinkage(5, embedding_prior="kernel", label_noise="size"), BAGS, Y,
+         validation=(BAGS, Y)), "label_noise"),
+    ("tuned by known errors",
+     lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], label_sd=np.ones(12)), "label_sd"),
     ("landmarks learned in no step",
      lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=(BAGS, Y), max_iter=0),
      "max_iter"),
@@ -661,6 +794,9 @@ SCORES = [
     ("curves of no table", lambda: plots.point_calibration({}), "tables"),
     ("curves of another table",
      lambda: plots.point_calibration({"a": TABLE}), "level"),
+    ("a picture of no influence", lambda: plots.influence(NETWORK, 0), "AggregateNN"),
+    ("a picture of no such column", lambda: plots.influence(FITTED, "age", BAGS), "age"),
+    ("a picture of a level of 2", lambda: plots.influence(FITTED, "x", level=2), "level"),
     ("a spectrum of no shrinkage", lambda: plots.shrinkage_spectrum(FITTED), "BLR"),
     ("a spectrum of bags of no points",
      lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),
@@ -830,6 +966,12 @@ COMMANDS = [
     (fit_arguments("--bandwidth-scale", "a"), "--bandwidth-scale"),
     (fit_arguments("--covariance", "average"), "--covariance"),
     (fit_arguments("--covariance", "mean"), "--covariance"),
+    (fit_arguments("--label-noise", "wide"), "--label-noise"),
+    (fit_arguments("--model", "bdr-classifier", "--label-noise", "size"), "--label-noise"),
+    (fit_arguments("--model", "blr-classifier", "--label-sd", "people"), "--label-sd"),
+    (fit_arguments("--label-sd", "error"), "error"),
+    (fit_arguments("--label-sd", "y"), "y"),
+    (fit_arguments("--label-sd", "note"), "label_sd"),
     (fit_arguments("--method", "mcmc"), "--method"),
     (fit_arguments("--model", "bdr", "--method", "exact"), "exact"),
     (fit_arguments("--chains", "0"), "--chains"),
@@ -851,6 +993,10 @@ COMMANDS = [
     (fit_arguments("-o", "table.csv", "--force"), "table.csv"),
     (fit_arguments("--colour"), "--colour"),
     (fit_arguments("--model", "bdr-classifier"), "classes"),
+    (fit_arguments("--model", "inverse-bdr-classifier"), "a class of its own"),
+    (fit_arguments("--model", "inverse-bdr", "--covariates", "people"), "--covariates"),
+    (fit_arguments("--model", "inverse-bdr", "--covariance", "identity"), "covariance"),
+    (fit_arguments("--model", "inverse-bdr", "--method", "exact"), "exact"),
     (["predict"], "FIT"),
     (["predict", "fit.nc"], "NEW"),
     (["predict", "fit.nc", "table.csv"], "--output"),

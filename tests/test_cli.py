@@ -200,6 +200,38 @@ def test_classes_are_fitted_and_predicted(tmp_path):
     assert predicted["probability"].between(predicted["lower"], predicted["upper"]).all()
 
 
+def test_three_classes_are_fitted_and_predicted(tmp_path):
+    table = points()
+    table["y"] = np.array(["left", "middle", "right"])[np.digitize(table["y"], [-0.5, 0.5])]
+    table.to_csv(tmp_path / "points.csv", index=False)
+    fit = ["--model", "inverse-bdr-classifier", "--method", "optimize", "--features", "income,age"]
+    result = run("fit", tmp_path / "points.csv", *FIT, *fit, "-o", tmp_path / "fit.nc")
+    assert result.exit_code == 0, result.output
+    assert "InverseBDRClassifier (optimize): 40 bags" in result.stdout
+    output = tmp_path / "p.csv"
+    result = run("predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    predicted = pd.read_csv(output, dtype={"bag": str})
+    truth = table.groupby("town")["y"].first()[predicted["bag"]]
+    assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.7
+    assert (predicted["probability"] > 1 / 3).all()
+
+
+def test_inverse_bdr_is_fitted_and_predicted(folder, tmp_path):
+    fit = ["--model", "inverse-bdr", "--method", "optimize", "--features", "income,age"]
+    result = run("fit", folder / "points.csv", *FIT, *fit, "-o", tmp_path / "fit.nc")
+    assert result.exit_code == 0, result.output
+    assert "InverseBDR (optimize): 40 bags" in result.stdout
+    assert run("summary", tmp_path / "fit.nc").exit_code == 0
+    output = tmp_path / "p.csv"
+    result = run("predict", tmp_path / "fit.nc", folder / "points.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    predicted = pd.read_csv(output, dtype={"bag": str})
+    labels = points().groupby("town")["y"].first()[predicted["bag"]].to_numpy()
+    assert np.corrcoef(predicted["mean"], labels)[0, 1] > 0.8
+    assert (predicted["lower"] < predicted["upper"]).all()
+
+
 def test_a_fit_without_a_posterior_is_for_python(tmp_path):
     bags = [np.array([[0.0], [1.0]]), np.array([[2.0]]), np.array([[3.0], [5.0]])]
     bdr_stan.RBFNetwork(2).fit(bags, [0.0, 1.0, 2.0]).save(tmp_path / "fit.nc")
@@ -338,7 +370,7 @@ def test_fit_refuses(folder, monkeypatch, text, arguments):
 
 
 @pytest.mark.parametrize(
-    "model, instead", [("bdr", "bdr-classifier"), ("nonlinear", "bdr-classifier")]
+    "model, instead", [("bdr", "bdr-classifier"), ("nonlinear-bdr", "bdr-classifier")]
 )
 def test_labels_of_text_are_for_a_classifier_that_there_is(tmp_path, model, instead):
     (tmp_path / "words.csv").write_text("town,word,income\n1,high,3\n2,low,4\n")
@@ -369,6 +401,11 @@ def test_outputs_are_refused_before_any_work(folder, tmp_path):
 def test_unknown_model_and_option_of_another_model(folder):
     arguments = ["fit", folder / "points.csv", *FIT, "-o", folder / "never.nc"]
     fails("'ridge' is not one of 'bdr', 'blr', 'shrinkage'", *arguments, "--model", "ridge", code=2)
+    inverse = *arguments, "--model", "inverse-bdr"
+    fails("inverse-bdr takes no --covariates, --label-noise", *inverse, "--label-noise", "size")
+    fails("--bounds must be two numbers with a comma", *inverse, "--bounds", "0")
+    fails("blr takes no --bounds", *arguments, "--model", "blr", "--bounds", "0,1")
+    fails("found 'nonsense'", *inverse, "--kernel", "nonsense")
     fails("blr takes no --covariance", *arguments, "--model", "blr", "--covariance", "pooled")
 
 
@@ -437,6 +474,21 @@ def test_covariates_enter_from_the_shell(tmp_path):
         "fit", tmp_path / "points.csv", *FIT, "--model", "blr", *given[:3], "income", "-o", fit,
         "--force",
     )  # fmt: skip
+
+
+def test_noise_of_labels_from_the_shell(tmp_path):
+    table = points(60).assign(error=0.02)
+    path, fit = tmp_path / "points.csv", tmp_path / "fit.nc"
+    table.to_csv(path, index=False)
+    noise = ("--label-noise", "size", "--label-sd", "error", "--features", "income")
+    done = run("fit", path, *FIT, "--model", "blr", "--method", "exact", *noise, "-o", fit)
+    assert done.exit_code == 0, done.output
+    model = bdr_stan.load(fit)
+    assert model.label_noise == "size" and "sigma_point" in model.priors().index
+    assert np.all(model.result_.constants["label_sd"] == 0.02)
+    table.drop(columns=["y", "error"]).to_csv(tmp_path / "new.csv", index=False)
+    done = run("predict", fit, tmp_path / "new.csv", "-o", tmp_path / "found.csv")
+    assert done.exit_code == 0, done.output
 
 
 def test_the_traceback_is_shown_on_demand(tmp_path, monkeypatch):

@@ -37,6 +37,8 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    InverseBDR,
+    InverseBDRClassifier,
     NonlinearBDR,
     OneClassSMM,
     RBFNetwork,
@@ -73,6 +75,11 @@ def fits_at(u, b):
         "BLRClassifier": BLRClassifier(method="optimize", **placed),
         "ShrinkageClassifier": ShrinkageClassifier(**placed),
         "BDRClassifier": BDRClassifier(method="optimize", **placed),
+        # held-out bags and edges of labels are found by folds
+        "InverseBDR": InverseBDR(
+            label_distribution="normal", power=0.8, method="optimize", **placed
+        ),
+        "InverseBDRClassifier": InverseBDRClassifier(power=0.8, method="optimize", **placed),
         "RBFNetwork": RBFNetwork(alpha=1e-2, **placed),
         "FreqShrinkage": FreqShrinkage(alpha=1e-2, **placed),
         "MERR": MERR(bandwidth=b, alpha=1e-3),
@@ -91,6 +98,7 @@ def others():
     """Models that are fitted once, to be asked for predictions, besides those of `fits_at`."""
     return {
         "BDR, laplace": BDR(5, method="laplace"),
+        "InverseBDR, laplace": InverseBDR(5, method="laplace"),
         "NonlinearBDR, laplace": NonlinearBDR(5, n_functions=6, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
@@ -113,6 +121,9 @@ SIZED = {
     "NonlinearBDR, laplace",
     "ShrinkageClassifier",
     "BDRClassifier",
+    "InverseBDR",
+    "InverseBDR, laplace",
+    "InverseBDRClassifier",
     "Stacked",
     "StackedClassifier",
 }

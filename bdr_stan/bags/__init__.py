@@ -4,7 +4,14 @@ from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
 from bdr_stan.bags.chunks import Chunk
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags, BagsLike, as_bags
-from bdr_stan.bags.labels import check_classes, check_labels, check_one_a_bag
+from bdr_stan.bags.labels import (
+    check_classes,
+    check_label_sd,
+    check_labels,
+    check_one_a_bag,
+    check_within,
+    label_sd_of,
+)
 
 __all__ = [
     "LARGEST_VALUE",
@@ -14,7 +21,10 @@ __all__ = [
     "TableColumns",
     "as_bags",
     "check_classes",
+    "check_label_sd",
     "check_labels",
     "check_one_a_bag",
+    "check_within",
+    "label_sd_of",
     "values_are_usable",
 ]

@@ -1,12 +1,21 @@
 """Labels of bags, checked once, with the bag named."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = ["check_classes", "check_labels", "check_one_a_bag"]
+__all__ = [
+    "check_classes",
+    "check_label_sd",
+    "check_labels",
+    "check_one_a_bag",
+    "check_within",
+    "label_sd_of",
+]
 
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
@@ -56,14 +65,31 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     return labels
 
 
-def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
-    """Labels of bags of two classes.
+def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
+    """Raise ValueError for labels outside (lower, upper), None an end that is open."""
+    lower, upper = bounds
+    for end, outside in (
+        (lower, lower is not None and y < lower),
+        (upper, upper is not None and y > upper),
+    ):
+        bad = np.flatnonzero(outside)
+        if len(bad):
+            raise ValueError(
+                f"the label of {_name(bags, bad[0])} is {y[bad[0]]:g}, beyond the bound {end:g} "
+                f"({len(bad)} such in all): widen the bounds, or leave these bags out"
+            )
+
+
+def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
+    """Labels of bags of two classes, or of two or more.
 
     Parameters
     ----------
     bags : Bags, or list of n arrays
     y : array, shape (n,)
         All numbers, all strings or all true or false.
+    several : bool, default False
+        Whether there may be more than two classes.
 
     Returns
     -------
@@ -72,7 +98,8 @@ def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        Wrong length or shape, a missing label (the bag is named), or other than two classes.
+        Wrong length or shape, a missing label (the bag is named), other than two classes, or,
+        where there may be more, a class for each bag.
     TypeError
         Labels of several kinds, which have no order.
     """
@@ -92,14 +119,92 @@ def check_classes(bags: BagsLike, y: ArrayLike) -> Array:
     if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
     classes = np.unique(labels)
-    if len(classes) != 2:
+    if len(classes) < 2 or (len(classes) > 2 and not several):
         shown = ", ".join(repr(plain(c)) for c in classes[:5])
         more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
         raise ValueError(
             f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
             f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
         )
+    if several and len(classes) == len(labels):
+        raise ValueError(
+            f"each of the {len(labels)} bags has a class of its own, so nothing tells what bags of "
+            "a class share: give several bags of a class"
+        )
     return labels
+
+
+def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
+    """Known standard errors of labels, given as numbers or by a column of the bags' metadata.
+
+    Parameters
+    ----------
+    bags : Bags
+    label_sd : array, shape (n,), units of y, or str
+
+    Returns
+    -------
+    float64 array, shape (n,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such column, and all that `check_label_sd` raises.
+    """
+    if isinstance(label_sd, str):
+        table = bags.metadata
+        known = [] if table is None else [str(column) for column in table.columns]
+        if table is None or label_sd not in known:
+            raise ValueError(
+                f"label_sd={label_sd!r} is no column of the bags' metadata, which have "
+                f"{', '.join(map(repr, known)) or 'none'}: name one of these, or pass numbers"
+            )
+        label_sd = table[label_sd]
+    return check_label_sd(label_sd, len(bags), bags.ids)
+
+
+def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
+    """Known standard errors of the labels of n bags, once they are known to be of use.
+
+    Parameters
+    ----------
+    label_sd : array, shape (n,), units of y
+    n : int
+    ids : array, shape (n,), optional
+        Of the bags.
+
+    Returns
+    -------
+    float64 array, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        Another shape; a standard error that is missing, infinite or not positive (the bag is
+        named).
+    TypeError
+        Not numbers.
+    """
+    import pandas as pd
+
+    values = np.asarray(label_sd)
+    if values.shape != (n,):
+        raise ValueError(
+            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number a bag"
+        )
+    try:
+        if values.dtype.kind not in "fiuO":
+            raise TypeError
+        values = np.where(pd.isna(values), np.nan, values).astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("label_sd holds what is no number: pass one number a bag") from None
+    bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
+    if len(bad):
+        raise ValueError(
+            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} such in all), "
+            "but a standard error is positive: mend it, or leave these bags out"
+        )
+    return values
 
 
 def check_one_a_bag(labels: Array, n: int) -> None:

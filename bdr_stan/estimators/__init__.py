@@ -9,6 +9,7 @@ from bdr_stan.estimators.blr import BLR
 from bdr_stan.estimators.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
 from bdr_stan.estimators.constant_rate import ConstantRate
 from bdr_stan.estimators.dfdr import DFDR
+from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.merr_cv import MERRCV
 from bdr_stan.estimators.nonlinear import NonlinearBDR
@@ -29,6 +30,8 @@ __all__ = [
     "BagPixel",
     "ConstantRate",
     "FreqShrinkage",
+    "InverseBDR",
+    "InverseBDRClassifier",
     "NonlinearBDR",
     "OneClassSMM",
     "RBFNetwork",

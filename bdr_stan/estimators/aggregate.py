@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.bag_effects import standard_effects
@@ -16,9 +15,9 @@ from bdr_stan.aggregate.links import Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.rate_model import one_bag
+from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_counts,
@@ -35,7 +34,7 @@ from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
-from bdr_stan.predictive import AggregatePredictive, PointPredictive, Predictive
+from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, Predictive
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -362,13 +361,37 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             Holds draws x bags numbers in memory.
         """
         bags = self._like_training(bags)
-        trials = self._trials_of(bags, trials)
-        drawn = self._draws()
-        theta, effects = _thetas(drawn), None
-        if "tau" in drawn:  # of bags that were not in the fit
-            effects = drawn["tau"][:, None] * standard_effects(bags, len(theta))
-        means = self._link.means_of_bags(bags, self.feature_map_, theta, effects)
-        return self._predictive(means, noise_factor(bags), drawn, trials)
+        return self._predictive_of(bags, trials, self._effects(bags))
+
+    def contrast(
+        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | None = None
+    ) -> Contrast:
+        """Posterior of the difference of each bag's expected label between two versions of it.
+
+        Parameters
+        ----------
+        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+            Two versions of the same n bags: label of `bags_a` less that of `bags_b`. A bag's own
+            effect, where the model has such, is the same in both.
+        trials : array, shape (n,)
+            Of the binomial likelihood, which needs it.
+
+        Returns
+        -------
+        Contrast
+            With `mean`, `sd`, `quantile(q)`, `interval(level)` and `draws`.
+
+        Raises
+        ------
+        ValueError
+            The versions have different numbers of bags.
+        """
+        first, second = self._two_versions(bags_a, bags_b)
+        effects = self._effects(first)
+        return Contrast.between(
+            self._predictive_of(first, trials, effects),
+            self._predictive_of(second, trials, effects),
+        )
 
     def predict_points(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
@@ -387,35 +410,27 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             shape (n,), in units of y per weight; computed in chunks when asked for.
         """
         check_counts(n_draws=n_draws)
-        if not isinstance(points, Bags):
-            points = one_bag(self._points_of(points))
-        bags = self._like_training(points)
-        theta = _thetas(self._draws())
-        theta = theta[np.linspace(0, len(theta) - 1, min(n_draws, len(theta))).round().astype(int)]
+        bags = self._like_training(as_points(self, points))
+        theta = evenly_spaced(_thetas(self._draws()), n_draws)
         return PointPredictive(
             bags.read_checked, len(bags.points), self.feature_map_, theta, self._link
         )
 
     # ------------------------------------------------------------ parts of a fit
 
-    def _points_of(self, table):
-        """Points of an array, or of a table with the columns of the fit."""
-        check_is_fitted(self, "result_")
-        known = getattr(self, "feature_names_in_", None)
-        if known is None or not hasattr(table, "columns"):
-            return np.asanyarray(table)
-        import narwhals as nw
+    def _effects(self, bags: Bags) -> Array | None:
+        """Effects of bags that were not in the fit under each draw, where the model has such."""
+        drawn = self._draws()
+        if "tau" not in drawn:
+            return None
+        return drawn["tau"][:, None] * standard_effects(bags, len(drawn["tau"]))
 
-        columns = self.columns_ or TableColumns(tuple(known))
-        frame = nw.from_native(table, eager_only=True)
-        missing = [name for name in columns.names if name not in frame.columns]
-        if missing:
-            raise ValueError(
-                f"the table has no column {missing[0]!r}, which the model was fitted to; it "
-                f"has {', '.join(map(str, frame.columns))}"
-            )
-        columns.check_complete(frame)
-        return columns.points(frame)
+    def _predictive_of(
+        self, bags: Bags, trials: ArrayLike | None, effects: Array | None
+    ) -> AggregatePredictive | Predictive:
+        trials, drawn = self._trials_of(bags, trials), self._draws()
+        means = self._link.means_of_bags(bags, self.feature_map_, _thetas(drawn), effects)
+        return self._predictive(means, noise_factor(bags), drawn, trials)
 
     @property
     def _family(self) -> Likelihood:

@@ -4,7 +4,7 @@ from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import BagsLike
 from bdr_stan.estimators.aggregate import AggregateRegressor
-from bdr_stan.predictive import AggregatePredictive, Predictive
+from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive
 from bdr_stan.types import ArrayLike
 
 
@@ -43,3 +43,9 @@ class BagPixel(AggregateRegressor):
     ) -> AggregatePredictive | Predictive:
         """As for `AggregateRegressor`, of the bags' mean points."""
         return super().predictive(mean_points(bags), trials=trials)
+
+    def contrast(
+        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | None = None
+    ) -> Contrast:
+        """As for `AggregateRegressor`, of the bags' mean points."""
+        return super().contrast(mean_points(bags_a), mean_points(bags_b), trials=trials)

@@ -224,6 +224,16 @@ class BagEstimator(BaseEstimator):
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 
+    def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:
+        """Two versions of the same bags, with the columns of the bags of the fit."""
+        first, second = self._like_training(bags_a), self._like_training(bags_b)
+        if len(first) != len(second):
+            raise ValueError(
+                f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
+                "two versions of the same bags"
+            )
+        return first, second
+
     def _seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator where nothing is handed to Stan."""
         if isinstance(seed, np.random.Generator) and not self.samples_posterior:

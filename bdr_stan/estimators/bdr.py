@@ -10,10 +10,12 @@ from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_mean
 from bdr_stan.estimators.validation import check_choice, check_flags, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
+from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import REGRESSION
@@ -61,6 +63,10 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     covariates : list of str, optional
         Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
         categories and booleans with a weight for each level. New bags need these columns, too.
+    label_noise : {"constant", "size"}, default "constant"
+        "size" adds sigma_point^2 / N_i to the variance sigma^2 of the noise: for labels that are
+        averages over the N_i points of their bags, and so are noisier in small bags. Bags of
+        several sizes tell the two scales apart.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}
@@ -77,8 +83,8 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     ----------
     idata : InferenceData or DataTree
         posterior: intercept, sigma, rho (units of y), eta, w (component), beta (landmark); with
-        covariates gamma (covariate): units of y per unit of a number as you gave it, and how far
-        a level is from the average bag.
+        label_noise "size" sigma_point (units of y); with covariates gamma (covariate): units of y
+        per unit of a number as you gave it, and how far a level is from the average bag.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -95,6 +101,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     """
 
     prior_texts = REGRESSION
+    takes_label_sd = True
 
     def __init__(
         self,
@@ -110,6 +117,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
         covariates: Sequence[str] | None = None,
+        label_noise: str = "constant",
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -127,6 +135,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
         self.covariates = covariates
+        self.label_noise = label_noise
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -134,15 +143,19 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         self.random_state = random_state
 
     predict = predict_mean
+    influence, influence_along, contrast = influence, influence_along, contrast
 
     def check_parameters(self) -> None:
         EmbeddingEstimator.check_parameters(self)
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
         check_positive(tau=self.tau)
+        check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_flags(compress=self.compress)
         check_embedding_prior(self.embedding_prior, self.measure_scale, self.jitter, self.kernel)
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
+    def _model(
+        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
+    ) -> Model:
         return bdr_model(
             training,
             y,
@@ -151,10 +164,18 @@ class BDR(RegressorMixin, EmbeddingEstimator):
             jitter=self.jitter,
             prior=self.prior,
             lossless=self.compress,
+            label_noise=self.label_noise,
+            label_sd=label_sd,
         )
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+        self,
+        at: Coordinates,
+        embedding: Embedding,
+        draws: dict[str, Array],
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
     ) -> Predictive:
         return label_predictive(
             at,
@@ -162,8 +183,10 @@ class BDR(RegressorMixin, EmbeddingEstimator):
             intercept=draws["intercept"],
             w=draws["w"],
             sigma=draws["sigma"],
+            sigma_point=draws.get("sigma_point"),
             eta=draws["eta"],
             gamma=draws.get("gamma"),
+            known_variance=0.0 if label_sd is None else label_sd**2,
         )
 
 
@@ -180,7 +203,9 @@ class Shrinkage(RegressorMixin, EmbeddingEstimator):
     """
 
     prior_texts = REGRESSION
+    takes_label_sd = True
 
     __init__ = with_defaults(BDR.__init__, method="optimize")
     predict, check_parameters = predict_mean, BDR.check_parameters
+    influence, influence_along, contrast = influence, influence_along, contrast
     _model, _predictive = BDR._model, BDR._predictive

@@ -9,10 +9,12 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_mean
-from bdr_stan.estimators.validation import check_flags
+from bdr_stan.estimators.validation import check_choice, check_flags
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
+from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import REGRESSION
@@ -43,10 +45,14 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     covariates : list of str, optional
         Columns of `bags.metadata` that enter linearly beside the embedding: numbers, or text,
         categories and booleans with a weight for each level. New bags need these columns, too.
+    label_noise : {"constant", "size"}, default "constant"
+        "size" adds sigma_point^2 / N_i to the variance sigma^2 of the noise: for labels that are
+        averages over the N_i points of their bags, and so are noisier in small bags. Bags of
+        several sizes tell the two scales apart.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     method : {"nuts", "exact", "optimize", "laplace", "pathfinder"}, default "nuts"
-        "exact" is the closed-form posterior at the sigma and rho of highest evidence;
+        "exact" is the closed-form posterior at the scales of highest evidence;
         "optimize", "laplace" and "pathfinder" hold rho at its marginal mode.
     stan_file : path, optional
         Your variant of ``blr.stan`` (``bdr-stan eject blr my_blr.stan``).
@@ -59,8 +65,8 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     ----------
     idata : InferenceData or DataTree
         posterior: intercept, sigma, rho (units of y), w (component), beta (landmark); with
-        covariates gamma (covariate): units of y per unit of a number as you gave it, and how far
-        a level is from the average bag.
+        label_noise "size" sigma_point (units of y); with covariates gamma (covariate): units of y
+        per unit of a number as you gave it, and how far a level is from the average bag.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -77,6 +83,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
     closed_form = ("exact",)
     prior_texts = REGRESSION
+    takes_label_sd = True
 
     def __init__(
         self,
@@ -87,6 +94,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
         covariates: Sequence[str] | None = None,
+        label_noise: str = "constant",
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -99,6 +107,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
         self.covariates = covariates
+        self.label_noise = label_noise
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -106,9 +115,11 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         self.random_state = random_state
 
     predict = predict_mean
+    influence, influence_along, contrast = influence, influence_along, contrast
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_flags(compress=self.compress)
 
     def predictive_features(self, embedding: Embedding) -> Predictive:
@@ -121,11 +132,27 @@ class BLR(RegressorMixin, EmbeddingEstimator):
             embedding,
             theta=constants["theta"],
             covariance=constants["theta_covariance"],
-            sigma=float(self.result_.draws("sigma")[0]),
+            **{
+                name: float(self.result_.draws(name)[0])
+                for name in ("sigma", "sigma_point")
+                if self.result_.has_draws(name)
+            },
         )
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
-        return blr_model(training.embedding, y, prior=self.prior, lossless=self.compress)
+    def _by_draws(self, embedding: Embedding) -> Predictive:
+        return super().predictive_features(embedding)
+
+    def _model(
+        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
+    ) -> Model:
+        return blr_model(
+            training.embedding,
+            y,
+            prior=self.prior,
+            lossless=self.compress,
+            label_noise=self.label_noise,
+            label_sd=label_sd,
+        )
 
     def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
         if self.method == "exact":
@@ -133,7 +160,13 @@ class BLR(RegressorMixin, EmbeddingEstimator):
         return super()._sample(model, **options)
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+        self,
+        at: Coordinates,
+        embedding: Embedding,
+        draws: dict[str, Array],
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
     ) -> Predictive:
         return label_predictive(
             at,
@@ -141,5 +174,7 @@ class BLR(RegressorMixin, EmbeddingEstimator):
             intercept=draws["intercept"],
             w=draws["w"],
             sigma=draws["sigma"],
+            sigma_point=draws.get("sigma_point"),
             gamma=draws.get("gamma"),
+            known_variance=0.0 if label_sd is None else label_sd**2,
         )

@@ -11,6 +11,7 @@ from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_class, predict_proba
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
@@ -101,6 +102,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         self.random_state = random_state
 
     predict, predict_proba = predict_class, predict_proba
+    influence, influence_along, contrast = influence, influence_along, contrast
 
     def _model(self, training: TrainingFeatures, y: Array) -> Model:
         return blr_logit_model(training.embedding, y, prior=self.prior)
@@ -219,6 +221,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         self.random_state = random_state
 
     predict, predict_proba = predict_class, predict_proba
+    influence, influence_along, contrast = influence, influence_along, contrast
 
     def check_parameters(self) -> None:
         EmbeddingEstimator.check_parameters(self)
@@ -267,5 +270,6 @@ class ShrinkageClassifier(ClassifierMixin, EmbeddingEstimator):
 
     __init__ = with_defaults(BDRClassifier.__init__, method="optimize")
     predict, predict_proba = predict_class, predict_proba
+    influence, influence_along, contrast = influence, influence_along, contrast
     check_parameters = BDRClassifier.check_parameters
     _model, _predictive = BDRClassifier._model, BDRClassifier._predictive

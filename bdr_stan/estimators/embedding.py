@@ -10,7 +10,15 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
+from bdr_stan.bags import (
+    Bags,
+    BagsLike,
+    as_bags,
+    check_classes,
+    check_label_sd,
+    check_labels,
+    label_sd_of,
+)
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -46,14 +54,17 @@ class EmbeddingEstimator(BagEstimator):
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
-    coordinates: ClassVar[type[Coordinates]] = Coordinates
-    predicting: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "eta")  # those it has
+    takes_label_sd: ClassVar[bool] = False  # whether labels have noise that a fit can split
+    coordinates: ClassVar[Any] = Coordinates  # in which its model computes
+    # Draws of these, so far as there are such.
+    predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
     def fit(
         self,
         bags: BagsLike,
         y: ArrayLike,
         *,
+        label_sd: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int = 1000,
         draws: int = 1000,
@@ -68,6 +79,12 @@ class EmbeddingEstimator(BagEstimator):
         bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,)
             Label of each bag.
+        label_sd : array, shape (n,), or str, optional
+            Known standard error of each label, units of y, or the column of the bags' metadata
+            that holds it: labels that are estimates from a survey, say. Its square adds to the
+            variance of the noise. Predictions are of labels without this error of measurement.
+            Of BLR, BDR and Shrinkage. As it belongs to the labels it is no parameter: pass it to
+            scikit-learn's searches as to `fit`, as numbers; `tune` does without it.
         chains, warmup, draws : int, default 4, 1000, 1000
             Chains, and iterations of each before and after warmup. Laplace, Pathfinder and the
             exact method give one chain of `draws`; optimisation one draw.
@@ -98,12 +115,16 @@ class EmbeddingEstimator(BagEstimator):
         bags = as_bags(bags)
         y = self.check_labels(bags, y)
         self.check_parameters()
+        if label_sd is not None:
+            self._check_takes_label_sd()
+            label_sd = label_sd_of(bags, label_sd)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
         return self.fit_features(
             training,
             y,
+            label_sd=label_sd,
             chains=chains,
             warmup=warmup,
             draws=draws,
@@ -117,6 +138,7 @@ class EmbeddingEstimator(BagEstimator):
         training: TrainingFeatures,
         y: ArrayLike,
         *,
+        label_sd: ArrayLike | None = None,
         chains: int = 4,
         warmup: int = 1000,
         draws: int = 1000,
@@ -132,6 +154,10 @@ class EmbeddingEstimator(BagEstimator):
         """
         self.check_parameters()
         check_training(training, TrainingFeatures, y)
+        of_labels = {}
+        if label_sd is not None:
+            self._check_takes_label_sd()
+            of_labels = {"label_sd": check_label_sd(label_sd, len(training.index), training.index)}
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._check_same_covariates(training)
         self._forget()
@@ -147,11 +173,12 @@ class EmbeddingEstimator(BagEstimator):
         classes = None
         if is_classifier(self):
             settings["classes"] = np.unique(y)
-            y, classes = class_codes(settings["classes"], y), np.arange(2)
+            y = class_codes(settings["classes"], y)
+            classes = np.arange(len(settings["classes"]))
         y = np.asarray(y) if is_classifier(self) else np.asarray(y, float)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with threadpool_limits(1, user_api="blas"):
-            model = self._model(training, y)
+            model = self._model(training, y, **of_labels)
         posterior, constants = self._sample(
             model,
             chains=chains,
@@ -162,6 +189,7 @@ class EmbeddingEstimator(BagEstimator):
             options=cmdstan_options,
         )
         at = self.coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
+        predicting = replace(posterior, draws=self._thinned(posterior.draws))
         groups = fitted_groups(
             _as_given(posterior.draws, training.covariates),
             posterior.stats,
@@ -170,11 +198,12 @@ class EmbeddingEstimator(BagEstimator):
                 "landmarks": (training.landmarks, ["landmark", "feature"]),
                 **model.constants,
                 "bag_size": (training.embedding.sizes, ["bag"]),
+                **{name: (values, ["bag"]) for name, values in of_labels.items()},
                 **constants,
             },
             training.index,
             y,
-            self._predictive(at, training.embedding, posterior.flat(), classes),
+            self._predictive(at, training.embedding, predicting.flat(), classes, **of_labels),
             covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
             seed=seed,
@@ -248,18 +277,17 @@ class EmbeddingEstimator(BagEstimator):
         -----
         Closed form given each draw: the distribution in the model's header in ``stan/``,
         averaged over the draws. With `stan_file` the program's intercept, w, sigma and eta are
-        used the same way, that is with normal noise of standard deviation sigma.
+        used the same way, that is with normal noise of standard deviation sigma. Errors of the
+        training labels that `label_sd` told are not part of it.
         """
         return self.predictive_features(self.embed(bags))
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
         check_is_fitted(self, "result_")
-        draws = {
-            name: self.result_.draws(name)
-            for name in self.predicting
-            if self.result_.has_draws(name)
-        }
+        kept = self.result_.groups["posterior"]
+        drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
+        draws = Posterior(self._thinned(drawn), {}, {}).flat()
         if self._covariates is not None:
             draws["gamma"] = self.result_.draws("gamma") * self._covariates.scale
         return self._predictive(
@@ -287,6 +315,13 @@ class EmbeddingEstimator(BagEstimator):
         if self.stan_file is not None and getattr(self, "compress", False):
             self._warn_of_compressed_rows()
 
+    def _check_takes_label_sd(self):
+        if not self.takes_label_sd:
+            raise TypeError(
+                f"{type(self).__name__} takes no label_sd, which BLR, BDR and Shrinkage do: leave "
+                "it out"
+            )
+
     def _check_same_covariates(self, training):
         held = [] if training.covariates is None else list(training.covariates.levels)
         if held != list(self.covariates or []):
@@ -308,8 +343,8 @@ class EmbeddingEstimator(BagEstimator):
 
     # ------------------------------------------------------------ what a subclass says
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
-        """The statistical model with its data."""
+    def _model(self, training: TrainingFeatures, y: Array) -> Any:
+        """The statistical model with its data, and the priors and constants that a fit keeps."""
         raise NotImplementedError
 
     def _predictive(
@@ -318,10 +353,18 @@ class EmbeddingEstimator(BagEstimator):
         """Predictive distribution of embedded bags given draws of the parameters."""
         raise NotImplementedError
 
+    def _by_draws(self, embedding: Embedding) -> Any:
+        """Predictive distribution of embedded bags as a mixture over posterior draws."""
+        return self.predictive_features(embedding)
+
     def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
         """Draws from the posterior, and what else prediction needs."""
         found = sample_posterior(model, method=self.method, stan_file=self.stan_file, **options)
         return found, {}
+
+    def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
+        """The draws, shape (chain, draw, ...), that predictions take."""
+        return draws
 
     # ------------------------------------------------------------ state
 

@@ -86,7 +86,7 @@ class NonlinearBDR(RegressorMixin, EmbeddingEstimator):
 
     prior_texts = CURVED
     coordinates = CurvedCoordinates
-    predicting = ("intercept", "w", "c", "sigma")
+    predicts_from = ("intercept", "w", "c", "sigma")
 
     def __init__(
         self,

@@ -42,8 +42,8 @@ def predict_class(self: Any, bags: BagsLike) -> Array:
     -------
     array, shape (n,), labels out of `classes_`
     """
-    second = self.predictive(bags).mean > 0.5
-    return self.classes_[second.astype(int)]
+    most = np.argmax(self.predictive(bags).probabilities, axis=1)
+    return self.classes_[most]
 
 
 def predict_proba(self: Any, bags: BagsLike) -> Array:
@@ -55,7 +55,6 @@ def predict_proba(self: Any, bags: BagsLike) -> Array:
 
     Returns
     -------
-    array, shape (n, 2), columns in the order of `classes_`
+    array, shape (n, C), columns in the order of `classes_`
     """
-    p = self.predictive(bags).mean
-    return np.column_stack([1 - p, p])
+    return self.predictive(bags).probabilities

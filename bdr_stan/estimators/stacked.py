@@ -11,7 +11,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
-from bdr_stan.predictive import mix
+from bdr_stan.predictive import Contrast, mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
@@ -50,7 +50,7 @@ class Stack(BagEstimator):
         self.check_parameters()
         for model in self.models:
             model.check_parameters()
-        self.models[0].check_labels(bags, y)
+            model.check_labels(bags, y)
         return self._weigh([clone(model).fit(bags, y, **options) for model in self.models])
 
     def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
@@ -73,12 +73,28 @@ class Stack(BagEstimator):
 
         Returns
         -------
-        Predictive or ClassPredictive
+        Predictive or ClassPredictive, or Blend where one of the models is an InverseBDR
         """
         bags = self._like_training(bags)
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
+
+    def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
+        """Posterior of the difference of each bag's expected label: the mixture of the models'.
+
+        Parameters
+        ----------
+        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+            Two versions of the same n bags: label of `bags_a` less that of `bags_b`.
+
+        Returns
+        -------
+        Contrast
+        """
+        versions = self._two_versions(bags_a, bags_b)
+        used = np.flatnonzero(self.weights_)
+        return mix([self.models_[k].contrast(*versions) for k in used], self.weights_[used])
 
     @property
     def idata(self) -> InferenceData:
@@ -113,7 +129,7 @@ class Stack(BagEstimator):
         missing = [m for m in models if "log_likelihood" not in m.result_.groups]
         if missing:
             name = type(missing[0]).__name__
-            if missing[0].result_.draws("intercept").size == 1:
+            if missing[0].result_.groups["posterior"].sizes["draw"] == 1:
                 raise ValueError(f"{name} has one draw, which cannot weigh it: ask for more draws")
             raise ValueError(
                 f"{name} kept no log_likelihood, as draws x bags are too many: ask for fewer draws"
@@ -138,7 +154,7 @@ class Stacked(RegressorMixin, Stack):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage or BDR
+    models : list of BLR, Shrinkage, BDR or InverseBDR
         Not fitted; with a method that draws from the posterior.
 
     Attributes
@@ -165,7 +181,7 @@ class StackedClassifier(ClassifierMixin, Stack):
 
     Parameters
     ----------
-    models : list of BLRClassifier, ShrinkageClassifier or BDRClassifier
+    models : list of BLRClassifier, ShrinkageClassifier, BDRClassifier or InverseBDRClassifier
 
     Attributes
     ----------

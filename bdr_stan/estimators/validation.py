@@ -215,6 +215,33 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {listed}, found {value!r}")
 
 
+def check_bounds(bounds: Any) -> None:
+    """Raise unless these are (lower, upper) bounds of labels; None is an end that is open.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if bounds is None:
+        return
+    if isinstance(bounds, str) or not np.iterable(bounds) or len(list(bounds)) != 2:
+        raise TypeError(f"bounds must be (lower, upper), None for an open end, found {bounds!r}")
+    for end in bounds:
+        if end is not None and not (is_number(end) and np.isfinite(float(end))):
+            raise ValueError(f"bounds must hold finite numbers or None, found {bounds!r}")
+    lower, upper = bounds
+    if lower is not None and upper is not None and not lower < upper:
+        raise ValueError(f"bounds must be (lower, upper) with lower < upper, found {bounds!r}")
+
+
+def check_power(power: Any) -> None:
+    """Raise ValueError unless the power of a likelihood is "held-out" or a number in (0, 1]."""
+    if isinstance(power, str) and power == "held-out":
+        return
+    if not (is_number(power) and 0 < power <= 1):
+        raise ValueError(f"power must be 'held-out' or a number in (0, 1], found {power!r}")
+
+
 def check_validation_chooses(alpha: Any) -> None:
     """Raise ValueError where one penalty is given: validation bags have nothing to choose."""
     if np.isscalar(alpha) and not isinstance(alpha, str):

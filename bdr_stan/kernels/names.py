@@ -46,8 +46,8 @@ def check_kernel(kernel: str | Kernel) -> None:
     if not isinstance(kernel, str) or _of_each_column(kernel) not in KERNELS:
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(
-            f"kernel must be a Kernel, one of {names}, or 'additive' and one of these for a sum of "
-            f"kernels of single columns, found {kernel!r}"
+            f"kernel must be a Kernel or one of {names}, with 'additive' before it where each "
+            f"column has a kernel of its own, found {kernel!r}"
         )
 
 

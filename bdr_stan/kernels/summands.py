@@ -4,7 +4,7 @@ A sum of kernels is the kernel of features side by side. A summand that looks at
 few landmarks, and these have entries in that column alone: NaN stands for the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -101,7 +101,7 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
     ]
 
 
-def shares(total: int, parts: Sequence[Any]) -> list[int]:
+def shares(total: Any, parts: Collection[Any]) -> list[int]:
     """A number of landmarks divided among summands, as evenly as can be.
 
     Raises

@@ -10,6 +10,7 @@ from bdr_stan.embedding.compression import CompressedRows, compress
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.model import Model
@@ -57,11 +58,14 @@ def bdr_data(
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
         "rows": rows.rows,
+        "known_variance": rows.known_variance,
         "lambda": lam,
         "prior_factor": prior_factor,
         **whitened,
         "gamma_scale": 1.0,  # where there are no covariates
+        "sigma_point_scale": 1.0,  # where size does not matter to the noise
         **priors,
+        "size_noise": int("sigma_point_scale" in priors),
         "use_likelihood": int(use_likelihood),
     }
 
@@ -75,6 +79,8 @@ def bdr_model(
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
     lossless: bool = True,
+    label_noise: str = "constant",
+    label_sd: Array | None = None,
 ) -> Model:
     """The model of ``stan/bdr.stan`` with its data.
 
@@ -89,7 +95,13 @@ def bdr_model(
         Numbers that replace the data-scaled defaults.
     lossless : bool, default True
         Whether the rows of the bags are compressed.
+    label_noise : {"constant", "size"}, default "constant"
+        Whether sigma_point^2 / N_i adds to the noise.
+    label_sd : array, shape (n,), optional
+        Known standard error of each label, units of y.
     """
+    by_size = label_noise == "size"
+    known_variance = 0.0 if label_sd is None else label_sd**2
 
     def model_at(measure_scale):
         mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
@@ -100,12 +112,15 @@ def bdr_model(
         z = at.of(mean)
         defaults = {
             **weight_priors(y, at.prior_variance(z), x.shape[1]),
+            **(size_noise_prior(y, sizes) if by_size else {}),
             **eta_prior(mean - at.m0, sizes, Sigma, R),
         }
-        rows = compress(np.column_stack([z, x]), y, sizes, lossless=lossless)
+        rows = compress(
+            np.column_stack([z, x]), y, sizes, lossless=lossless, known_variance=known_variance
+        )
         return Model(
             program="bdr",
-            scales=("sigma", "rho", "eta"),
+            scales=("sigma", *(["sigma_point"] if by_size else []), "rho", "eta"),
             priors=with_user_values(defaults, prior),
             prior_factor=at.prior_factor,
             weight_basis=at.basis,
@@ -113,6 +128,8 @@ def bdr_model(
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
             n_covariates=x.shape[1],
             constants=at.constants(),
+            inits=size_noise_inits,
+            draws=size_noise_draws,
             level=float(np.mean(y)),
         )
 

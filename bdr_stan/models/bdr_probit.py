@@ -94,7 +94,7 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> CompressedRows:
     bag_size, start, n_bags = np.unique(
         np.asarray(sizes, float)[order], return_index=True, return_counts=True
     )
-    return CompressedRows(rows, start, n_bags, n_bags, bag_size)
+    return CompressedRows(rows, start, n_bags, n_bags, bag_size, np.zeros(len(start)))
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from bdr_stan.embedding.compression import CompressedRows, compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
@@ -29,7 +30,7 @@ def blr_data(
     Parameters
     ----------
     rows : CompressedRows
-        One group of rows [z, x, 1, y], x the covariates.
+        Rows [z, x, 1, y], x the covariates.
     whitened : dict
         From `whitened_coordinates`.
     priors : dict
@@ -44,14 +45,21 @@ def blr_data(
     Q = len(whitened["gamma_centre"])
     T, columns = rows.rows.shape
     return {
-        "N": int(rows.n_bags.sum()),
         "D": columns - Q - 2,
         "Q": Q,
+        "G": len(rows.n_bags),
         "T": T,
+        "bag_size": rows.bag_size,
+        "n_bags": rows.n_bags,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
         "rows": rows.rows,
+        "known_variance": rows.known_variance,
         **whitened,
         "gamma_scale": 1.0,  # where there are no covariates
+        "sigma_point_scale": 1.0,  # where size does not matter to the noise
         **priors,
+        "size_noise": int("sigma_point_scale" in priors),
         "use_likelihood": int(use_likelihood),
     }
 
@@ -62,6 +70,8 @@ def blr_model(
     *,
     prior: Mapping[str, float] | None = None,
     lossless: bool = True,
+    label_noise: str = "constant",
+    label_sd: Array | None = None,
 ) -> Model:
     """The model of ``stan/blr.stan`` with its data.
 
@@ -73,14 +83,27 @@ def blr_model(
         Numbers that replace the data-scaled defaults.
     lossless : bool, default True
         Whether the rows of the bags are compressed.
+    label_noise : {"constant", "size"}, default "constant"
+        Whether sigma_point^2 / N_i adds to the noise.
+    label_sd : array, shape (n,), optional
+        Known standard error of each label, units of y.
     """
+    by_size = label_noise == "size"
     at = principal_axes(embedding.mean)
     z, x = at.of(embedding.mean), embedding.x
-    rows = compress(np.column_stack([z, x]), y, np.ones(len(y)), lossless=lossless)
+    rows = compress(
+        np.column_stack([z, x]),
+        y,
+        embedding.sizes if by_size else np.ones(len(y)),  # else sizes do not matter
+        lossless=lossless,
+        known_variance=0.0 if label_sd is None else label_sd**2,
+    )
     defaults = weight_priors(y, np.sum(z**2, axis=1), x.shape[1])
+    if by_size:
+        defaults |= size_noise_prior(y, embedding.sizes)
     return Model(
         program="blr",
-        scales=("sigma", "rho"),
+        scales=("sigma", *(["sigma_point"] if by_size else []), "rho"),
         priors=with_user_values(defaults, prior),
         prior_factor=at.prior_factor,
         weight_basis=at.basis,
@@ -88,6 +111,8 @@ def blr_model(
         stan_data=partial(blr_data, rows),
         n_covariates=x.shape[1],
         constants=at.constants(),
+        inits=size_noise_inits,
+        draws=size_noise_draws,
         level=float(np.mean(y)),
     )
 
@@ -95,7 +120,7 @@ def blr_model(
 def exact_posterior(
     model: Model, *, draws: int, seed: int | None = None
 ) -> tuple[Posterior, dict[str, tuple[Array, list[str]]]]:
-    """The closed-form posterior at the sigma and rho of highest evidence.
+    """The closed-form posterior at the scales of highest evidence.
 
     Parameters
     ----------
@@ -114,7 +139,7 @@ def exact_posterior(
     d, D = len(model.prior_factor), len(mode.theta)
     noise = np.random.default_rng(seed).standard_normal((1, draws, D))
     theta = mode.theta + noise @ mode.whitening.T
-    held = {name: np.full((1, draws), scales[name]) for name in ("sigma", "rho")}
+    held = {name: np.full((1, draws), scale) for name, scale in scales.items()}
     drawn = {"w": theta[..., :d], "intercept": theta[..., -1], **held}
     if model.n_covariates:
         drawn["gamma"] = theta[..., d:-1]
@@ -127,11 +152,18 @@ def exact_posterior(
 
 
 def exact_predictive(
-    at: Coordinates, embedding: Embedding, *, theta: Array, covariance: Array, sigma: float
+    at: Coordinates,
+    embedding: Embedding,
+    *,
+    theta: Array,
+    covariance: Array,
+    sigma: float,
+    sigma_point: float = 0.0,
 ) -> Predictive:
     """Normal predictive distribution of labels under the closed-form posterior of theta."""
     z = at.of(embedding.mean)
     design = np.column_stack([z, embedding.x, np.ones(len(z))])
     mean = design @ theta
-    sd = np.sqrt(sigma**2 + np.sum((design @ covariance) * design, axis=1))
+    noise = sigma**2 + sigma_point**2 / embedding.sizes
+    sd = np.sqrt(noise + np.sum((design @ covariance) * design, axis=1))
     return Predictive(lambda i: (mean[None, i], sd[None, i]), len(z), 1)

@@ -19,7 +19,7 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.predictive import ClassPredictive, Predictive
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 
 def latent_moments(
@@ -74,21 +74,29 @@ def label_predictive(
     intercept: Array,
     w: Array,
     sigma: Array,
+    sigma_point: Array | None = None,
     eta: Array | None = None,
     gamma: Array | None = None,
+    known_variance: ArrayLike = 0.0,
 ) -> Predictive:
-    """Predictive distribution of labels with normal noise: N(xi_i, nu_i + sigma^2) given a draw.
+    """Predictive distribution of labels with normal noise.
+
+    Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i).
 
     Parameters
     ----------
     at : Coordinates
     embedding : Embedding, of n bags
     intercept, sigma : arrays, shape (S,), units of y
+    sigma_point : array, shape (S,), optional
+        Noise of one point, where labels have that.
     w : array, shape (S, d)
     eta : array, shape (S,), optional
         Not needed where embeddings count as exact.
     gamma : array, shape (S, Q), optional
         Weights of the covariates, as the model takes these.
+    known_variance : float or array, shape (n,), default 0
+        v_i, of the labels' known errors; 0 for labels without these errors.
     """
     latent = partial(
         latent_moments,
@@ -101,10 +109,14 @@ def label_predictive(
         x=embedding.x,
         gamma=gamma,
     )
+    known = np.broadcast_to(known_variance, len(embedding.mean))
 
     def components(i):
         mean, variance = latent(i)
-        return mean, np.sqrt(variance + sigma[:, None] ** 2)
+        variance += sigma[:, None] ** 2 + known[i]
+        if sigma_point is not None:
+            variance += sigma_point[:, None] ** 2 / embedding.sizes[i]
+        return mean, np.sqrt(variance)
 
     return Predictive(components, len(embedding.mean), len(sigma))
 

@@ -18,7 +18,13 @@ _LOG_2PI = np.log(2 * np.pi)
 
 
 def normal_likelihood(
-    data: CompressedRows, lam: Array, *, sigma: float, eta: float = 1.0, level: float = 0.0
+    data: CompressedRows,
+    lam: Array,
+    *,
+    sigma: float,
+    sigma_point: float = 0.0,
+    eta: float = 1.0,
+    level: float = 0.0,
 ) -> LogLikelihood:
     """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
 
@@ -30,6 +36,8 @@ def normal_likelihood(
         Within-bag variances; zeros give Bayesian linear regression.
     sigma, eta : float, > 0
         Noise sd and embedding scale.
+    sigma_point : float, default 0
+        Noise sd of one point of a bag, of which the label is an average.
     level : float, default 0
         Where the intercept counts from: labels far from zero lose no digits if it is near them.
 
@@ -39,13 +47,14 @@ def normal_likelihood(
     """
     X, lost, row_group = _design(data, lam, eta)
     curvature_of_variance = 2 * lost
+    noise = sigma**2 + sigma_point**2 / data.bag_size + data.known_variance
     y = data.rows[:, -1] - level * data.rows[:, -2]
 
     def likelihood(theta):
         e = X @ theta - y
         squares = np.add.reduceat(e**2, data.start)
         variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
-        nu = variance + sigma**2
+        nu = variance + noise
         weight = 1.0 / nu[row_group]
         value = -0.5 * np.sum(data.n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
         slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (

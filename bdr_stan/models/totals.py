@@ -14,6 +14,7 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
 from bdr_stan.embedding.compression import CompressedRows, compress
 from bdr_stan.models.blr import blr_data
+from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import with_user_values
@@ -54,6 +55,8 @@ def totals_model(
         likelihood=partial(normal_likelihood, compressed, np.zeros(d)),
         stan_data=partial(blr_data, compressed),
         constants={"total_weight": (rows.total, ["bag"])},
+        inits=size_noise_inits,
+        draws=size_noise_draws,
         level=_level(rows, y),
     )
 

@@ -1,4 +1,4 @@
-"""Pictures of predictions, shrinkage, landmarks and maps.
+"""Pictures of predictions, influence, shrinkage, landmarks and maps.
 
 For what a *predictive* is see `bdr_stan.metrics`. matplotlib is imported when one is drawn.
 """
@@ -6,6 +6,7 @@ For what a *predictive* is see `bdr_stan.metrics`. matplotlib is imported when o
 from bdr_stan.plots.by_size import compare_by_size, prediction_by_size
 from bdr_stan.plots.calibration import calibration, point_calibration, reliability
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
+from bdr_stan.plots.influence import influence
 from bdr_stan.plots.maps import rate_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
@@ -15,6 +16,7 @@ __all__ = [
     "MODELS",
     "calibration",
     "compare_by_size",
+    "influence",
     "landmarks",
     "point_calibration",
     "prediction_by_size",

@@ -23,6 +23,11 @@ REGRESSION = {
         "y",
     ),
     "sigma": ("half-normal(0, {sigma_scale:.4g})", "noise standard deviation", "y"),
+    "sigma_point": (
+        "half-normal(0, {sigma_point_scale:.4g})",
+        "noise standard deviation of one point, of which labels are averages",
+        "y",
+    ),
     "rho": (
         "lognormal(log {rho_median:.4g}, {rho_log_sd:.4g})",
         "scale of the regression function",
@@ -58,6 +63,21 @@ CLASSES = {
     ),
     "rho": (REGRESSION["rho"][0], "scale of the latent function", "none"),
     "eta": REGRESSION["eta"],
+}
+# Embeddings given the label: coordinates in units of what the label leaves of them between bags.
+INVERSE = {
+    "level": ("normal(0, {level_scale:.4g})", "middle of each coordinate", "none"),
+    "tau": ("rayleigh({tau_scale:.4g})", "spread that the label leaves", "none"),
+    "amplitude": (
+        "lognormal(log {amplitude_median:.4g}, {amplitude_log_sd:.4g})",
+        "how far each coordinate moves with the label",
+        "none",
+    ),
+    "bend": (
+        "lognormal(log {bend_median:.4g}, {bend_log_sd:.4g})",
+        "share of that which is no straight line",
+        "none",
+    ),
 }
 # Models of rates inside the bags: f is the function whose link is the rate.
 RATES = {

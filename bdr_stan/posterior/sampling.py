@@ -370,9 +370,9 @@ def _chain_at(path, draws):
 
 
 def _first_metric(model, init, unit):
-    """The argument inv_metric, unless the program has other parameters than `init`."""
+    """The argument inv_metric, unless the program has parameters that `init` has not."""
     names = list(model.src_info()["parameters"])
-    if set(names) != set(init):
+    if not set(names) <= set(init):
         return {}
     variances = [np.full(np.size(init[name]), unit.get(name, 1.0) ** 2) for name in names]
     return {"inv_metric": np.concatenate(variances)}

@@ -1,9 +1,21 @@
-"""Predictive distributions: of labels, classes, totals and rates at points."""
+"""Predictive distributions: of labels, classes, totals, rates at points, and differences."""
 
-from bdr_stan.predictive.classes import ClassPredictive
-from bdr_stan.predictive.mixture import mix
+from bdr_stan.predictive.blend import Blend, mix
+from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive
+from bdr_stan.predictive.contrast import Contrast
+from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.totals import AggregatePredictive
 
-__all__ = ["AggregatePredictive", "ClassPredictive", "PointPredictive", "Predictive", "mix"]
+__all__ = [
+    "AggregatePredictive",
+    "Blend",
+    "ClassPredictive",
+    "Contrast",
+    "GridPredictive",
+    "MulticlassPredictive",
+    "PointPredictive",
+    "Predictive",
+    "mix",
+]

@@ -1,4 +1,4 @@
-"""Predictive distributions of classes: mixtures of Bernoulli distributions over the draws."""
+"""Predictive distributions of classes: of two, and of more."""
 
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from bdr_stan.bags.checks import plain
-from bdr_stan.predictive.mixture import Mixture
+from bdr_stan.predictive.mixture import Mixture, quantile_levels
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -33,6 +33,8 @@ class ClassPredictive(Mixture):
         Probability of the second class, averaged over the posterior.
     sd : array, shape (n,)
         Posterior standard deviation of that probability.
+    probabilities : array, shape (n, 2)
+        Of both classes.
     """
 
     def __init__(
@@ -50,6 +52,11 @@ class ClassPredictive(Mixture):
             self.mean[i] = np.average(p, axis=0, weights=weights)
             self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
 
+    @property
+    def probabilities(self) -> Array:
+        """Probability of each class, shape (n, 2)."""
+        return np.column_stack([1 - self.mean, self.mean])
+
     def __repr__(self) -> str:
         return (
             f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
@@ -66,6 +73,9 @@ class ClassPredictive(Mixture):
 
         first = predictives[0]
         return cls(log_probabilities, len(first), len(weights), first.classes, weights)
+
+    def _expected(self, log_probabilities, i):
+        return np.exp(log_probabilities[1])
 
     def _quantiles(self, log_probabilities, i, levels):
         _, log_p = log_probabilities
@@ -85,12 +95,97 @@ class ClassPredictive(Mixture):
         return self.classes[second.astype(int)]
 
 
-def class_codes(classes: Array, y: ArrayLike) -> Array:
-    """0 for labels of the first class, 1 for those of the second.
+class MulticlassPredictive(Mixture):
+    """Predictive distribution of more than two classes, for each bag a mixture over the draws.
 
     Parameters
     ----------
-    classes : array, shape (2,)
+    log_probabilities : callable
+        ``log_probabilities(i)`` gives the log probabilities of the classes, shape
+        (S, len(i), C), of the bags with integer indices `i`.
+    n_bags, n_draws : int
+        n and S.
+    classes : array, shape (C,)
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean, probabilities : array, shape (n, C)
+        Probability of each class, averaged over the posterior.
+    sd : array, shape (n, C)
+        Posterior standard deviation of these probabilities.
+    """
+
+    def __init__(
+        self,
+        log_probabilities: Callable[[Array], Array],
+        n_bags: int,
+        n_draws: int,
+        classes: Array,
+        weights: Array | None = None,
+    ) -> None:
+        super().__init__(log_probabilities, n_bags, n_draws, weights)
+        self.classes = classes
+        self.mean, self.sd = np.empty((2, n_bags, len(classes)))
+        for i, log_p in self._chunks():
+            p = np.exp(log_p)
+            self.mean[i] = np.average(p, axis=0, weights=weights)
+            self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
+
+    @property
+    def probabilities(self) -> Array:
+        """Probability of each class, shape (n, C)."""
+        return self.mean
+
+    def __repr__(self) -> str:
+        return (
+            f"MulticlassPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
+            "classes; probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size))"
+        )
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Posterior quantiles of each class's probability, shape (n, C) or (k, n, C), 0 < q < 1."""
+        levels = quantile_levels(q)
+        values = np.empty((len(levels), *self.mean.shape))
+        for i, log_p in self._chunks():
+            values[:, i] = self._quantiles(log_p, i, levels)
+        return values[0] if np.ndim(q) == 0 else values
+
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        def log_probabilities(i):
+            return np.concatenate([p.components(i) for p in predictives])
+
+        first = predictives[0]
+        return cls(log_probabilities, len(first), len(weights), first.classes, weights)
+
+    @property
+    def _numbers_a_bag(self) -> int:
+        return self.n_draws * len(self.classes)
+
+    def _quantiles(self, log_p, i, levels):
+        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
+        return np.quantile(np.exp(log_p), levels, axis=0, **method)
+
+    def _label_values(self, y):
+        return class_codes(self.classes, self._one_a_bag(np.asarray(y)))
+
+    def _log_density(self, log_p, i, labels):
+        return log_p[:, np.arange(len(i)), labels]
+
+    def _labels(self, log_p, i, draws, rng):
+        below = np.cumsum(np.exp(log_p[draws]), axis=2)
+        codes = np.sum(rng.random((len(draws), len(i), 1)) > below[..., :-1], axis=2)
+        return self.classes[codes]
+
+
+def class_codes(classes: Array, y: ArrayLike) -> Array:
+    """Codes 0, 1, .. of labels, the places of their classes.
+
+    Parameters
+    ----------
+    classes : array, shape (C,), sorted
     y : array, shape (n,)
 
     Returns
@@ -100,14 +195,15 @@ def class_codes(classes: Array, y: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        For a label that is neither.
+        For a label that is none of the classes.
     """
     y = np.asarray(y)
     strange = ~np.isin(y, classes)
     if strange.any():
         i = np.flatnonzero(strange)[0]
+        *first, last = (repr(plain(c)) for c in classes)
         raise ValueError(
-            f"the label of bag {i} is {y[i]!r}, but the classes are {classes[0]!r} and "
-            f"{classes[1]!r}"
+            f"the label of bag {i} is {plain(y[i])!r}, but the classes are {', '.join(first)} and "
+            f"{last}"
         )
-    return (y == classes[1]).astype(int)
+    return np.searchsorted(classes, y)

@@ -65,6 +65,13 @@ class Mixture(ABC):
             values[:, i] = self._quantiles(components, i, levels)
         return values[0] if np.ndim(q) == 0 else values
 
+    def expected(self, i: Array) -> Array:
+        """Expected label of the bags `i` under each draw, shape (S, len(i)), in units of y.
+
+        Of classes the probability of the second.
+        """
+        return self._expected(self.components(i), i)
+
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Central (equal-tailed) intervals, between two values of `quantile`.
 
@@ -146,6 +153,13 @@ class Mixture(ABC):
         `weights` has one weight for each draw of the first, then of the second, and so on.
         """
 
+    def _expected(self, components: Any, i: Array) -> Array:
+        """Expected label of the bags `i` under each draw, shape (S, len(i))."""
+        raise TypeError(
+            f"{type(self).__name__} has no expected label, which contrasts are of: these are for "
+            "labels that are numbers, and for two classes"
+        )
+
     @abstractmethod
     def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
         """Quantiles of the bags `i`, shape (k, len(i))."""
@@ -164,11 +178,14 @@ class Mixture(ABC):
     def _draw_weights(self) -> Array:
         return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
 
+    @property
+    def _numbers_a_bag(self) -> int:
+        """How many numbers the components of a bag hold in memory."""
+        return self.n_draws
+
     def _chunks(self) -> Iterator[tuple[Array, Any]]:
-        """Indices of the bags, as many at a time as `COMPONENTS_AT_ONCE` allows, and components."""
-        chunk = max(1, COMPONENTS_AT_ONCE // self.n_draws)
-        for first in range(0, len(self), chunk):
-            i = np.arange(first, min(first + chunk, len(self)))
+        """Indices of the bags, some at a time, and their components."""
+        for i in bags_at_once(len(self), self._numbers_a_bag):
             yield i, self.components(i)
 
     def _log_components(self, y: ArrayLike) -> Iterator[tuple[Array, Array]]:
@@ -186,40 +203,11 @@ class Mixture(ABC):
         return y
 
 
-def mix(predictives: Sequence[Mixture], weights: ArrayLike) -> Mixture:
-    """Mixture of predictive distributions of the same bags.
-
-    Parameters
-    ----------
-    predictives : list of Predictive, of AggregatePredictive of one likelihood, or of
-        ClassPredictive with the same classes
-    weights : array, shape (len(predictives),), of sum 1
-
-    Returns
-    -------
-    Predictive, AggregatePredictive or ClassPredictive
-        Its draws are those of all, each with its share of the weight.
-
-    Raises
-    ------
-    ValueError
-        No predictive, those of different numbers of bags, or weights that are none.
-    """
-    weights = np.asarray(weights, float)
-    if not len(predictives) or weights.shape != (len(predictives),):
-        raise ValueError(
-            f"weights have shape {weights.shape}, but there are {len(predictives)} predictives: "
-            "one each, and at least one"
-        )
-    if len({len(p) for p in predictives}) > 1:
-        raise ValueError("the predictives are of different numbers of bags: give those of the same")
-    if not np.isclose(weights.sum(), 1) or (weights < 0).any():
-        raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
-    shares = [
-        np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
-        for p, weight in zip(predictives, weights, strict=True)
-    ]
-    return type(predictives[0]).pooled(predictives, np.concatenate(shares))
+def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:
+    """Indices of bags, as many at a time as `COMPONENTS_AT_ONCE` allows."""
+    chunk = max(1, COMPONENTS_AT_ONCE // n_draws)
+    for first in range(0, n_bags, chunk):
+        yield np.arange(first, min(first + chunk, n_bags))
 
 
 def label_numbers(y: ArrayLike) -> Array:

@@ -78,6 +78,9 @@ class Predictive(Mixture):
 
         return cls(components, len(predictives[0]), len(weights), weights)
 
+    def _expected(self, components, i):
+        return components[0]
+
     def _quantiles(self, components, i, levels):
         mean, sd = components
         tolerance = 1e-10 * sd.min(axis=0)

@@ -121,6 +121,9 @@ class AggregatePredictive(Mixture):
         trials = None if self.trials is None else self.trials[i]
         return self.likelihood.distribution(means[draws], dispersion=dispersion, trials=trials)
 
+    def _expected(self, means, i):
+        return self._given_draw(means, i).mean()
+
     def _quantiles(self, means, i, levels):
         weights = self._draw_weights
         if self.likelihood.is_count:

@@ -4,6 +4,8 @@ import glob
 import json
 import os
 import platform
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +47,7 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
         CONFIG_ATTRIBUTE: json.dumps(config, default=_plain),
         CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
     }
-    with written_whole(path) as partial:
+    with written_whole(path) as partial, _interrupts_wait():
         xr.Dataset(attrs=attributes).to_netcdf(partial, mode="w", engine="h5netcdf")
         for name, group in groups.items():
             encoding = {
@@ -54,6 +56,26 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
                 if array.dtype.kind in "biuf" and array.ndim and array.size
             }
             group.to_netcdf(partial, mode="a", group=name, engine="h5netcdf", encoding=encoding)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C wait until the block ends.
+
+    HDF5 may never return if one falls into its calls back to Python.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    waiting: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *interrupt: waiting.append(interrupt))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            before(*waiting[-1])
 
 
 def checked_output(path: PathName) -> Path:

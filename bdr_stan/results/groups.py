@@ -17,6 +17,10 @@ LARGEST_POINTWISE = 20_000_000
 
 _DIMS = {
     "w": ["component"],
+    "tau": ["component"],
+    "amplitude": ["component"],
+    "explained": ["component"],
+    "curve": ["component", "function"],
     "beta": ["landmark"],
     "c": ["function"],
     "gamma": ["covariate"],
@@ -50,10 +54,7 @@ def named_groups(
     -------
     dict, group name -> xarray.Dataset
     """
-    dims = {
-        name: _DIMS.get(name, [f"{name}_dim_{k}" for k in range(np.ndim(values) - 2)])
-        for name, values in draws.items()
-    }
+    dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
     coords: dict[str, Sequence | Array] = {"bag": ids, "covariate": covariates}
     for values, axes in constants.values():
         for axis, length in zip(axes, np.shape(values), strict=True):
@@ -71,6 +72,12 @@ def named_groups(
     if stats:
         groups["sample_stats"] = dataset(stats, {}, attrs=attrs)
     return groups
+
+
+def _dims(name, n):
+    """Names of the dimensions of a variable that has n beside chain and draw."""
+    known = _DIMS.get(name, [])
+    return known if len(known) == n else [f"{name}_dim_{k}" for k in range(n)]
 
 
 def pointwise_groups(
@@ -135,7 +142,8 @@ def fitted_groups(
     own = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
     parameters = {name: values for name, values in draws.items() if name not in own}
     groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
-    shape = parameters["intercept"].shape
+    chains = next(iter(parameters.values())).shape[0]
+    shape = chains, training.n_draws // chains
     groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
     if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
         warnings.warn(

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan.bags import check_classes, check_labels
+from bdr_stan.bags import check_classes, check_labels, check_within
 
 
 def test_check_labels(bags):
@@ -83,3 +83,25 @@ def test_labels_that_mark_missing_values_are_refused():
         check_labels(bags, [1.0, -3.4e38, 2.0])
     with pytest.raises(ValueError, match="label of bag 2 is nan"):
         check_labels(bags, np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 0, 1]))
+
+
+def test_labels_within_bounds(bags, arrays):
+    y = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    for bounds in [(1, 5), (None, 5), (1.0, None), (None, None)]:
+        check_within(bags, y, bounds)
+    beyond = r"label of bag 3 \(id 'd'\) is 4, beyond the bound 3.5 \(2 such in all\): widen"
+    with pytest.raises(ValueError, match=beyond):
+        check_within(bags, y, (None, 3.5))
+    with pytest.raises(ValueError, match="label of bag 0 is 1, beyond the bound 1.5"):
+        check_within(arrays, y, (1.5, 9))
+
+
+def test_there_may_be_several_classes(bags):
+    y = list("abcab")
+    np.testing.assert_array_equal(check_classes(bags, y, several=True), y)
+    with pytest.raises(ValueError, match=r"y has 3 classes .*sklearn.multiclass"):
+        check_classes(bags, y)
+    with pytest.raises(ValueError, match="y has 1 class .*, but a classifier needs two$"):
+        check_classes(bags, ["a"] * 5, several=True)
+    with pytest.raises(ValueError, match="each of the 5 bags has a class of its own"):
+        check_classes(bags, range(5), several=True)

@@ -30,6 +30,7 @@ class Problem:
     Sigma, R, K : arrays, shape (d, d), covariance within bags, prior covariance of the
         embeddings at eta = 1, kernel matrix of the landmarks
     x : array, shape (n, Q), covariates, of weights gamma
+    known : array, shape (n,), or 0, variance of the known error of each label
     """
 
     mu: np.ndarray
@@ -41,6 +42,7 @@ class Problem:
     priors: dict = field(default_factory=lambda: dict(PRIORS))
     origin: np.ndarray | None = None
     x: np.ndarray | None = None
+    known: np.ndarray | float = 0.0
 
     @property
     def m0(self):
@@ -81,6 +83,12 @@ def with_covariates(rng, p, Q=2):
     return replace(p, x=x, y=y, priors=priors)
 
 
+def with_label_noise(rng, p):
+    """The problem with noise of size, and known errors of some of the labels."""
+    known = rng.choice([0.0, 0.2, 0.7], len(p.y)) ** 2
+    return replace(p, known=known, priors=p.priors | {"sigma_point_scale": 1.4})
+
+
 # ---------------------------------------------------------------- the models
 
 
@@ -99,7 +107,7 @@ def of_covariates(p, gamma):
     return 0.0 if p.x is None else p.x @ gamma
 
 
-def bdr_moments(p, alpha, intercept, sigma, eta, gamma=()):
+def bdr_moments(p, alpha, intercept, sigma, eta, gamma=(), sigma_point=0.0):
     """Mean and variance of each label, its embedding integrated out."""
     mean, variance = np.empty((2, len(p.y)))
     for size in np.unique(p.sizes):
@@ -107,17 +115,19 @@ def bdr_moments(p, alpha, intercept, sigma, eta, gamma=()):
         M, C = embedding_posterior(p.mu[of], size, p.m0, p.Sigma, p.R, eta)
         mean[of] = intercept + (M - p.m0) @ alpha
         variance[of] = alpha @ C @ alpha + sigma**2
+    variance += sigma_point**2 / p.sizes + p.known
     return mean + of_covariates(p, gamma), variance
 
 
-def bdr_log_likelihood(p, alpha, intercept, sigma, eta, gamma=()):
-    mean, variance = bdr_moments(p, alpha, intercept, sigma, eta, gamma)
+def bdr_log_likelihood(p, alpha, intercept, sigma, eta, gamma=(), sigma_point=0.0):
+    mean, variance = bdr_moments(p, alpha, intercept, sigma, eta, gamma, sigma_point)
     return stats.norm.logpdf(p.y, mean, np.sqrt(variance)).sum()
 
 
-def blr_log_likelihood(p, beta, intercept, sigma, gamma=()):
+def blr_log_likelihood(p, beta, intercept, sigma, gamma=(), sigma_point=0.0):
     mean = intercept + (p.mu - p.m0) @ beta + of_covariates(p, gamma)
-    return stats.norm.logpdf(p.y, mean, sigma).sum()
+    variance = sigma**2 + sigma_point**2 / p.sizes + p.known
+    return stats.norm.logpdf(p.y, mean, np.sqrt(variance)).sum()
 
 
 def bdr_probit_log_likelihood(p, alpha, intercept, eta, gamma=()):
@@ -131,30 +141,38 @@ def blr_logit_log_likelihood(p, beta, intercept, gamma=()):
     return stats.logistic.logcdf((2 * p.y - 1) * log_odds).sum()
 
 
-def log_prior_of_scales(priors, intercept, sigma, rho, eta=None, gamma=()):
+def log_prior_of_scales(priors, intercept, sigma, rho, eta=None, gamma=(), sigma_point=None):
     """Log prior density of all but the weights w; sigma is None in models of classes."""
     value = stats.norm.logpdf(intercept, priors["intercept_location"], priors["intercept_scale"])
     value += sum(stats.norm.logpdf(g, 0, priors["gamma_scale"]) for g in gamma)
     if sigma is not None:
         value += stats.halfnorm.logpdf(sigma, scale=priors["sigma_scale"])
+    if sigma_point is not None:
+        value += stats.halfnorm.logpdf(sigma_point, scale=priors["sigma_point_scale"])
     value += stats.lognorm.logpdf(rho, priors["rho_log_sd"], scale=priors["rho_median"])
     if eta is not None:
         value += stats.lognorm.logpdf(eta, priors["eta_log_sd"], scale=priors["eta_median"])
     return value
 
 
-def bdr_log_density(p, alpha, intercept, sigma, rho, eta, use_likelihood=True, gamma=()):
+def bdr_log_density(
+    p, alpha, intercept, sigma, rho, eta, use_likelihood=True, gamma=(), sigma_point=None
+):
     """Log joint density of labels and parameters; alpha ~ N(0, rho^2 K^-1)."""
-    value = log_prior_of_scales(p.priors, intercept, sigma, rho, eta, gamma)
+    value = log_prior_of_scales(p.priors, intercept, sigma, rho, eta, gamma, sigma_point)
     value += stats.multivariate_normal.logpdf(alpha, cov=rho**2 * np.linalg.inv(p.K))
-    return value + use_likelihood * bdr_log_likelihood(p, alpha, intercept, sigma, eta, gamma)
+    likelihood = bdr_log_likelihood(p, alpha, intercept, sigma, eta, gamma, sigma_point or 0.0)
+    return value + use_likelihood * likelihood
 
 
-def blr_log_density(p, beta, intercept, sigma, rho, use_likelihood=True, gamma=()):
+def blr_log_density(
+    p, beta, intercept, sigma, rho, use_likelihood=True, gamma=(), sigma_point=None
+):
     """Log joint density of labels and parameters; beta ~ N(0, rho^2 I)."""
-    value = log_prior_of_scales(p.priors, intercept, sigma, rho, gamma=gamma)
+    value = log_prior_of_scales(p.priors, intercept, sigma, rho, None, gamma, sigma_point)
     value += stats.norm.logpdf(beta, 0, rho).sum()
-    return value + use_likelihood * blr_log_likelihood(p, beta, intercept, sigma, gamma)
+    likelihood = blr_log_likelihood(p, beta, intercept, sigma, gamma, sigma_point or 0.0)
+    return value + use_likelihood * likelihood
 
 
 def bdr_probit_log_density(p, alpha, intercept, rho, eta, use_likelihood=True, gamma=()):
@@ -184,6 +202,8 @@ def draw_scales(rng, priors, with_eta=True, Q=0):
     drawn = {"intercept": intercept}
     if "sigma_scale" in priors:
         drawn["sigma"] = abs(rng.normal(0, priors["sigma_scale"]))
+    if "sigma_point_scale" in priors:
+        drawn["sigma_point"] = abs(rng.normal(0, priors["sigma_point_scale"]))
     drawn["rho"] = priors["rho_median"] * np.exp(priors["rho_log_sd"] * rng.normal())
     if with_eta:
         drawn["eta"] = priors["eta_median"] * np.exp(priors["eta_log_sd"] * rng.normal())

@@ -81,6 +81,32 @@ def test_log_likelihood_is_kept(name, seed):
         np.testing.assert_allclose(values, full, rtol=1e-8)
 
 
+@pytest.mark.parametrize("name, seed", CONFIGURATIONS)
+def test_labels_of_unequal_known_errors_are_kept_apart(name, seed):
+    rng, z, y, sizes = drawn(name, seed)
+    known = rng.choice([0.0, 0.04, 2.5], len(y))
+    data = compress(z, y, sizes, known_variance=known)
+    d = z.shape[1]
+    assert sorted({*zip(sizes, known)}) == [*zip(data.bag_size, data.known_variance)]
+    assert data.n_bags.sum() == len(y)
+    assert np.all(data.length == np.minimum(data.n_bags, d + 2))
+    w, a = rng.normal(size=d), y.mean() + rng.normal()
+    for size, variance, rows in zip(data.bag_size, data.known_variance, data.groups()):
+        of = (sizes == size) & (known == variance)
+        full = np.sum((y[of] - a - z[of] @ w) ** 2)
+        slack = 1e-12 * np.abs(y[of]).max() * np.sqrt(full * of.sum())
+        compressed = np.sum((rows @ np.r_[w, a, -1]) ** 2)
+        assert compressed == pytest.approx(full, rel=1e-8, abs=slack)
+
+
+def test_known_errors_that_all_differ_leave_every_row(rng):
+    z, y, known = rng.normal(size=(30, 2)), rng.normal(size=30), np.arange(30.0)
+    data = compress(z, y, np.full(30, 5), known_variance=known)
+    np.testing.assert_array_equal(data.rows, np.c_[z, np.ones(30), y])
+    one_by_one = compress(z, y, np.full(30, 5), known_variance=known, lossless=False)
+    np.testing.assert_array_equal(one_by_one.known_variance, known)
+
+
 def test_a_whole_problem_in_landmark_coordinates(rng):
     p = reference.random_problem(rng, n=60, d=5)
     lam, V = joint_basis(p.Sigma, p.R)

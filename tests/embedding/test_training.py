@@ -6,16 +6,16 @@ from builders.kernels import COLUMNS, DEFINITIONS
 from builders.training import labelled_bags
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
+from bdr_stan.embedding.landmarks import choose_landmarks, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.kernels import (
     RBF,
     Cauchy,
     FourierFeatures,
-    LandmarkFeatures,
     Matern32,
     NystromFeatures,
+    landmark_features,
     resolve_kernel,
 )
 
@@ -57,11 +57,11 @@ def test_choices_are_those_of_each_step(bags, kernel, bandwidth, landmarks, cova
         landmarks=landmarks, covariance=covariance, tau=0.3, seed=2,
     )  # fmt: skip
     resolved = resolve_kernel(kernel, bandwidth, bags, seed=2, scale=1.5)
-    units = landmark_units(resolved, bags, seed=2)
-    u = choose_landmarks(bags, 5, method=landmarks, scale=units, seed=2)
+    u = landmarks_of_kernel(resolved, bags, 5, method=landmarks, seed=2)
     np.testing.assert_array_equal(training.landmarks, u)
     np.testing.assert_array_equal(training.kernel(u, u), resolved(u, u))
-    expected = embed(bags, LandmarkFeatures(resolved, u), covariance=covariance, tau=0.3)
+    features = landmark_features(resolved, u)
+    expected = embed(bags, features, covariance=covariance, tau=0.3)
     assert_same_embedding(training.embedding, expected)
 
 

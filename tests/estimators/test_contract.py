@@ -41,6 +41,8 @@ from bdr_stan import (
     BLRClassifier,
     ConstantRate,
     FreqShrinkage,
+    InverseBDR,
+    InverseBDRClassifier,
     NonlinearBDR,
     OneClassSMM,
     RBFNetwork,
@@ -57,9 +59,11 @@ ESTIMATORS = {
     "BLR, exact": BLR(5, method="exact"),
     "BLR, nuts": BLR(5),
     "Shrinkage": Shrinkage(5),
+    "BLR, size noise": BLR(5, label_noise="size", method="laplace"),
     "BDR, laplace": BDR(5, method="laplace"),
     "BDR, pathfinder": BDR(5, method="pathfinder"),
     "BDR, nuts": BDR(5),
+    "BDR, size noise": BDR(5, label_noise="size"),
     "BDR, kernels": BDR(5, kernel=SUM, method="laplace"),
     "NonlinearBDR, laplace": NonlinearBDR(5, n_functions=6, method="laplace"),
     "NonlinearBDR, nuts": NonlinearBDR(5, n_functions=6),
@@ -67,6 +71,11 @@ ESTIMATORS = {
     "ShrinkageClassifier": ShrinkageClassifier(5),
     "BDRClassifier, laplace": BDRClassifier(5, method="laplace"),
     "BDRClassifier, nuts": BDRClassifier(5),
+    "InverseBDR, optimize": InverseBDR(5, method="optimize"),
+    "InverseBDR, laplace": InverseBDR(5, bounds=(-5, 10), method="laplace"),
+    "InverseBDR, nuts": InverseBDR(5),
+    "InverseBDRClassifier, laplace": InverseBDRClassifier(5, method="laplace"),
+    "InverseBDRClassifier, nuts": InverseBDRClassifier(5),
     "RBFNetwork": RBFNetwork(5),
     "RBFNetwork, Fourier": RBFNetwork(5, features="fourier"),
     "FreqShrinkage": FreqShrinkage(5),
@@ -90,6 +99,7 @@ ESTIMATORS = {
     "StackedClassifier": StackedClassifier(
         [BLRClassifier(5, method="laplace"), BDRClassifier(5, method="laplace")]
     ),
+    "Stacked, inverse": Stacked([BDR(5, method="laplace"), InverseBDR(5, method="laplace")]),
 }
 # Whose fits depend on the order of bags and points by rounding alone, not by random numbers.
 SETTLED = {

@@ -3,6 +3,7 @@
 Runs under either ArviZ major version.
 """
 
+import re
 import warnings
 
 import numpy as np
@@ -276,8 +277,8 @@ def test_pointwise_quantities_of_the_program_are_used(problem, tmp_path):
         path.read_text().replace("real<lower=0> sigma;", "real<lower=0> sigma;\n  real extra;")
         + """
 generated quantities {
-  vector[N] log_lik = rep_vector(-1.5, N);
-  vector[N] y_rep = rep_vector(2.5, N);
+  vector[sum(n_bags)] log_lik = rep_vector(-1.5, sum(n_bags));
+  vector[sum(n_bags)] y_rep = rep_vector(2.5, sum(n_bags));
 }
 """
     )
@@ -296,9 +297,9 @@ def program_with_two_faults(folder):
     """blr.stan that takes few bags only, and calls sigma by another name; compiled once."""
     path = eject("blr", folder / "mine.stan")[0]
     check = "if (!(min(positive) > 0)) {"
-    words = 'if (N > 20) {\n    reject("N is ", N, ", I want fewer");\n  }'
+    words = 'if (sum(n_bags) > 20) {\n    reject(sum(n_bags), " bags, I want fewer");\n  }'
     text = path.read_text().replace(check, f"{words}\n  {check}", 1)
-    path.write_text(text.replace("sigma", "noise").replace("noise_scale", "sigma_scale"))
+    path.write_text(re.sub(r"\bsigma\b", "noise", text))
     return path
 
 
@@ -307,7 +308,7 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
     model = BLR(4, method="exact").fit(*problem)
     model.set_params(method="nuts", stan_file=program_with_two_faults(tmp_path))
     with pytest.raises(
-        RuntimeError, match="nuts of .*mine.stan failed: .*N is [0-9]+, I want fewer"
+        RuntimeError, match="nuts of .*mine.stan failed: .*[0-9]+ bags, I want fewer"
     ) as why:
         short_fit(model, *problem)
     assert "cmd" not in str(why.value)

@@ -31,7 +31,8 @@ from bdr_stan.kernels import (
 
 UNKNOWN = (
     "kernel must be a Kernel or one of 'rbf', 'exponential', 'matern12', 'matern32', 'matern52', "
-    "'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', found 'cosine'"
+    "'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', with 'additive' before "
+    "it where each column has a kernel of its own, found 'cosine'"
 )
 
 

@@ -34,7 +34,8 @@ def test_data_of_the_program(rng):
     whitening, priors = reference.plain_coordinates(3), {"sigma_scale": 2.0}
     rows = compress(z, y, np.ones(50))
     data = blr_data(rows, whitening, priors, use_likelihood=False)
-    assert {"N": 50, "D": 3, "T": 5, "use_likelihood": 0}.items() <= data.items()
+    assert {"D": 3, "G": 1, "T": 5, "use_likelihood": 0}.items() <= data.items()
+    assert data["n_bags"].tolist() == [50] and data["start"].tolist() == [1]
     np.testing.assert_array_equal(data["rows"], rows.rows)
     assert {**whitening, **priors}.items() <= data.items()
     assert blr_data(rows, whitening, {})["use_likelihood"] == 1

@@ -31,7 +31,8 @@ def test_program_scales_and_constants(p):
     assert (model.program, model.scales) == ("blr", ("sigma", "rho"))
     np.testing.assert_array_equal(model.weight_basis, 3 * np.eye(3))
     np.testing.assert_array_equal(model.constants["total_weight"][0], rows.total)
-    assert model.stan_data(totals.reference.plain_coordinates(3), model.priors)["N"] == 12
+    data = model.stan_data(totals.reference.plain_coordinates(3), model.priors)
+    assert data["n_bags"].tolist() == [12]
 
 
 def test_priors_are_on_the_scale_of_the_data(p):

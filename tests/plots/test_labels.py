@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import plots
+from bdr_stan import BLR, plots
 
 
 class Classes:
@@ -21,12 +21,20 @@ def pixels():
     return np.arange(1.0, 13.0), np.arange(12) // 4, np.arange(12) % 4
 
 
+def model_of_heights():
+    """Bags of two columns, and a fit to them."""
+    rng = np.random.default_rng(1)
+    bags = [c + rng.normal(size=(9, 2)) for c in np.linspace(-1, 1, 20)]
+    return BLR(4, method="exact").fit(bags, np.linspace(-1, 1, 20), seed=1)
+
+
 TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
 DRAW = {
     "calibration": lambda case: plots.calibration(*case),
     "compare_by_size": lambda case: plots.compare_by_size(
         {"BLR": case[1], "BDR": case[1]}, case[0], case[2]
     ),
+    "influence": lambda case: plots.influence(model_of_heights(), 1),
     "landmarks": lambda case: plots.landmarks(np.eye(3), np.eye(3)),
     "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
     "prediction_by_size": lambda case: plots.prediction_by_size(*case),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan.predictive import ClassPredictive, mix, mixture
+from bdr_stan.predictive import ClassPredictive, MulticlassPredictive, mix, mixture
 from bdr_stan.predictive.classes import class_codes
 
 S, N = 9, 6
@@ -101,3 +101,72 @@ def test_labels_that_are_of_no_use(p):
             method(["maybe"] * N)
     with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = 1"):
         of.quantile(1)
+
+
+# ---------------------------------------------------------------- more than two classes
+
+THREE = np.array(["a", "b", "c"])
+
+
+@pytest.fixture
+def q(rng):
+    """Probabilities of three classes under each draw, shape (S, N, 3); bag 5 is all but certain."""
+    q = rng.dirichlet(np.ones(3), (S, N))
+    q[:, 5] = [1e-5, 1e-5, 1 - 2e-5]
+    return q
+
+
+def of_three(q, weights=None):
+    return MulticlassPredictive(lambda i: np.log(q[:, i]), q.shape[1], len(q), THREE, weights)
+
+
+def test_three_classes_are_averages_over_draws(q, weights):
+    of, y = of_three(q, weights), np.array(["a", "b", "c", "c", "b", "c"])
+    assert len(of) == N and "6 bags, 9 draws, 3 classes" in repr(of)
+    mean = np.average(q, axis=0, weights=weights)
+    np.testing.assert_allclose(of.probabilities, mean)
+    np.testing.assert_array_equal(of.mean, of.probabilities)
+    np.testing.assert_allclose(of.probabilities.sum(axis=1), 1)
+    variance = np.average((q - mean) ** 2, axis=0, weights=weights)
+    np.testing.assert_allclose(of.sd**2, variance, atol=1e-30)
+    row, code = np.arange(N), np.searchsorted(THREE, y)
+    np.testing.assert_allclose(of.log_prob(y), np.log(mean[row, code]))
+    np.testing.assert_allclose(of.log_likelihood(y), np.log(q[:, row, code]))
+
+
+def test_quantiles_of_three_classes(q, weights):
+    of, equal = of_three(q, weights), of_three(q)
+    np.testing.assert_allclose(equal.quantile([0.2, 0.7]), np.quantile(q, [0.2, 0.7], axis=0))
+    assert of.quantile(0.5).shape == (N, 3)
+    np.testing.assert_allclose(of.interval(0.8), of.quantile([0.1, 0.9]))
+
+
+def test_samples_of_three_classes(q, weights):
+    of = of_three(q, weights)
+    labels = of.sample(20_000, seed=3)
+    assert labels.shape == (20_000, N)
+    share = np.mean(labels[:, :, None] == THREE, axis=0)
+    sd = np.sqrt(of.mean * (1 - of.mean) / 20_000)
+    np.testing.assert_array_less(np.abs(share - of.mean), 4.5 * sd + 2e-4)
+    assert of.sample(seed=1).shape == (S, N)
+
+
+def test_three_classes_in_chunks(q, monkeypatch):
+    def everything():
+        of = of_three(q)
+        return [of.mean, of.sd, of.quantile([0.1, 0.8]), of.log_prob(np.repeat(THREE, 2))]
+
+    whole = everything()
+    monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", 2 * 3 * S)
+    assert max(len(i) for i, _ in of_three(q)._chunks()) == 2
+    for one, other in zip(whole, everything(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_mix_of_three_classes(q):
+    one, other = of_three(q[:4]), of_three(q[4:], np.array([0.1, 0.2, 0.3, 0.3, 0.1]))
+    both = mix([one, other], [0.25, 0.75])
+    assert isinstance(both, MulticlassPredictive) and both.n_draws == S
+    np.testing.assert_allclose(both.mean, 0.25 * one.mean + 0.75 * other.mean)
+    with pytest.raises(ValueError, match="label of bag 0 is .*d.*, but the classes are .*a.*b.*c"):
+        both.log_prob(["d"] * N)

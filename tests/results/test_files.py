@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import signal
 import subprocess
 
 import h5py
@@ -146,3 +147,21 @@ def test_a_fit_needs_no_other_file(groups, tmp_path):
             add(file["posterior"])
         with pytest.raises(ValueError, match=f"{said}; do not load files of unknown origin"):
             read(path)
+
+
+def test_an_interrupt_waits_for_hdf5_and_leaves_the_old_file(groups, tmp_path, monkeypatch):
+    """HDF5 hangs if an interrupt falls into its calls back to Python, so none may."""
+    write(tmp_path / "fit.nc", groups, {"before": 1})
+    returned = []
+    to_netcdf = xr.Dataset.to_netcdf
+
+    def interrupted(self, *arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        returned.append(to_netcdf(self, *arguments, **options))
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "fit.nc", groups, {"before": 0})
+    assert len(returned) == 1 + len(groups)
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.nc"]
+    assert read(tmp_path / "fit.nc")[1] == {"before": 1}

@@ -15,6 +15,8 @@ def made(rng, stats=None):
         "w": rng.normal(size=(2, 5, 4)),
         "rho": rng.gamma(3, size=(2, 5)),
         "own": rng.normal(size=(2, 5, 6)),
+        "curve": rng.normal(size=(2, 5, 4, 3)),
+        "tau": rng.gamma(3, size=(2, 5)),
     }
     constants = {
         "landmarks": (rng.normal(size=(7, 2)), ["landmark", "feature"]),
@@ -30,6 +32,8 @@ def test_every_axis_has_its_name(rng):
     assert posterior["w"].dims == ("chain", "draw", "component")
     assert posterior["rho"].dims == ("chain", "draw")
     assert posterior["own"].dims == ("chain", "draw", "own_dim_0")  # of a user's program
+    assert posterior["curve"].dims == ("chain", "draw", "component", "function")
+    assert posterior["tau"].dims == ("chain", "draw")  # other models have one for each component
     assert posterior.attrs == found["sample_stats"].attrs == {"inference_method": "nuts"}
     assert found["observed_data"]["y"].sel(bag="c") == 4
     assert found["constant_data"]["landmarks"].dims == ("landmark", "feature")

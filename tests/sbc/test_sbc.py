@@ -97,6 +97,25 @@ def simulate_bdr_with_covariate(rng):
     return replace(p, y=labels(rng, p, true, embeddings) + true["gamma"] * p.x[:, 0]), true
 
 
+def simulate_noise_of_points(rng):
+    """Labels that are averages over points with noise of their own, some measured with errors."""
+    p = reference.with_label_noise(rng, random_bags(rng, least=20))
+    true = reference.draw_scales(rng, p.priors, with_eta=False)
+    true["weights"] = rng.normal(0, true["rho"], LANDMARKS)
+    noise = [rng.normal(0, true["sigma_point"], int(N)).mean() for N in p.sizes]
+    y = true["intercept"] + (p.mu - p.m0) @ true["weights"] + noise
+    return replace(p, y=rng.normal(rng.normal(y, true["sigma"]), np.sqrt(p.known))), true
+
+
+def simulate_bdr_with_noise_of_points(rng):
+    p = reference.with_label_noise(rng, random_bags(rng, least=20))
+    true = draw_bdr_parameters(rng, p)
+    embeddings = draw_embeddings(rng, p, true["eta"])
+    noise = [rng.normal(0, true["sigma_point"], int(N)).mean() for N in p.sizes]
+    y = labels(rng, p, true, embeddings) + noise
+    return replace(p, y=rng.normal(y, np.sqrt(p.known))), true
+
+
 def simulate_bdr_forwards(rng):
     """True embeddings from their prior, empirical ones from the averages of points' features.
 
@@ -174,7 +193,7 @@ def whitening(likelihood, factor, priors, gamma_scales=()):
 
 def fit_blr(model, p, seed):
     """Thinned draws of the landmark weights and the scales."""
-    rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)))
+    rows = compress(p.mu - p.m0, p.y, p.sizes, known_variance=p.known)
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
     likelihood = normal_likelihood(rows, np.zeros(LANDMARKS), sigma=START["sigma"])
     whitened = whitening(likelihood, np.eye(LANDMARKS), priors)
@@ -183,7 +202,7 @@ def fit_blr(model, p, seed):
 
 def fit_bdr(model, p, seed):
     lam, V = joint_basis(p.Sigma, p.R)
-    rows = compress((p.mu - p.m0) @ V, p.y, p.sizes)
+    rows = compress((p.mu - p.m0) @ V, p.y, p.sizes, known_variance=p.known)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     likelihood = normal_likelihood(rows, lam, sigma=START["sigma"], eta=START["eta"])
     whitened = whitening(likelihood, factor, p.priors)
@@ -230,17 +249,22 @@ def fit_logit(model, p, seed):
 
 
 def thinned(model, data, basis, seed):
-    start = {"t": np.zeros(LANDMARKS + data["Q"] + 1), **START}
+    by_size = bool(data.get("size_noise"))
+    start = {"t": np.zeros(LANDMARKS + data["Q"] + 1), **START, "sigma_point": [0.4] * by_size}
     draws = calibration.thinned(model, data, start, seed)
+    if by_size:
+        draws["sigma_point"] = draws["sigma_point"][:, 0]
     return draws | {"weights": draws["w"] @ basis.T}
 
 
-def blr_log_likelihood(p, weights, intercept, sigma, **_):
-    return reference.blr_log_likelihood(p, weights, intercept, sigma)
+def blr_log_likelihood(p, weights, intercept, sigma, sigma_point=0.0, **_):
+    return reference.blr_log_likelihood(p, weights, intercept, sigma, sigma_point=sigma_point)
 
 
-def bdr_log_likelihood(p, weights, intercept, sigma, eta, gamma=0.0, **_):
-    return reference.bdr_log_likelihood(p, weights, intercept, sigma, eta, [gamma])
+def bdr_log_likelihood(p, weights, intercept, sigma, eta, gamma=0.0, sigma_point=0.0, **_):
+    return reference.bdr_log_likelihood(
+        p, weights, intercept, sigma, eta, [gamma], sigma_point=sigma_point
+    )
 
 
 def nonlinear_log_likelihood(p, weights, intercept, sigma, **_):
@@ -281,6 +305,20 @@ def test_bdr_with_a_covariate_is_calibrated():
     simulate, fit = simulate_bdr_with_covariate, fit_bdr_with_covariate
     found = p_values(ranks(model, simulate, fit, bdr_log_likelihood, 120, seed=9))
     assert set(found) >= {"intercept", "gamma", "sigma", "rho", "eta", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+@pytest.mark.parametrize(
+    "name, simulate, fit, log_likelihood, seed",
+    [
+        ("blr", simulate_noise_of_points, fit_blr, blr_log_likelihood, 10),
+        ("bdr", simulate_bdr_with_noise_of_points, fit_bdr, bdr_log_likelihood, 11),
+    ],
+)
+def test_noise_of_points_is_calibrated(name, simulate, fit, log_likelihood, seed):
+    model = compile_program(name, progress=False)
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=seed))
+    assert set(found) >= {"intercept", "sigma", "sigma_point", "rho", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 

@@ -24,7 +24,12 @@ PRIORS = {
     "rho_log_sd": 0.5,
     "use_likelihood": 1,
 }
-OF_SIGMA = {"sigma_scale": 1.0}
+OF_SIGMA = {
+    "sigma_scale": 1.0,
+    "sigma_point_scale": 1.0,
+    "size_noise": 0,
+    "known_variance": [0.0, 0.3],
+}
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
 # No basis functions, so that the weights are those of the other programs.
 CURVE = {
@@ -38,26 +43,21 @@ Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
 LABELS = [0.2, 1.3, -0.7, 0.4]
 NONE = [[], [], [], []]  # covariates
 ROWS = np.column_stack([Z, np.ones(4), LABELS]).tolist()
-SIZES = {
-    "G": 2,
-    "bag_size": [3.0, 8.0],
-    "start": [1, 3],
-    "length": [2, 2],
-    "lambda": [0.5, 0.2],
-    "prior_factor": [[1.0, 0.3], [0.0, 1.0]],
-}
+GROUPS = {"G": 2, "bag_size": [3.0, 8.0], "start": [1, 3], "length": [2, 2]}
+EMBEDDINGS = {"lambda": [0.5, 0.2], "prior_factor": [[1.0, 0.3], [0.0, 1.0]]}
 # Four bags at two landmarks; those of points of two sizes in two groups.
 DATA = {
-    "blr": {"N": 4, "D": 2, "Q": 0, "T": 4, "rows": ROWS} | WHITENING | PRIORS | OF_SIGMA,
+    "blr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
+    | (GROUPS | WHITENING | PRIORS | OF_SIGMA),
     "blr_logit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | WHITENING
     | PRIORS,
     "bdr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
-    | (SIZES | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
-    | (SIZES | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
-    "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS}
-    | (SIZES | WHITENING | PRIORS | OF_SIGMA | CURVE),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
+    "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
 }
 SCALES = {
     "blr": {"sigma": 1.0, "rho": 1.0},
@@ -75,12 +75,42 @@ ONE = {
     "gamma_slope": [[0.0, 0.0]],
     "gamma_unit": [[1.0]],
 }
-GROUPED = ["bdr", "bdr_probit", "nonlinear"]
+GROUPED = ["blr", "bdr", "bdr_probit", "nonlinear"]
+SHRINKING = ["bdr", "bdr_probit", "nonlinear"]
+# Five bags of two sizes, two coordinates, two functions of the label: 1 and the label.
+CURVES = {
+    "K": 2,
+    "J": 2,
+    "S": 1,
+    "G": 2,
+    "bag_size": [3.0, 8.0],
+    "n_bags": [2, 3],
+    "gram": [[2.0, 3.0], [0.5, -0.5], [0.5, -0.5], [2.0, 3.0]],
+    "cross": [[[0.3, 0.1], [0.2, -0.4]], [[1.0, 0.5], [0.8, -0.2]]],
+    "squares": [[1.0, 2.0], [1.5, 2.5]],
+    "lambda": [0.5, 0.2],
+    "smooth": [1.0, 1.0],
+    "level_scale": 1.0,
+    "tau_scale": 1.0,
+    "amplitude_median": 1.0,
+    "amplitude_log_sd": 1.0,
+    "bend_median": 0.4,
+    "bend_log_sd": 1.0,
+    "use_likelihood": 1,
+}
 
 
 def run(name, data, method="optimize"):
     """Fit a program as the estimators do."""
-    start = {"t": np.zeros(3), **SCALES[name]}
+    return started(name, data, {"t": np.zeros(3), **SCALES[name]}, method)
+
+
+def run_curves(**changed):
+    start = {"tau": [1.0, 1.0], "amplitude": [1.0, 1.0], "bend": []}
+    return started("inverse", CURVES | changed, start, "optimize")
+
+
+def started(name, data, start, method):
     return sampling.run(
         name,
         data,
@@ -117,7 +147,8 @@ def test_the_sentence_is_heard_from_every_method(method):
 @pytest.mark.parametrize("name", DATA)
 def test_scales_must_be_positive(name):
     scales = ["intercept_unit", "intercept_scale", "gamma_scale", "rho_median", "rho_log_sd"]
-    others = ("sigma_scale", "eta_median", "eta_log_sd", "half_width", "kappa", "ell")
+    others = ("sigma_scale", "sigma_point_scale", "eta_median", "eta_log_sd")
+    others += ("half_width", "kappa", "ell")
     scales += [k for k in others if k in DATA[name]]
     for scale in scales:
         said = message(name, **{scale: 0.0})
@@ -163,15 +194,24 @@ def test_points_and_frequencies_must_be_finite():
     assert "row 1 of frequencies must hold finite numbers, found [inf]" in said
 
 
-def test_rows_are_not_more_than_bags():
-    assert "T must be at most N = 3, the number of bags, found 4" in message("blr", N=3)
-    said = message("bdr", n_bags=[2, 1])
+@pytest.mark.parametrize("name", ["blr", "bdr"])
+def test_rows_are_not_more_than_bags(name):
+    said = message(name, n_bags=[2, 1])
     assert "length[2] must be at most n_bags[2] = 1, found 2" in said
 
 
-@pytest.mark.parametrize("name, one", [("bdr", "row"), ("bdr_probit", "bag"), ("nonlinear", "bag")])
+@pytest.mark.parametrize("name", ["blr", "bdr"])
+def test_known_variances_are_finite(name):
+    said = message(name, known_variance=[0.0, INF])
+    assert "known_variance[2] must be finite, found inf" in said
+
+
+@pytest.mark.parametrize(
+    "name, one",
+    [("blr", "row"), ("bdr", "row"), ("bdr_probit", "bag"), ("nonlinear", "bag")],
+)
 def test_groups_follow_one_another_and_have_everything(name, one):
-    enough = {"n_bags": [5, 5]} if name == "bdr" else {}
+    enough = {} if one == "bag" else {"n_bags": [5, 5]}
     for start, length, says in [
         ([2, 3], [1, 2], f"start[1] must be 1, the first {one} that no group before it has"),
         ([1, 4], [2, 1], f"start[2] must be 3, the first {one} that no group before it has"),
@@ -187,9 +227,41 @@ def test_bags_have_points(name):
     assert "bag_size[1] must be > 0, found 0" in message(name, bag_size=[0.0, 8.0])
 
 
-@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("name", SHRINKING)
 @pytest.mark.parametrize("column", [[0.0, 0.0], [0.3, NAN], [INF, 1.0]])
 def test_no_weight_has_a_flat_prior(name, column):
     factor = np.column_stack([[1.0, 0.0], column]).tolist()
     said = message(name, prior_factor=factor)
     assert "column 2 of prior_factor must hold finite numbers, not all of them 0" in said
+
+
+# ---------------------------------------------------------------- curves
+
+
+def test_consistent_data_of_curves_run():
+    assert np.isfinite(run_curves()["tau"]).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"bag_size": [0.0, 8.0]}, "bag_size must be > 0, found [0,8]"),
+        ({"smooth": [1.0, 0.0]}, "smooth must be > 0, found [1,0]"),
+        ({"squares": [[1.0, 2.0], [1.5, INF]]}, "squares and gram of group 2 must hold finite"),
+        ({"gram": [[NAN, 3.0], *CURVES["gram"][1:]]}, "squares and gram of group 1 must hold"),
+        (
+            {"cross": [CURVES["cross"][0], [[1.0, 0.5], [NAN, -0.2]]]},
+            "cross[2, 2] must hold finite numbers, found [nan,-0.2]",
+        ),
+        *(
+            ({name: 0.0}, "bend_median and bend_log_sd must be > 0, found [")
+            for name in CURVES
+            if name.endswith(("_scale", "_median", "_log_sd"))
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_data_of_curves_must_be_usable(changed, says):
+    with pytest.raises(RuntimeError) as caught:
+        run_curves(**changed)
+    assert says in str(caught.value)

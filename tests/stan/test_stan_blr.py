@@ -91,7 +91,7 @@ def unconstrained_reference(p, data, **options):
 def test_data_are_what_the_program_declares(model, problem):
     data = stan_data(problem)
     assert set(data) == set(model.src_info()["inputs"])
-    assert (data["N"], data["D"], data["T"]) == (25, 4, 6)
+    assert (data["D"], data["G"], data["T"]) == (4, 1, 6) and data["n_bags"] == [25]
     assert data["rows"].shape == (6, 6)
     assert data["information"].shape == data["pull"].shape == (4,)
     assert data["use_likelihood"] == 1
@@ -132,9 +132,9 @@ def test_whitening_keeps_the_density(model, problem):
 
 
 def test_compression_keeps_the_density(model, problem):
-    data, rows = stan_data(problem), stan_data(problem, lossless=False)["rows"]
-    assert rows.shape == (25, 6)
-    assert_same_density(model, problem, data, {**data, "rows": rows, "T": 25})
+    data, one_by_one = stan_data(problem), stan_data(problem, lossless=False)
+    assert data["T"] == 6 and one_by_one["T"] == one_by_one["G"] == 25
+    assert_same_density(model, problem, data, one_by_one)
 
 
 def assert_same_density(model, p, *datasets):

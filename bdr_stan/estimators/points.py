@@ -1,0 +1,43 @@
+"""Points at which a fitted model is evaluated, and the draws by which it is."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bdr_stan.bags import Bags, TableColumns
+from bdr_stan.estimators.rate_model import one_bag
+from bdr_stan.types import Array
+
+
+def as_points(model: Any, points: Any) -> Bags:
+    """Points of an array, of bags, or of a table with the columns of a model's fit, as Bags.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A column that the table lacks, values of no use, or no point.
+    """
+    check_is_fitted(model, "result_")
+    if isinstance(points, Bags):
+        return points
+    known = getattr(model, "feature_names_in_", None)
+    if known is None or not hasattr(points, "columns"):
+        return one_bag(np.asanyarray(points))
+    import narwhals as nw
+
+    columns = model.columns_ or TableColumns(tuple(known))
+    frame = nw.from_native(points, eager_only=True)
+    missing = [name for name in columns.names if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"the table has no column {missing[0]!r}, which the model was fitted to; it "
+            f"has {', '.join(map(str, frame.columns))}"
+        )
+    columns.check_complete(frame)
+    return one_bag(columns.points(frame))
+
+
+def evenly_spaced(draws: Array, n: int) -> Array:
+    """At most n of the draws, shape (S, ...)."""
+    return draws[np.linspace(0, len(draws) - 1, min(n, len(draws))).round().astype(int)]

@@ -1,0 +1,603 @@
+"""Inverse distribution regression: embeddings given the label, and labels by Bayes' rule.
+
+In coordinates in which the covariance within bags is diagonal and what the label leaves of that
+between bags is nearly the identity, the embedding z of a bag of N points moves along a curve as its
+label changes:
+
+    z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
+    p(y | z)  is in proportion to  p(y) prod_k p(z_k | y)^power
+
+The coordinates are neither quite independent nor normal given the label, and the power, learned
+from held-out bags, keeps their errors from adding up.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import logsumexp
+
+from bdr_stan.embedding.label_functions import (
+    LabelFunctions,
+    functions_of_classes,
+    functions_of_numbers,
+)
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.label_distribution import LabelDistribution
+from bdr_stan.posterior.priors import with_user_values
+from bdr_stan.posterior.sampling import Posterior, run
+from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
+from bdr_stan.predictive.grid import trapezoid_weights
+from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
+from bdr_stan.types import Array, ArrayLike, PathName
+
+PRIORS = {
+    "level_scale": 10.0,
+    "tau_scale": 1.0,
+    "amplitude_median": 1.0,
+    "amplitude_log_sd": 1.5,
+    "bend_median": 0.4,
+    "bend_log_sd": 1.0,
+}
+# The powers that held-out bags choose from, and how many folds hold them out.
+_POWERS = 0.05, 1.0
+_FOLDS = 5
+_FEWEST_BAGS = 10  # from which a power can be learned
+_MOST_HELD = 1_000  # bags held out of a fold; more say no more of one number
+# Labels of the grid: so many within a standard deviation of the sharpest prediction; bounds.
+_LABELS_PER_SD = 4
+_LABELS = 100, 2000
+# On the log scale: how far apart chains start, and about how wide the posterior is.
+_SPREAD = 0.3
+_UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
+
+
+@dataclass(frozen=True)
+class InverseCoordinates:
+    """Coordinates of embeddings given the label, and labels before and after a bag is seen.
+
+    m0 : array, shape (d,), embedding taken as origin
+    basis : array, shape (d, d), z = (mu - m0) basis
+    lam : array, shape (d,), within-bag variance of each coordinate
+    functions : LabelFunctions
+    labels : array, shape (M,), the grid, units of y; of classes their codes
+    log_prior : array, shape (M,), log density of the labels before a bag is seen, normalised
+    power : float, of the likelihood
+    """
+
+    m0: Array
+    basis: Array
+    lam: Array
+    functions: LabelFunctions
+    labels: Array
+    log_prior: Array
+    power: float
+
+    def of(self, mean: Array) -> Array:
+        """Coordinates z of mean embeddings, both shape (n, d)."""
+        return (mean - self.m0) @ self.basis
+
+    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        """The arrays under the names and dimensions by which a fit keeps them."""
+        return {
+            "m0": (self.m0, ["landmark"]),
+            "basis": (self.basis, ["landmark", "component"]),
+            "lambda": (self.lam, ["component"]),
+            **self.functions.constants(),
+            "labels": (self.labels, ["label"]),
+            "log_prior": (self.log_prior, ["label"]),
+            "power": (self.power, []),
+        }
+
+    @classmethod
+    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
+        """Coordinates from the arrays that a fit keeps."""
+        functions = LabelFunctions.of_constants(constants)
+        names = "m0", "basis", "lambda", "labels", "log_prior"
+        m0, basis, lam, labels, log_prior = (constants[name] for name in names)
+        return cls(m0, basis, lam, functions, labels, log_prior, float(constants["power"]))
+
+
+@dataclass(frozen=True)
+class CurveSums:
+    """Sums over the bags of each size: all that the likelihood of the curves needs.
+
+    Attributes
+    ----------
+    size : array, shape (G,), points per bag
+    n_bags : int array, shape (G,)
+    gram : array, shape (G, J, J), sums of B B'
+    cross : array, shape (G, J, K), sums of B z'
+    squares : array, shape (G, K), sums of z^2
+    """
+
+    size: Array
+    n_bags: Array
+    gram: Array
+    cross: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, B: Array, z: Array, sizes: Array) -> Self:
+        """Sums of functions B of the labels, (n, J), and coordinates z, (n, K), by size."""
+        size, group = np.unique(sizes, return_inverse=True)
+        parts = [(B[group == g], z[group == g]) for g in range(len(size))]
+        return cls(
+            size,
+            np.bincount(group),
+            np.array([b.T @ b for b, _ in parts]),
+            np.array([b.T @ x for b, x in parts]),
+            np.array([np.sum(x**2, axis=0) for _, x in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What there is to know of the curves given tau and the scales of their coefficients.
+
+    mean : array, shape (K, J)
+    covariance : array, shape (K, J, J)
+    log_evidence : array, shape (K,), log density of each coordinate, the curve integrated out
+    by_log_tau, by_log_scale : arrays, shapes (K,) and (K, J), slopes of the log evidence
+    """
+
+    mean: Array
+    covariance: Array
+    log_evidence: Array
+    by_log_tau: Array
+    by_log_scale: Array
+
+
+def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
+    """Posterior and evidence of linear regressions whose variances are known.
+
+    Parameters
+    ----------
+    sums : CurveSums
+    lam : array, shape (K,)
+    tau : array, shape (K,)
+    scales : array, shape (K, J), prior standard deviations of the coefficients
+    """
+    variance = tau**2 + lam / sums.size[:, None]
+    precision = np.einsum("gk,gij->kij", 1 / variance, sums.gram)
+    diagonal = np.arange(scales.shape[1])
+    precision[:, diagonal, diagonal] += scales**-2.0
+    pull = np.einsum("gk,gjk->kj", 1 / variance, sums.cross)
+    covariance = np.linalg.inv(precision)
+    mean = np.einsum("kij,kj->ki", covariance, pull)
+    n_bags = sums.n_bags[:, None]
+    log_evidence = -0.5 * (
+        np.sum(n_bags * np.log(2 * np.pi * variance) + sums.squares / variance, axis=0)
+        + 2 * np.log(scales).sum(axis=1)
+        + np.linalg.slogdet(precision)[1]
+        - np.sum(pull * mean, axis=1)
+    )
+    second = covariance + mean[:, :, None] * mean[:, None, :]
+    expected_squares = (
+        sums.squares
+        - 2 * np.einsum("kj,gjk->gk", mean, sums.cross)
+        + np.einsum("kij,gij->gk", second, sums.gram)
+    )
+    by_variance = -0.5 * (n_bags - expected_squares / variance) / variance
+    by_log_tau = 2 * tau**2 * by_variance.sum(axis=0)
+    by_log_scale = np.einsum("kjj->kj", second) / scales**2 - 1
+    return Curves(mean, covariance, log_evidence, by_log_tau, by_log_scale)
+
+
+def coefficient_scales(
+    functions: LabelFunctions, amplitude: Array, bend: float, level_scale: float
+) -> Array:
+    """Prior standard deviations of the curves' coefficients, shape (K, J)."""
+    bent = np.arange(len(functions.smooth)) > functions.n_straight
+    scales = amplitude[:, None] * functions.smooth * np.where(bent, bend, 1.0)
+    scales[:, 0] = level_scale
+    return scales
+
+
+def most_probable_curves(
+    sums: CurveSums, lam: Array, functions: LabelFunctions, priors: Mapping[str, float]
+) -> tuple[dict[str, Array], Curves]:
+    """The mode of the logarithms of tau, amplitude and bend, the curves integrated out.
+
+    Returns
+    -------
+    scales : dict
+        tau and amplitude, shape (K,), and bend, a number, where there are functions that bend.
+    curves : Curves
+    """
+    K = len(lam)
+    bends = functions.n_straight + 1 < len(functions.smooth)
+    bent = slice(functions.n_straight + 1, None)
+
+    def unpacked(x):
+        bend = np.exp(x[-1]) if bends else 1.0
+        return np.exp(x[:K]), np.exp(x[K : 2 * K]), bend
+
+    def objective(x):
+        tau, amplitude, bend = unpacked(x)
+        scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
+        curves = curves_given(sums, lam, tau, scales)
+        ratio = (tau / priors["tau_scale"]) ** 2
+        away = np.log(amplitude / priors["amplitude_median"]) / priors["amplitude_log_sd"]
+        value = curves.log_evidence.sum() + np.sum(2 * np.log(tau) - 0.5 * ratio - 0.5 * away**2)
+        by_amplitude = curves.by_log_scale[:, 1:].sum(axis=1) - away / priors["amplitude_log_sd"]
+        slope = [curves.by_log_tau + 2 - ratio, by_amplitude]
+        if bends:
+            distance = np.log(bend / priors["bend_median"]) / priors["bend_log_sd"]
+            value -= 0.5 * distance**2
+            slope.append([curves.by_log_scale[:, bent].sum() - distance / priors["bend_log_sd"]])
+        return -value, -np.concatenate(slope)
+
+    start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
+    if bends:
+        start = np.append(start, np.log(priors["bend_median"]))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    tau, amplitude, bend = unpacked(found.x)
+    scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
+    modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}
+    return modes, curves_given(sums, lam, tau, scales)
+
+
+def residual_coordinates(
+    training: TrainingFeatures, B: Array, *, jitter: float
+) -> tuple[Array, Array, Array]:
+    """Origin, basis and within-bag variances of coordinates for embeddings given the label.
+
+    The basis diagonalises the within-bag covariance together with the between-bag covariance of
+    what a least-squares fit of the embeddings on the functions B leaves.
+    """
+    embedding = training.embedding
+    m0 = embedding.mean.mean(axis=0)
+    # Small bags say less: their weight is as in `between_bag_covariance`, learned in two rounds.
+    weight = np.ones(len(B))
+    for _ in range(2):
+        root = np.sqrt(weight)[:, None]
+        curve = np.linalg.lstsq(B * root, (embedding.mean - m0) * root, rcond=None)[0]
+        left = replace(embedding, mean=embedding.mean - B @ curve)
+        _, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
+        weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
+    lam, basis = joint_basis(Sigma, R)
+    return m0, basis, lam
+
+
+# ------------------------------------------------------------------ labels given embeddings
+
+
+def log_likelihoods(
+    at: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
+) -> Array:
+    """Log density of embeddings at labels, to the power, up to a number for each bag.
+
+    Parameters
+    ----------
+    at : InverseCoordinates
+    z : array, shape (n, K)
+    sizes : array, shape (n,)
+    tau : array, shape (K,)
+    curve : array, shape (K, J)
+    B : array, shape (M, J), the functions at the labels
+
+    Returns
+    -------
+    array, shape (n, M)
+    """
+    path = curve @ B.T
+    values = np.empty((len(z), len(B)))
+    for size in np.unique(sizes):
+        of = sizes == size
+        weighted = path * (at.power / (tau**2 + at.lam / size))[:, None]
+        values[of] = z[of] @ weighted - 0.5 * np.sum(weighted * path, axis=0)
+    return values
+
+
+def inverse_predictive(
+    at: InverseCoordinates, embedding: Embedding, tau: Array, curve: Array, classes: Any = None
+) -> GridPredictive | ClassPredictive | MulticlassPredictive:
+    """Predictive distribution of labels by Bayes' rule under each draw, averaged over the draws.
+
+    Parameters
+    ----------
+    at : InverseCoordinates
+    embedding : Embedding, of n bags
+    tau : array, shape (S, K)
+    curve : array, shape (S, K, J)
+    classes : array, shape (C,), optional
+        The labels whose codes the model has.
+    """
+    z, sizes, B = at.of(embedding.mean), embedding.sizes, at.functions(at.labels)
+    widths = np.ones(len(B)) if classes is not None else trapezoid_weights(at.labels)
+
+    def log_densities(i):
+        """Under one draw after the other, shape (len(i), M)."""
+        for own_tau, own_curve in zip(tau, curve, strict=True):
+            values = log_likelihoods(at, z[i], sizes[i], own_tau, own_curve, B) + at.log_prior
+            yield values - logsumexp(values, b=widths, axis=1, keepdims=True)
+
+    if classes is None:
+        return GridPredictive(log_densities, at.labels, len(z), len(tau))
+
+    def log_probabilities(i):
+        return np.array(list(log_densities(i)))
+
+    if len(classes) > 2:
+        return MulticlassPredictive(log_probabilities, len(z), len(tau), classes)
+    return ClassPredictive(
+        lambda i: tuple(np.moveaxis(log_probabilities(i), 2, 0)), len(z), len(tau), classes
+    )
+
+
+# ------------------------------------------------------------------ the model
+
+
+@dataclass(frozen=True)
+class InverseModel:
+    """The model of ``stan/inverse.stan`` with its data.
+
+    at : InverseCoordinates
+    sums : CurveSums
+    priors : dict
+        Numbers of the priors by their names in the program.
+    modes : dict
+        Most probable tau, amplitude and bend.
+    curves : Curves, at the modes
+    """
+
+    at: InverseCoordinates
+    sums: CurveSums
+    priors: dict[str, float]
+    modes: dict[str, Array]
+    curves: Curves
+
+    @property
+    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        """What prediction needs besides the draws; kept with a fit."""
+        return self.at.constants()
+
+
+def inverse_data(
+    sums: CurveSums,
+    lam: Array,
+    functions: LabelFunctions,
+    priors: Mapping[str, float],
+    *,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of ``stan/inverse.stan``; ``use_likelihood=False`` samples the prior."""
+    G, J, K = sums.cross.shape
+    return {
+        "K": K,
+        "J": J,
+        "S": functions.n_straight,
+        "G": G,
+        "bag_size": sums.size,
+        "n_bags": sums.n_bags,
+        "gram": sums.gram.reshape(G, J * J).T,
+        "cross": np.swapaxes(sums.cross, 0, 1),
+        "squares": sums.squares,
+        "lambda": lam,
+        "smooth": functions.smooth,
+        **priors,
+        "use_likelihood": int(use_likelihood),
+    }
+
+
+def inverse_model(
+    training: TrainingFeatures,
+    y: Array,
+    *,
+    labels: LabelDistribution | None = None,
+    power: float | str = "held-out",
+    jitter: float = 1e-4,
+    prior: Mapping[str, float] | None = None,
+) -> InverseModel:
+    """The model of ``stan/inverse.stan`` with its data.
+
+    Parameters
+    ----------
+    training : TrainingFeatures
+        With the within-bag covariance.
+    y : array, shape (n,)
+        Labels; of classes their codes 0, 1, .. .
+    labels : LabelDistribution, or None where labels are classes
+    power : float, 0 < power <= 1, or "held-out" (default)
+        Of the likelihood in predictions. "held-out": that of the highest density of labels of
+        bags held out of the curves, a fifth at a time.
+    jitter : float, >= 0, default 1e-4
+        As for `landmark_matrices`.
+    prior : dict, optional
+        Numbers that replace the defaults.
+    """
+    priors = with_user_values(PRIORS, prior)
+    if isinstance(power, str):
+        power = learned_power(training, y, labels, jitter=jitter, priors=priors)
+    at, sums, modes, curves = _fitted(training, y, labels, power, jitter, priors)
+    if labels is not None:
+        at = _on_grid(at, labels, _n_labels(at, labels, sums, modes["tau"], curves.mean))
+    return InverseModel(at, sums, priors, modes, curves)
+
+
+def _fitted(training, y, labels, power, jitter, priors):
+    """Coordinates, sums, and the most probable curves of some bags."""
+    if labels is None:
+        counts = np.bincount(y)
+        functions, grid = functions_of_classes(len(counts)), np.arange(float(len(counts)))
+        log_prior = np.log(counts / counts.sum())
+    else:
+        functions, grid, log_prior = functions_of_numbers(y), np.zeros(0), np.zeros(0)
+    B = functions(y)
+    m0, basis, lam = residual_coordinates(training, B, jitter=jitter)
+    at = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power)
+    if labels is not None:
+        at = _on_grid(at, labels, _LABELS[0])
+    sums = CurveSums.of(B, at.of(training.embedding.mean), training.embedding.sizes)
+    modes, curves = most_probable_curves(sums, lam, functions, priors)
+    return at, sums, modes, curves
+
+
+def _on_grid(at, labels, n):
+    """The same coordinates with n labels of the distribution's range."""
+    grid = labels.grid(n)
+    log_prior = labels.log_density(grid)
+    log_prior = log_prior - logsumexp(log_prior, b=trapezoid_weights(grid))
+    return replace(at, labels=grid, log_prior=log_prior)
+
+
+def _n_labels(at, labels, sums, tau, curve):
+    """Labels of a grid fine enough for the sharpest prediction, of the largest bags."""
+    path = curve @ at.functions(at.labels).T
+    slopes = np.gradient(path, at.labels, axis=1)
+    information = np.sum(slopes**2 / (tau**2 + at.lam / sums.size.max())[:, None], axis=0)
+    sharpest = 1 / np.sqrt(at.power * information.max())
+    wanted = _LABELS_PER_SD * (labels.most - labels.least) / sharpest
+    return int(np.clip(wanted, *_LABELS))
+
+
+def learned_power(
+    training: TrainingFeatures,
+    y: Array,
+    labels: LabelDistribution | None,
+    *,
+    jitter: float,
+    priors: Mapping[str, float],
+) -> float:
+    """Power under which the labels of bags held out of the curves have the highest density.
+
+    Parameters
+    ----------
+    training, y, labels, jitter, priors
+        As for `inverse_model`.
+
+    Returns
+    -------
+    float, 0.05 to 1; 1 where the bags are too few to hold some out
+    """
+    n = len(y)
+    if n < _FEWEST_BAGS:
+        return _POWERS[1]
+    order = np.random.default_rng(0).permutation(n)  # bags may be sorted by size or label
+    parts = []
+    for held in np.array_split(order, _FOLDS):
+        kept = np.setdiff1d(order, held)
+        if len(np.unique(y[kept])) < (2 if labels is not None else len(np.unique(y))):
+            continue  # nothing to learn a curve from, or a class that is held out whole
+        at, sums, modes, curves = _fitted(training.take(kept), y[kept], labels, 1.0, jitter, priors)
+        if labels is not None:
+            at = _on_grid(at, labels, _n_labels(at, labels, sums, modes["tau"], curves.mean))
+        held = held[:_MOST_HELD]
+        part = training.embedding.take(held)
+        parts.append(_held_out(at, part, y[held], modes["tau"], curves.mean, labels is not None))
+    if not parts:
+        return _POWERS[1]
+
+    def loss(log_power):
+        return -sum(part(np.exp(log_power)) for part in parts)
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
+
+
+def _held_out(at, embedding, y, tau, curve, continuous):
+    """The log density of labels y, given their bags, as a function of the power."""
+    z, sizes = at.of(embedding.mean), embedding.sizes
+    at_labels = log_likelihoods(at, z, sizes, tau, curve, at.functions(at.labels))
+    path = at.functions(y) @ curve.T
+    own = np.sum((z - path / 2) * path / (tau**2 + at.lam / sizes[:, None]), axis=1)
+    own_prior = np.interp(y, at.labels, at.log_prior)
+    widths = trapezoid_weights(at.labels) if continuous else np.ones(len(at.labels))
+
+    def log_density(power):
+        total = logsumexp(power * at_labels + at.log_prior, b=widths, axis=1)
+        return np.sum(power * own + own_prior - total)
+
+    return log_density
+
+
+# ------------------------------------------------------------------ its posterior
+
+
+def sample_inverse(
+    model: InverseModel,
+    *,
+    method: str = "nuts",
+    stan_file: PathName | None = None,
+    chains: int = 4,
+    warmup: int = 1000,
+    draws: int = 1000,
+    seed: int | None = None,
+    progress: bool | None = None,
+    options: dict[str, Any] | None = None,
+) -> Posterior:
+    """Draws from the posterior of the model, as `sample_posterior` gives them of others.
+
+    "optimize" is the mode of the logarithms of tau, amplitude and bend, with the curves at their
+    average there.
+
+    Raises
+    ------
+    ValueError
+        The program lacks a variable that predictions need.
+    RuntimeError
+        Stan's own message if it fails.
+    """
+    options = dict(options or {})
+    if method == "optimize":
+        options.setdefault("jacobian", True)  # so that no tau is lost at 0
+    rng = np.random.default_rng(seed)
+    spread = _SPREAD if method == "nuts" else 0.0
+    modes = {"bend": np.zeros(0), **model.modes}
+    starts = [
+        {
+            name: np.atleast_1d(value) * np.exp(spread * rng.standard_normal(np.size(value)))
+            for name, value in modes.items()
+        }
+        for _ in range(chains)
+    ]
+    drawn, stats, attrs = run(
+        stan_file or "inverse",
+        inverse_data(model.sums, model.at.lam, model.at.functions, model.priors),
+        starts,
+        method=method,
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        progress=progress,
+        options=options,
+        unit=_UNITS,
+        reader=lambda fit: _read(fit, stan_file),
+    )
+    if method == "optimize" and stan_file is None:  # which draws the curves at random
+        drawn["curve"] = _average_curves(model, drawn)
+    return Posterior(_with_shares(drawn), stats, attrs)
+
+
+def _read(fit, stan_file):
+    drawn = stan_draws(fit)
+    missing = [name for name in ("tau", "curve") if name not in drawn]
+    if missing:
+        raise ValueError(
+            f"{stan_file} has no variable {missing[0]!r}: predictions need tau and curve, so keep "
+            "these names"
+        )
+    if "bend" in drawn:  # an array of one number, or of none
+        bend = drawn.pop("bend")
+        drawn |= {"bend": bend[..., 0]} if bend.shape[-1] else {}
+    return drawn, sample_stats(fit), fit_attrs(fit)
+
+
+def _average_curves(model, drawn):
+    tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
+    bend = float(drawn["bend"][0, 0]) if "bend" in drawn else 1.0
+    level_scale = model.priors["level_scale"]
+    scales = coefficient_scales(model.at.functions, amplitude, bend, level_scale)
+    return curves_given(model.sums, model.at.lam, tau, scales).mean[None, None]
+
+
+def _with_shares(drawn):
+    """The draws, and the share of each coordinate's spread that the label explains among them."""
+    moved = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
+    return {**drawn, "explained": moved / (moved + drawn["tau"] ** 2)}

@@ -1,0 +1,123 @@
+"""Mixtures of the predictive distributions of several models."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bdr_stan.predictive.grid import GridPredictive
+from bdr_stan.predictive.mixture import interval_ends, quantile_levels
+from bdr_stan.types import Array, ArrayLike, Seed, is_integer
+
+_HALVINGS = 60  # of the bracket of a quantile: to rounding
+
+
+class Blend:
+    """Mixture of predictive distributions of real labels, of whatever kinds.
+
+    Parameters
+    ----------
+    predictives : list of Predictive or GridPredictive, of the same n bags
+    weights : array, shape (len(predictives),), of sum 1
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of y
+    """
+
+    def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
+        self.predictives, self.weights = list(predictives), weights
+        means = np.array([p.mean for p in predictives])
+        second = np.array([p.sd**2 for p in predictives]) + means**2
+        self.mean = weights @ means
+        self.sd = np.sqrt(np.maximum(weights @ second - self.mean**2, 0))
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        return (
+            f"Blend({len(self)} bags, {len(self.predictives)} models; "
+            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
+        )
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Predictive probability of a label below each of `y`, shape (n,)."""
+        return self.weights @ np.array([p.cdf(y) for p in self.predictives])
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Log predictive density of labels, shape (n,)."""
+        each = np.array([p.log_prob(y) for p in self.predictives])
+        return logsumexp(each, b=self.weights[:, None], axis=0)
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of the label of each bag, shape (n,) or (k, n), 0 < q < 1, units of y."""
+        levels = quantile_levels(q)
+        values = np.array([self._quantile(level) for level in levels])
+        return values[0] if np.ndim(q) == 0 else values
+
+    def _quantile(self, level):
+        """Between the quantiles of the parts, by halving."""
+        own = np.array([p.quantile(level) for p in self.predictives])
+        low, high = own.min(axis=0), own.max(axis=0)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Central (equal-tailed) intervals: lower and upper ends, shape (n,), 0 < level < 1."""
+        lower, upper = self.quantile(interval_ends(level))
+        return lower, upper
+
+    def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
+        """Draw labels, shape (size, n); by default as many as the parts have draws."""
+        if size is not None and not (is_integer(size) and size >= 1):
+            raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
+        rng = np.random.default_rng(seed)
+        n = sum(p.n_draws for p in self.predictives) if size is None else size
+        part = rng.choice(len(self.predictives), n, p=self.weights)
+        each = [p.sample(n, seed=rng) for p in self.predictives]
+        return np.array([each[k][draw] for draw, k in enumerate(part)])
+
+
+def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
+    """Mixture of predictive distributions of the same bags.
+
+    Parameters
+    ----------
+    predictives : list of Predictive and GridPredictive, of AggregatePredictive of one likelihood,
+        of classifiers' with the same classes, or of Contrast
+    weights : array, shape (len(predictives),), of sum 1
+
+    Returns
+    -------
+    Predictive, AggregatePredictive, ClassPredictive, MulticlassPredictive or Contrast
+        Its draws are those of all, each with its share of the weight.
+    Blend
+        Where one of them is a density on a grid.
+
+    Raises
+    ------
+    ValueError
+        No predictive, those of different numbers of bags, or weights that are none.
+    """
+    weights = np.asarray(weights, float)
+    if not len(predictives) or weights.shape != (len(predictives),):
+        raise ValueError(
+            f"weights have shape {weights.shape}, but there are {len(predictives)} predictives: "
+            "one each, and at least one"
+        )
+    if len({len(p) for p in predictives}) > 1:
+        raise ValueError("the predictives are of different numbers of bags: give those of the same")
+    if not np.isclose(weights.sum(), 1) or (weights < 0).any():
+        raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
+    if any(isinstance(p, GridPredictive) for p in predictives):
+        return Blend(predictives, weights)
+    shares = [
+        np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
+        for p, weight in zip(predictives, weights, strict=True)
+    ]
+    return type(predictives[0]).pooled(predictives, np.concatenate(shares))

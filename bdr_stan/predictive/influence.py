@@ -1,0 +1,136 @@
+"""What the regression function says of points: a label is its intercept plus the average of
+
+    f(x) = (phi(x) - m0)' beta
+
+over the points of a bag, m0 the average embedding of the training bags, over which f averages 0.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.aggregate.links.identity import IDENTITY
+from bdr_stan.bags import TableColumns
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.predictive.points import PointPredictive
+from bdr_stan.types import Array, ArrayLike, is_integer
+
+# Values of a column of numbers at which its influence is looked at: all of them if they are few.
+_FEW, _GRID = 12, 60
+
+
+def posterior_of_influence(
+    read: Callable[[int, int], Array], n_points: int, features: FeatureMap, beta: Array, m0: Array
+) -> PointPredictive:
+    """Posterior of f at each of n points.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(start, stop)`` gives these points, shape (stop - start, p).
+    n_points : int
+        n.
+    features : FeatureMap
+        phi.
+    beta : array, shape (S, d)
+        Posterior draws of the weights.
+    m0 : array, shape (d,)
+    """
+    theta = np.column_stack([beta, -beta @ m0])
+    return PointPredictive(read, n_points, features, theta, IDENTITY)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the points, or those that were made of one column of a table.
+
+    at : int array, indices of the points' columns
+    levels : tuple, values of a category, the first of the columns for each; None of numbers
+    """
+
+    at: Array
+    levels: tuple | None = None
+
+    def set_to(self, points: Array, value: float) -> Array:
+        """Copy of points, shape (n, p), whose column has this value, or level of this number."""
+        changed = points.copy()
+        changed[:, self.at] = 0.0
+        if self.levels is None:
+            changed[:, self.at[0]] = value
+        else:
+            changed[:, self.at[int(value)]] = 1.0
+        return changed
+
+    def values(self, points: Array) -> Array:
+        """Values to look at: those of the points, or 60 from their 1st to 99th percentile.
+
+        Of a category the numbers of its levels.
+        """
+        if self.levels is not None:
+            return np.arange(len(self.levels), dtype=float)
+        values = np.unique(points[:, self.at[0]])
+        if len(values) <= _FEW:
+            return values
+        low, high = np.quantile(points[:, self.at[0]], [0.01, 0.99])
+        return np.linspace(low, high, _GRID)
+
+
+def find_column(
+    name: Any, n_features: int, features: Sequence[str] | None, columns: TableColumns | None
+) -> Column:
+    """A column by its name in the table or among the points' columns, or by its number.
+
+    Raises
+    ------
+    ValueError
+        There is no such column.
+    """
+    sources = columns.names if columns is not None and columns.transformer is None else ()
+    if columns is not None and name in sources:
+        at = np.flatnonzero(columns.sources == sources.index(name))
+        return Column(at, columns.categories.get(name))
+    names = [] if features is None else list(features)
+    if isinstance(name, str) and name in names:
+        return Column(np.array([names.index(name)]))
+    if is_integer(name) and 0 <= name < n_features:
+        return Column(np.array([int(name)]))
+    known = ", ".join(map(repr, sources or names or range(n_features)))
+    raise ValueError(f"the points have no column {name!r}: there are {known}")
+
+
+def without_gaps(landmarks: Array) -> Array:
+    """Landmarks, those of a summand with the average of the others in columns it does not see."""
+    return np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
+
+
+class AlongColumn:
+    """Feature map from values of a column to the features averaged over points that have them.
+
+    Parameters
+    ----------
+    features : FeatureMap
+    column : Column
+    points : array, shape (n, p)
+        The other columns keep what these have.
+    """
+
+    n_inputs = 1
+
+    def __init__(self, features: FeatureMap, column: Column, points: Array):
+        self._features, self._column, self._points = features, column, points
+        self.n_columns = features.n_columns
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        out = np.empty((len(points), self.n_columns)) if out is None else out
+        for row, value in zip(out, points[:, 0], strict=True):
+            changed = self._column.set_to(self._points, value)
+            row[:] = self._features(changed, None, scratch, log_scale).mean(axis=0)
+        return out

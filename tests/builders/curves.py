@@ -1,0 +1,114 @@
+"""Embeddings that move along curves as the label changes, from the definition: dense matrices.
+
+Each coordinate z_k of all bags is normal with mean B c_k and variances tau_k^2 + lambda_k / N_i;
+its coefficients c_k are normal, too.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from bdr_stan.embedding.label_functions import LabelFunctions, functions_of_numbers
+
+PRIORS = {
+    "level_scale": 1.5,
+    "tau_scale": 0.7,
+    "amplitude_median": 0.8,
+    "amplitude_log_sd": 0.6,
+    "bend_median": 0.5,
+    "bend_log_sd": 0.4,
+}
+
+
+@dataclass(frozen=True)
+class CurveProblem:
+    """Coordinates z, shape (n, K), of bags with these sizes and labels; lam, shape (K,)."""
+
+    y: np.ndarray
+    sizes: np.ndarray
+    z: np.ndarray
+    lam: np.ndarray
+    functions: LabelFunctions
+    priors: dict = field(default_factory=lambda: dict(PRIORS))
+
+    @property
+    def B(self):
+        return self.functions(self.y)
+
+    @property
+    def bends(self):
+        return self.functions.n_straight + 1 < len(self.functions.smooth)
+
+
+def draw_parameters(rng, functions, K, priors=PRIORS):
+    """tau, amplitude, bend and the curves from their priors."""
+    true = {
+        "tau": rng.rayleigh(priors["tau_scale"], K),
+        "amplitude": rng.lognormal(
+            np.log(priors["amplitude_median"]), priors["amplitude_log_sd"], K
+        ),
+        "bend": rng.lognormal(np.log(priors["bend_median"]), priors["bend_log_sd"]),
+    }
+    return true | {"curve": rng.normal(0, coefficient_sds(functions, priors, **true))}
+
+
+def draw_problem(rng, n=24, K=3, functions=None, labels=None, sizes=(1, 4, 40)):
+    """A problem from the model, and its parameters."""
+    y = 2 + 3 * rng.normal(size=n) if labels is None else labels
+    functions = functions or functions_of_numbers(y)
+    lam = np.geomspace(0.3, 20, K)
+    sizes = np.asarray(rng.choice(sizes, n), float)
+    true = draw_parameters(rng, functions, K)
+    sd = np.sqrt(true["tau"] ** 2 + lam / sizes[:, None])
+    z = rng.normal(functions(y) @ true["curve"].T, sd)
+    return CurveProblem(y, sizes, z, lam, functions), true
+
+
+def coefficient_sds(functions, priors, amplitude, bend, **_):
+    """Prior standard deviations of the coefficients, a row a coordinate, one by one."""
+    sds = np.empty((len(amplitude), len(functions.smooth)))
+    for k, own in enumerate(amplitude):
+        for j, smooth in enumerate(functions.smooth):
+            straight = j <= functions.n_straight
+            sds[k, j] = own * smooth * (1.0 if straight else bend)
+        sds[k, 0] = priors["level_scale"]
+    return sds
+
+
+def covariance_of(p, k, sds, tau):
+    """Of coordinate k of all bags, the curve integrated out."""
+    return (p.B * sds[k] ** 2) @ p.B.T + np.diag(tau[k] ** 2 + p.lam[k] / p.sizes)
+
+
+def log_likelihood(p, tau, amplitude, bend, **_):
+    """The log likelihood of all coordinates, their curves integrated out, shape (K,)."""
+    sds = coefficient_sds(p.functions, p.priors, amplitude, bend)
+    each = [
+        stats.multivariate_normal.logpdf(p.z[:, k], cov=covariance_of(p, k, sds, tau))
+        for k in range(len(tau))
+    ]
+    return np.array(each)
+
+
+def log_prior(p, tau, amplitude, bend):
+    priors = p.priors
+    value = stats.rayleigh.logpdf(tau, scale=priors["tau_scale"]).sum()
+    value += stats.lognorm.logpdf(
+        amplitude, priors["amplitude_log_sd"], scale=priors["amplitude_median"]
+    ).sum()
+    if p.bends:
+        value += stats.lognorm.logpdf(bend, priors["bend_log_sd"], scale=priors["bend_median"])
+    return value
+
+
+def curve_posterior(p, tau, amplitude, bend):
+    """Mean and covariance of each curve's coefficients, by regression on all bags."""
+    sds = coefficient_sds(p.functions, p.priors, amplitude, bend)
+    means, covariances = [], []
+    for k in range(len(tau)):
+        prior = np.diag(sds[k] ** 2)
+        gain = np.linalg.solve(covariance_of(p, k, sds, tau), p.B @ prior).T
+        means.append(gain @ p.z[:, k])
+        covariances.append(prior - gain @ p.B @ prior)
+    return np.array(means), np.array(covariances)

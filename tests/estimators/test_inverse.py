@@ -1,0 +1,279 @@
+"""The inverse models as a user meets them: numbers, bounds, bends, classes."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders.counties import county_table
+from builders.problems import labels_for, location_bags, quiet_fit
+from sklearn.metrics import r2_score
+from sklearn.model_selection import train_test_split
+
+import bdr_stan
+from bdr_stan import BDR, Bags, BDRClassifier, InverseBDR, InverseBDRClassifier, Stacked, tune
+from bdr_stan.cmdstan.programs import program_path
+from bdr_stan.predictive import Blend, ClassPredictive, GridPredictive, MulticlassPredictive
+
+# Laplace's approximation is rough where bags are few, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")
+
+
+def quick(**options):
+    return InverseBDR(10, **{"method": "optimize", **options})
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Bags of a location family and their labels."""
+    bags, centres = location_bags(n=120, seed=8)
+    return bags, 3 + centres
+
+
+@pytest.fixture(scope="module")
+def fitted(problem):
+    return quick().fit(*problem, seed=1)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_predictions_are_near_the_labels_and_calibrated(problem):
+    bags, y = problem
+    model = quick().fit(bags[:80], y[:80], seed=1)
+    predictive = model.predictive(bags[80:])
+    assert isinstance(predictive, GridPredictive)
+    assert r2_score(y[80:], model.predict(bags[80:])) > 0.8
+    lower, upper = predictive.interval(0.9)
+    assert np.mean((lower <= y[80:]) & (y[80:] <= upper)) > 0.75
+    mean, sd = model.predict(bags[80:], return_std=True)
+    np.testing.assert_array_equal(mean, predictive.mean)
+    np.testing.assert_array_equal(sd, predictive.sd)
+
+
+def as_if_of_sizes(model, bag, sizes):
+    """The prediction from the embedding of a bag, had it other numbers of points."""
+    embedding = model.embed([bag])
+    sizes = np.asarray(sizes, float)
+    mean = np.repeat(embedding.mean, len(sizes), axis=0)
+    return model.predictive_features(replace(embedding, mean=mean, sizes=sizes))
+
+
+def test_small_bags_are_predicted_with_less_certainty(fitted, problem):
+    _, y = problem
+    bag = np.random.default_rng(4).normal(1.5, 1.0, (300, 2))
+    predictive = as_if_of_sizes(fitted, bag, (0.01, 1, 5, 25, 300))
+    assert np.all(np.diff(predictive.sd) < 0)
+    assert predictive.sd[0] == pytest.approx(y.std(), rel=0.3)
+    assert np.all(np.diff(predictive.mean) > 0)  # from the middle of the labels
+    assert predictive.mean[-1] == pytest.approx(4.5, abs=0.4)
+
+
+def test_labels_stay_within_their_bounds(problem):
+    bags, y = problem
+    bounds = y.min(), y.max() + 0.1
+    predictive = quick(bounds=bounds).fit(bags, y, seed=1).predictive(bags)
+    assert predictive.grid[0] == bounds[0] and predictive.grid[-1] == bounds[1]
+    lower, upper = predictive.interval(0.9999)
+    assert np.all((lower >= bounds[0]) & (upper <= bounds[1]))
+    labels = predictive.sample(50, seed=1)
+    assert labels.min() >= bounds[0] and labels.max() <= bounds[1]
+    beyond = np.full(len(bags), bounds[1] + 0.01)
+    assert np.all(predictive.log_prob(beyond) == -np.inf)
+    open_below = quick(bounds=(None, bounds[1])).fit(bags, y, seed=1).predictive(bags)
+    assert open_below.grid[0] < bounds[0] and open_below.grid[-1] == bounds[1]
+
+
+def test_two_labels_that_look_alike_are_both_predicted():
+    """Points lie around the square of the label: its sign cannot be told."""
+    rng = np.random.default_rng(5)
+    y = rng.uniform(-1, 1, 200)
+    bags = [rng.normal(label**2, 0.2, (60, 1)) for label in y]
+    predictive = quick().fit(bags, y, seed=1).predictive([rng.normal(0.64, 0.2, (200, 1))])
+    at = {label: predictive.log_prob([label])[0] for label in (-0.8, 0.0, 0.8)}
+    assert min(at[-0.8], at[0.8]) > at[0.0] + 3
+    assert abs(predictive.mean[0]) < 0.3 and predictive.sd[0] > 0.6
+
+
+def test_a_label_that_the_points_do_not_know_is_predicted_as_before(problem):
+    bags, _ = problem
+    y = np.random.default_rng(3).normal(5, 2, len(bags))
+    predictive = quick().fit(bags, y, seed=1).predictive(bags)
+    np.testing.assert_allclose(predictive.mean, y.mean(), atol=y.std())
+    np.testing.assert_allclose(predictive.sd, y.std(), rtol=0.35)
+
+
+def bags_of_their_own_scale(rng, n):
+    """Points with heavy tails, whose scale and middle differ between bags of equal labels."""
+    y, sizes = rng.uniform(size=n), rng.integers(1, 31, n)
+    middle = 2 * y[:, None] + 0.5 * rng.standard_t(3, (n, 5))
+    scale = np.exp(0.6 * rng.normal(size=n))
+    bags = [m + s * rng.standard_t(4, (k, 5)) for m, s, k in zip(middle, scale, sizes)]
+    return bags, y + 0.05 * rng.normal(size=n)
+
+
+@pytest.mark.slow
+def test_intervals_hold_what_they_say_where_the_model_is_wrong():
+    """By the power that is learned; that of Bayes' rule is too sure."""
+    held = {"held-out": [], 1.0: []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        bags, y = bags_of_their_own_scale(rng, 555)
+        for power, shares in held.items():
+            model = InverseBDR(30, method="laplace", power=power).fit(bags[:155], y[:155], seed=1)
+            lower, upper = model.predictive(bags[155:]).interval(0.95)
+            shares.append(np.mean((lower <= y[155:]) & (y[155:] <= upper)))
+    assert np.mean(held["held-out"]) > 0.92
+    assert np.mean(held[1.0]) < 0.88
+
+
+def test_report_priors_and_variables(fitted):
+    said = fitted.report()
+    assert "The label explains more than half of " in said and "of 10 coordinates" in said
+    assert f"Power of the likelihood: {fitted.power_:.2f}" in said
+    assert {"level", "tau", "amplitude", "bend"} <= set(fitted.priors().index)
+    posterior = fitted.idata.posterior
+    assert posterior["curve"].dims[2:] == ("component", "function")
+    assert posterior["explained"].dims[2:] == ("component",)
+    assert float(posterior["explained"].max()) > 0.8
+    assert {"tau", "amplitude", "bend", "curve"} <= set(posterior)
+
+
+def test_the_power_may_be_given(problem):
+    model = quick(power=0.4).fit(*problem, seed=1)
+    assert model.power_ == 0.4
+    sharper = quick(power=0.8).fit(*problem, seed=1)
+    assert model.predictive(problem[0]).sd.mean() > sharper.predictive(problem[0]).sd.mean()
+
+
+def test_predictions_take_a_hundred_of_the_draws(problem):
+    model = quick(method="laplace").fit(*problem, seed=1, draws=950)
+    assert model.idata.posterior.sizes["draw"] == 950
+    assert model.predictive(problem[0]).n_draws == 95
+    assert model.idata.log_likelihood["y"].shape == (1, 95, 120)
+
+
+def test_additive_kernels(problem):
+    bags, y = problem
+    model = quick(kernel="additive").fit(bags[:80], y[:80], seed=1)
+    assert r2_score(y[80:], model.predict(bags[80:])) > 0.8
+
+
+def test_a_program_of_ones_own(problem):
+    """Which draws the curves itself, also where it is optimised."""
+    own = quick(stan_file=program_path("inverse")).fit(*problem, seed=1)
+    again = quick().fit(*problem, seed=1)
+    tau = [model.result_.draws("tau")[0] for model in (own, again)]
+    np.testing.assert_allclose(*tau, rtol=1e-3)
+    assert not np.allclose(own.result_.draws("curve"), again.result_.draws("curve"))
+
+
+@pytest.mark.slow  # it compiles a program
+def test_a_program_without_curves_is_told(problem, tmp_path):
+    path = tmp_path / "nothing.stan"
+    path.write_text("parameters {\n  real x;\n}\nmodel {\n  x ~ std_normal();\n}\n")
+    with pytest.raises(ValueError, match="has no variable 'tau': predictions need tau and curve"):
+        quick(stan_file=path).fit(*problem, seed=1)
+
+
+def test_raw_tables():
+    people = county_table(160)
+    bags = Bags.from_dataframe(people, bag="county", metadata=["vote"])
+    train, test, y, y_test = train_test_split(
+        bags, bags.metadata["vote"].to_numpy(), test_size=0.25, random_state=1
+    )
+    found, expected = (
+        r2_score(y_test, model.fit(train, y, seed=1).predict(test))
+        for model in (InverseBDR(method="optimize"), BDR(method="optimize"))
+    )
+    assert found > expected - 0.1
+
+
+# ---------------------------------------------------------------- with others
+
+
+def test_a_stack_with_bdr_is_a_blend(problem):
+    bags, y = problem
+    parts = [BDR(10, method="laplace"), quick(method="laplace")]
+    model = Stacked(parts).fit(bags[:80], y[:80], seed=1)
+    predictive = model.predictive(bags[80:])
+    if np.all(model.weights_ > 0):
+        assert isinstance(predictive, Blend)
+    np.testing.assert_allclose(
+        predictive.mean, model.weights_ @ [m.predict(bags[80:]) for m in model.models_]
+    )
+    assert r2_score(y[80:], model.predict(bags[80:])) > 0.8
+
+
+def test_a_stack_of_one_draw_is_told(problem):
+    parts = [BDR(10, method="laplace"), quick(method="laplace")]
+    with pytest.raises(ValueError, match="one draw"):
+        Stacked(parts).fit(*problem, seed=1, draws=1)
+
+
+def test_tune(problem):
+    bags, y = problem
+    tuned = tune(
+        bags, y, models=[quick(), BDR()], cv=2, n_landmarks=(5, 10), bandwidth_scale=(1.0,),
+        method="optimize",
+    )  # fmt: skip
+    assert set(tuned.table["model"]) == {"InverseBDR", "BDR"}
+    assert np.isfinite(tuned.table[["nll", "mse"]].to_numpy()).all()
+    assert isinstance(tuned.best_of["InverseBDR"], InverseBDR)
+
+
+# ---------------------------------------------------------------- classes
+
+
+@pytest.fixture(scope="module")
+def three(problem):
+    """The bags, and whether their label is low, middling or high."""
+    bags, y = problem
+    return bags, np.array(["high", "low", "middle"])[np.digitize(y, [2.5, 3.5]) - 2]
+
+
+@pytest.fixture(scope="module")
+def of_three(three):
+    return InverseBDRClassifier(10, method="laplace").fit(*three, seed=1)
+
+
+def test_three_classes(of_three, three):
+    bags, y = three
+    p = of_three.predict_proba(bags)
+    assert of_three.classes_.tolist() == ["high", "low", "middle"] and p.shape == (120, 3)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    np.testing.assert_array_equal(of_three.predict(bags), of_three.classes_[p.argmax(axis=1)])
+    assert of_three.score(bags, y) > 0.75
+    predictive = of_three.predictive(bags)
+    assert isinstance(predictive, MulticlassPredictive)
+    shares = [np.log(np.mean(y == label)) for label in y]
+    assert predictive.log_prob(y).mean() > np.mean(shares) + 0.3
+    assert "bend" not in of_three.idata.posterior
+
+
+def test_files_keep_three_classes(of_three, three, tmp_path):
+    bags, _ = three
+    of_three.save(tmp_path / "fit.nc")
+    for again in (bdr_stan.load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(of_three))):
+        np.testing.assert_array_equal(again.predict_proba(bags), of_three.predict_proba(bags))
+        np.testing.assert_array_equal(again.predict(bags), of_three.predict(bags))
+
+
+def test_small_bags_are_near_the_shares_of_the_classes(of_three, three):
+    _, y = three
+    shares = np.array([np.mean(y == label) for label in of_three.classes_])
+    bag = np.random.default_rng(4).normal(1.5, 1.0, (300, 2))
+    p = as_if_of_sizes(of_three, bag, (1e-4, 1, 10, 300)).probabilities
+    np.testing.assert_allclose(p[0], shares, atol=0.01)
+    assert np.all(np.diff(p[:, 0]) > 0) and p[-1, 0] > 0.8  # of "high"
+
+
+def test_two_classes_are_about_those_of_bdr(problem):
+    bags, y = problem
+    labels = labels_for(BDRClassifier(), bags, y - 3)
+    models = InverseBDRClassifier(10, method="laplace"), BDRClassifier(10, method="laplace")
+    inverse, forward = (quiet_fit(model, bags, y - 3) for model in models)
+    assert isinstance(inverse.predictive(bags), ClassPredictive)
+    p, q = inverse.predict_proba(bags), forward.predict_proba(bags)
+    assert np.mean(np.abs(p - q)) < 0.1
+    assert inverse.score(bags, labels) > forward.score(bags, labels) - 0.05

@@ -1,0 +1,134 @@
+"""Estimators whose labels have noise of size, or known standard errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_predict
+
+import bdr_stan
+from bdr_stan import BDR, BLR, Bags, Shrinkage, Stacked
+
+MODELS = {
+    "BLR, exact": BLR(6, method="exact"),
+    "BLR, laplace": BLR(6, method="laplace"),
+    "BDR, laplace": BDR(6, method="laplace"),
+    "Shrinkage": Shrinkage(6),
+}
+pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")
+of_each = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Bags of 2 to 300 points, labels that are averages over them, standard errors of these."""
+    rng = np.random.default_rng(7)
+    n = 120
+    sizes, centres = rng.choice([2, 10, 300], n), rng.normal(size=n)
+    label_sd = rng.choice([0.05, 0.4], n)
+    points = np.repeat(centres, sizes)[:, None] + rng.normal(size=(sizes.sum(), 1))
+    y = rng.normal(3 + centres, np.sqrt(0.1**2 + 1.5**2 / sizes + label_sd**2))
+    bags = Bags.from_points(points, sizes=sizes, metadata=pd.DataFrame({"se": label_sd}))
+    return bags, y, label_sd
+
+
+def fit(name, bags, y, *, label_sd=None, **parameters):
+    model = clone(MODELS[name]).set_params(**parameters)
+    return model.fit(bags, y, label_sd=label_sd, draws=200, seed=1)
+
+
+@pytest.mark.parametrize("name", ["BLR, exact", "BLR, laplace"])
+def test_noise_of_new_labels_is_that_of_their_size(name, problem):
+    """A bag whose points come five times has the same embedding, and a fifth of this noise."""
+    model = fit(name, *problem[:2], label_noise="size")
+    points = np.array([[-0.4], [0.9]])
+    once, five_times = (model.predictive([np.tile(points, (k, 1))]) for k in (1, 5))
+    assert once.mean == pytest.approx(five_times.mean, rel=1e-10)
+    less = np.mean(model.result_.draws("sigma_point") ** 2) * (1 / 2 - 1 / 10)
+    assert once.sd**2 - five_times.sd**2 == pytest.approx(less, rel=1e-8)
+
+
+@of_each
+def test_small_bags_get_wider_predictions(name, problem):
+    bags, y, _ = problem
+    sds = [fit(name, bags, y, label_noise=noise).predictive(bags).sd for noise in
+           ("constant", "size")]  # fmt: skip
+    small, large = bags.sizes == 2, bags.sizes == 300
+    assert sds[1][small].min() > sds[0][small].max()
+    assert sds[1][large].max() < sds[0][large].min()
+
+
+@of_each
+def test_label_sd_by_column_or_numbers_and_of_features(name, problem):
+    bags, y, label_sd = problem
+    by_column = fit(name, bags, y, label_sd="se")
+    by_numbers = fit(name, bags, y, label_sd=label_sd)
+    model = clone(MODELS[name])
+    training = model.training_features(bags, seed=1)
+    of_features = model.fit_features(training, y, label_sd=list(label_sd), draws=200, seed=1)
+    expected = by_column.predictive(bags).interval()
+    for other in (by_numbers, of_features):
+        np.testing.assert_array_equal(other.predictive(bags).interval(), expected)
+    np.testing.assert_array_equal(by_column.idata["constant_data"]["label_sd"], label_sd)
+    assert not np.array_equal(fit(name, bags, y).predictive(bags).interval(), expected)
+
+
+def test_known_errors_count_for_training_labels_but_not_for_new_ones(problem):
+    bags, y, label_sd = problem
+    model = fit("BLR, laplace", bags, y, label_sd=label_sd)
+    mean, sd = model.predictive(bags).components(np.arange(len(y)))
+    expected = stats.norm.logpdf(y, mean, np.sqrt(sd**2 + label_sd**2))
+    found = model.idata["log_likelihood"]["y"].values[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    # Noise of labels is what is not explained by their errors.
+    ignored = fit("BLR, laplace", bags, y)
+    assert model.summary(["sigma"])["mean"].item() < ignored.summary(["sigma"])["mean"].item()
+
+
+def test_tiny_known_errors_change_nothing(problem):
+    bags, y, _ = problem
+    found = fit("BLR, exact", bags, y, label_sd=np.full(120, 1e-7)).predictive(bags)
+    expected = fit("BLR, exact", bags, y).predictive(bags)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.sd, expected.sd, rtol=1e-6)
+
+
+def test_priors_have_the_noise_of_one_point(problem):
+    bags, y, _ = problem
+    model = fit("BLR, exact", bags, y, label_noise="size")
+    scale = model.priors(as_table=False)["sigma_point_scale"]
+    assert model.priors().loc["sigma_point", "prior"] == f"half-normal(0, {scale:.4g})"
+    held = fit("BDR, laplace", bags, y, label_noise="size", prior={"sigma_point_scale": 1e-3})
+    assert held.priors(as_table=False)["sigma_point_scale"] == 1e-3
+    assert held.result_.draws("sigma_point").max() < 0.01
+    assert "sigma_point" not in fit("BLR, exact", bags, y).priors().index
+
+
+@of_each
+def test_files_keep_both(name, problem, tmp_path):
+    bags, y, _ = problem
+    model = fit(name, bags, y, label_sd="se", label_noise="size")
+    model.save(tmp_path / "fit.nc")
+    again = bdr_stan.load(tmp_path / "fit.nc")
+    assert again.label_noise == "size"
+    np.testing.assert_array_equal(
+        again.predictive(bags).interval(), model.predictive(bags).interval()
+    )
+
+
+def test_stacks_pass_known_errors_on(problem):
+    bags, y, label_sd = problem
+    models = [BLR(6, method="exact"), BDR(6, method="laplace", label_noise="size")]
+    stack = Stacked(models).fit(bags, y, label_sd="se", draws=200, seed=1)
+    for model in stack.models_:
+        np.testing.assert_array_equal(model.result_.constants["label_sd"], label_sd)
+
+
+def test_scikit_learn_hands_each_fold_its_own_errors(problem):
+    bags, y, label_sd = problem
+    model = BLR(6, method="exact", random_state=1)
+    found = cross_val_predict(model, bags, y, cv=3, params={"label_sd": label_sd})
+    first = np.arange(120) < 40
+    by_hand = clone(model).fit(bags[~first], y[~first], label_sd=label_sd[~first])
+    np.testing.assert_allclose(found[first], by_hand.predict(bags[first]), rtol=1e-10)

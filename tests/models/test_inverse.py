@@ -1,0 +1,300 @@
+"""Embeddings given the label: curves, evidence, mode and labels by Bayes' rule from definitions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import curves, reference
+from builders.training import JITTER, labelled_bags, training_of
+from scipy import stats
+from scipy.special import logsumexp
+
+from bdr_stan.embedding.label_functions import functions_of_classes, functions_of_numbers
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import RBF, LandmarkFeatures
+from bdr_stan.models import inverse
+from bdr_stan.models.inverse import (
+    CurveSums,
+    InverseCoordinates,
+    coefficient_scales,
+    curves_given,
+    inverse_model,
+    inverse_predictive,
+    learned_power,
+    log_likelihoods,
+    most_probable_curves,
+    residual_coordinates,
+    sample_inverse,
+)
+from bdr_stan.models.label_distribution import label_distribution
+from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
+
+CLASSES = functions_of_classes(3)
+
+
+@pytest.fixture(params=["numbers", "classes"])
+def problem(rng, request):
+    codes = rng.permutation(np.arange(24) % 3)
+    of_classes = {"functions": CLASSES, "labels": codes}
+    return curves.draw_problem(rng, **(of_classes if request.param == "classes" else {}))
+
+
+def sums_of(p):
+    return CurveSums.of(p.B, p.z, p.sizes)
+
+
+# ---------------------------------------------------------------- curves
+
+
+def test_scales_of_the_coefficients(problem):
+    p, true = problem
+    found = coefficient_scales(p.functions, true["amplitude"], true["bend"], 1.5)
+    expected = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    np.testing.assert_allclose(found, expected)
+
+
+def test_curves_are_those_of_regression_on_all_bags(problem):
+    p, true = problem
+    given = {name: true[name] for name in ("tau", "amplitude", "bend")}
+    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    found = curves_given(sums_of(p), p.lam, true["tau"], scales)
+    mean, covariance = curves.curve_posterior(p, **given)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.log_evidence, curves.log_likelihood(p, **given), rtol=1e-10)
+
+
+def test_slopes_of_the_evidence(problem):
+    p, true = problem
+    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    sums, K = sums_of(p), len(p.lam)
+
+    def evidence(x):
+        tau, own = np.exp(x[:K]), np.exp(x[K:]).reshape(scales.shape)
+        return curves_given(sums, p.lam, tau, own).log_evidence.sum()
+
+    found = curves_given(sums, p.lam, true["tau"], scales)
+    slopes = reference.gradient(evidence, np.log(np.r_[true["tau"], scales.ravel()]))
+    np.testing.assert_allclose(found.by_log_tau, slopes[:K], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.by_log_scale.ravel(), slopes[K:], rtol=1e-6, atol=1e-7)
+
+
+def test_the_mode_is_where_the_density_of_the_logarithms_is_flat(problem):
+    p, _ = problem
+    modes, found = most_probable_curves(sums_of(p), p.lam, p.functions, p.priors)
+    assert ("bend" in modes) == p.bends
+    K = len(p.lam)
+
+    def density(x):
+        point = {"tau": np.exp(x[:K]), "amplitude": np.exp(x[K : 2 * K]), "bend": np.exp(x[-1])}
+        return curves.log_prior(p, **point) + curves.log_likelihood(p, **point).sum() + x.sum()
+
+    x = np.log(np.concatenate([np.atleast_1d(value) for value in modes.values()]))
+    np.testing.assert_allclose(reference.gradient(density, x), 0, atol=2e-3)
+    given = {"bend": 1.0} | modes
+    mean, _ = curves.curve_posterior(p, **given)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
+
+
+# ---------------------------------------------------------------- coordinates
+
+
+def test_coordinates_make_the_covariances_diagonal(rng):
+    bags, y = labelled_bags(rng, n=60)
+    training = training_of(bags, "rbf", rng.normal(size=(4, 3)))
+    B = functions_of_numbers(y)(y)
+    m0, basis, lam = residual_coordinates(training, B, jitter=JITTER)
+    np.testing.assert_allclose(m0, training.embedding.mean.mean(axis=0))
+    Sigma = training.embedding.covariance + JITTER * np.eye(4)
+    np.testing.assert_allclose(basis.T @ Sigma @ basis, np.diag(lam), atol=1e-8 * lam.max())
+
+
+def test_coordinates_have_unit_spread_about_the_curve():
+    """Many bags of many points: what the label leaves has the identity for a covariance."""
+    training, y = simulated(np.random.default_rng(3), n=3000, sizes=(500, 2000))
+    B = functions_of_numbers(y)(y)
+    m0, basis, lam = residual_coordinates(training, B, jitter=0.0)
+    z = (training.embedding.mean - m0) @ basis
+    left = z - B @ np.linalg.lstsq(B, z, rcond=None)[0]
+    within = np.diag(lam) * np.mean(1 / training.embedding.sizes)
+    np.testing.assert_allclose(np.cov(left.T), np.eye(len(lam)) + within, atol=0.1)
+
+
+# ---------------------------------------------------------------- Bayes' rule
+
+
+def coordinates_of(p, power, labels, log_prior):
+    K = len(p.lam)
+    return InverseCoordinates(np.zeros(K), np.eye(K), p.lam, p.functions, labels, log_prior, power)
+
+
+def directly(p, tau, curve, power, labels, log_prior):
+    """Log of prior times likelihood to the power, not normalised, shape (n, M)."""
+    values = np.empty((len(p.z), len(labels)))
+    for i, (z, size) in enumerate(zip(p.z, p.sizes)):
+        for m, at in enumerate(p.functions(labels)):
+            sd = np.sqrt(tau**2 + p.lam / size)
+            values[i, m] = log_prior[m] + power * stats.norm.logpdf(z, curve @ at, sd).sum()
+    return values
+
+
+@pytest.mark.parametrize("power", [1.0, 0.3])
+def test_likelihoods_are_normal_densities_to_the_power(problem, power):
+    p, true = problem
+    labels = np.array([0, 2, 1]) if p.functions.of_classes else np.array([-3.0, 0.5, 2.0, 9.0])
+    at = coordinates_of(p, power, labels, np.zeros(len(labels)))
+    B = p.functions(labels)
+    found = log_likelihoods(at, p.z, p.sizes, true["tau"], true["curve"], B)
+    expected = directly(p, true["tau"], true["curve"], power, labels, np.zeros(len(labels)))
+    np.testing.assert_allclose(
+        found - found[:, :1], expected - expected[:, :1], rtol=1e-8, atol=1e-8
+    )
+
+
+def draws_of(rng, p, S=3):
+    drawn = [curves.draw_parameters(rng, p.functions, len(p.lam)) for _ in range(S)]
+    return np.array([d["tau"] for d in drawn]), np.array([d["curve"] for d in drawn])
+
+
+def test_labels_by_bayes_rule(rng):
+    p, _ = curves.draw_problem(rng)
+    tau, curve = draws_of(rng, p)
+    grid = np.linspace(-9, 13, 400)
+    log_prior = stats.norm.logpdf(grid, 2, 3)
+    at = coordinates_of(p, 0.7, grid, log_prior)
+    embedding = Embedding(p.sizes, p.z, np.diag(p.lam))
+    found = inverse_predictive(at, embedding, tau, curve)
+    assert isinstance(found, GridPredictive) and found.n_draws == 3
+    densities = []
+    for own_tau, own_curve in zip(tau, curve):
+        density = np.exp(directly(p, own_tau, own_curve, 0.7, grid, log_prior))
+        densities.append(density / np.trapezoid(density, grid)[:, None])
+    density = np.mean(densities, axis=0)
+    np.testing.assert_allclose(found.mean, np.trapezoid(density * grid, grid), rtol=1e-8)
+    each = [np.log([np.interp(y, grid, d) for y, d in zip(p.y, own)]) for own in densities]
+    np.testing.assert_allclose(found.log_likelihood(p.y), each, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        found.log_prob(p.y), logsumexp(each, axis=0) - np.log(3), rtol=1e-6, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_by_bayes_rule(rng, n_classes):
+    functions, codes = functions_of_classes(n_classes), rng.permutation(np.arange(24) % n_classes)
+    p, _ = curves.draw_problem(rng, functions=functions, labels=codes)
+    tau, curve = draws_of(rng, p)
+    grid, log_prior = np.arange(float(n_classes)), np.log(rng.dirichlet(np.ones(n_classes)))
+    at = coordinates_of(p, 0.7, grid, log_prior)
+    names = np.array(["a", "b", "c"])[:n_classes]
+    found = inverse_predictive(at, Embedding(p.sizes, p.z, None), tau, curve, names)
+    assert isinstance(found, ClassPredictive if n_classes == 2 else MulticlassPredictive)
+    each = []
+    for own_tau, own_curve in zip(tau, curve):
+        values = directly(p, own_tau, own_curve, 0.7, grid, log_prior)
+        each.append(np.exp(values - logsumexp(values, axis=1, keepdims=True)))
+    np.testing.assert_allclose(found.probabilities, np.mean(each, axis=0), atol=1e-10)
+
+
+def test_small_bags_are_predicted_near_the_prior(rng):
+    """Of a bag of hardly a point nothing is known; of a large one the label is."""
+    p, true = curves.draw_problem(rng)
+    grid = np.linspace(-9, 13, 2000)
+    at = coordinates_of(p, 1.0, grid, stats.norm.logpdf(grid, 2, 3))
+    tau, curve = np.full((1, 3), 0.02), true["curve"][None]
+    z = p.functions(np.array([4.0])) @ true["curve"].T
+    for size, mean, sd in ((1e-6, 2, 3), (1e9, 4, None)):
+        found = inverse_predictive(at, Embedding(np.array([size]), z, None), tau, curve)
+        assert found.mean[0] == pytest.approx(mean, abs=0.05)
+        assert found.sd[0] == pytest.approx(sd, abs=0.02) if sd else found.sd[0] < 0.3
+
+
+# ---------------------------------------------------------------- the model
+
+
+def simulated(rng, n=300, K=4, sizes=(2, 10, 100)):
+    """Features of bags that follow the model, and their labels; coordinates are those drawn."""
+    y = rng.normal(size=n)
+    functions = functions_of_numbers(y)
+    size, lam = rng.choice(np.asarray(sizes, float), n), np.geomspace(0.5, 20, K)
+    B = functions(y)
+    curve = rng.normal(0, [0, 0.7, 0.3, 0.1, 0.03, 0.01][: B.shape[1]], (K, B.shape[1]))
+    z = rng.normal(B @ curve.T, np.sqrt(1 + lam / size[:, None]))
+    feature_map = LandmarkFeatures(RBF(1.0), 50.0 * np.arange(K)[:, None])  # they know no other
+    embedding = Embedding(size, z, np.diag(lam))
+    return TrainingFeatures(feature_map, RBF(1.0), embedding, np.arange(n)), y
+
+
+def test_the_mode_is_that_of_stan(rng):
+    training, y = simulated(rng, n=60)
+    model = inverse_model(training, y, labels=label_distribution("normal", y), power=1.0)
+    posterior = sample_inverse(model, method="optimize", seed=1, progress=False)
+    for name in ("tau", "amplitude", "bend"):
+        found = posterior.draws[name][0, 0]
+        np.testing.assert_allclose(found, model.modes[name], rtol=5e-4)
+    np.testing.assert_allclose(posterior.draws["curve"][0, 0], model.curves.mean, atol=5e-4)
+    moved = np.sum(model.curves.mean[:, 1:] ** 2, axis=1)
+    explained = moved / (moved + model.modes["tau"] ** 2)
+    np.testing.assert_allclose(posterior.draws["explained"][0, 0], explained, atol=5e-4)
+
+
+def test_the_grid_is_fine_enough_and_normalised(rng):
+    training, y = simulated(rng, sizes=(2, 100_000))
+    model = inverse_model(training, y, labels=label_distribution("normal", y), power=1.0)
+    at = model.at
+    assert np.trapezoid(np.exp(at.log_prior), at.labels) == pytest.approx(1)
+    found = inverse_predictive(
+        at, training.embedding, model.modes["tau"][None], model.curves.mean[None]
+    )
+    inside = (at.labels > y.min()) & (at.labels < y.max())
+    assert np.diff(at.labels[inside]).max() < np.median(found.sd)
+
+
+def priors():
+    return dict(inverse.PRIORS)
+
+
+def power_of(training, y):
+    labels = label_distribution("normal", y)
+    return learned_power(training, y, labels, jitter=1e-4, priors=priors())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_power_of_a_model_that_is_right_is_near_1(seed):
+    assert power_of(*simulated(np.random.default_rng(seed))) > 0.8
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypatch):
+    """The joint basis would tell that they are the same, so it is left out."""
+
+    def as_they_are(training, B, *, jitter):
+        d = training.embedding.mean.shape[1]
+        return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
+
+    monkeypatch.setattr(inverse, "residual_coordinates", as_they_are)
+    training, y = simulated(np.random.default_rng(seed))
+    mean, lam = training.embedding.mean, np.diag(training.embedding.covariance)
+    twice = Embedding(training.embedding.sizes, np.tile(mean, 2), np.diag(np.tile(lam, 2)))
+    once = power_of(training, y)
+    assert power_of(replace(training, embedding=twice), y) == pytest.approx(once / 2, rel=0.15)
+    assert once > 0.8
+
+
+def test_few_bags_teach_no_power(rng):
+    training, y = simulated(rng, n=9)
+    assert power_of(training, y) == 1
+
+
+def test_classes_that_are_held_out_whole_teach_no_power(rng):
+    training, _ = simulated(rng, n=12)
+    codes = np.arange(12)
+    assert learned_power(training, codes, None, jitter=1e-4, priors=priors()) == 1
+
+
+def test_priors_of_users(rng):
+    training, y = simulated(rng, n=20)
+    labels = label_distribution("normal", y)
+    model = inverse_model(training, y, labels=labels, power=0.5, prior={"tau_scale": 3.0})
+    assert model.priors == priors() | {"tau_scale": 3.0}
+    assert model.at.power == 0.5

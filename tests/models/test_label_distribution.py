@@ -1,0 +1,107 @@
+"""Distributions of labels before a bag is seen, against SciPy and numerical integrals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution
+
+
+def density(of):
+    return lambda y: float(np.exp(of.log_density(np.array([y])))[0])
+
+
+def edges(of):
+    """Whether density falls steeply at the least and at the most label seen."""
+    step = 0.03 * (of.most - of.least)
+    at = density(of)
+    return at(of.least - step) < 0.1 * at(of.least + step), at(of.most + step) < 0.1 * at(
+        of.most - step
+    )
+
+
+def test_normal(rng):
+    y = rng.normal(3, 2, 50)
+    of = label_distribution("normal", y)
+    at = np.linspace(-5, 10, 7)
+    np.testing.assert_allclose(of.log_density(at), stats.norm.logpdf(at, y.mean(), y.std()))
+
+
+def test_uniform(rng):
+    of = label_distribution("uniform", rng.normal(3, 0.1, 50), (-1, 60))
+    assert (of.low, of.high) == (-1, 60)  # however far from the labels seen
+    values = of.log_density(np.array([-1.01, -1, 3, 60, 60.01]))
+    assert values[[0, 4]].tolist() == [-np.inf, -np.inf] and np.ptp(values[1:4]) == 0
+
+
+@pytest.mark.parametrize("bounds", [None, (0, None), (None, 9), (0, 9)])
+def test_empirical_is_a_density_within_its_bounds(rng, bounds):
+    y = np.clip(rng.gamma(2, 1.3, 200), 0.001, 8.9)
+    of = label_distribution("empirical", y, bounds)
+    low = -np.inf if bounds is None or bounds[0] is None else bounds[0]
+    high = np.inf if bounds is None or bounds[1] is None else bounds[1]
+    parts = [(max(low, -30), 1), (1, min(high, 40))]
+    total = sum(quad(density(of), *part, limit=200)[0] for part in parts)
+    # the share of the wide normal beyond the bounds is missing
+    assert 0.98 - 1e-3 < total < 1 + 1e-3
+    outside = np.array([low - 1e-6, high + 1e-6])
+    outside = outside[np.isfinite(outside)]
+    assert np.all(of.log_density(outside) == -np.inf)
+    assert of.low >= low and of.high <= high
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_edges_are_found_where_labels_have_them(seed):
+    rng = np.random.default_rng(seed)
+    assert edges(label_distribution("empirical", rng.uniform(4, 8, 400))) == (True, True)
+    assert edges(label_distribution("empirical", rng.exponential(1, 400))) == (True, False)
+    assert edges(label_distribution("empirical", rng.normal(4, 8, 400))) == (False, False)
+
+
+def test_labels_beyond_those_seen_are_possible(rng):
+    y = rng.uniform(4, 8, 400)
+    of = label_distribution("empirical", y)
+    assert np.isfinite(of.log_density(np.array([3.0, 9.0]))).all()
+
+
+@pytest.mark.parametrize("y", [[1.0, 2.0], [1.0, 1.0, 1.0, 5.0], [0.0, 1.0] * 20, [1.0, 1 + 1e-9]])
+@pytest.mark.parametrize("name", LABEL_DISTRIBUTIONS)
+def test_few_different_labels(y, name):
+    y = np.array(y)
+    of = label_distribution(name, y, (-10, 20))
+    grid = of.grid(100)
+    assert np.all(np.diff(grid) > 0) and len(grid) >= 100
+    assert np.isfinite(of.log_density(y)).all()
+
+
+@pytest.mark.parametrize("n", [100, 2000])
+@pytest.mark.parametrize(
+    "name, bounds",
+    [("normal", None), ("empirical", None), ("empirical", (4, 8)), ("uniform", (-5, 50))],
+)
+def test_the_grid_reaches_from_end_to_end_and_is_fine_at_the_labels(rng, n, name, bounds):
+    y = rng.uniform(4.1, 7.9, 100)
+    of = label_distribution(name, y, bounds)
+    grid = of.grid(n)
+    assert grid[0] == of.low and grid[-1] == of.high
+    seen = grid[(grid >= of.least) & (grid <= of.most)]
+    assert len(seen) == n
+    np.testing.assert_allclose(np.diff(seen), (of.most - of.least) / (n - 1))
+    values = np.exp(of.log_density(grid))
+    fine = of.grid(20 * n)
+    expected = np.trapezoid(np.exp(of.log_density(fine)), fine)
+    assert np.trapezoid(values, grid) == pytest.approx(expected, rel=0.02)
+    if bounds is not None:
+        assert (of.low, of.high) == bounds
+
+
+def test_many_labels_are_as_good_as_all(rng, monkeypatch):
+    y = rng.exponential(1, 3000)
+    at = np.linspace(-1, 8, 200)
+    everything = label_distribution("empirical", y)
+    monkeypatch.setattr("bdr_stan.models.label_distribution._MOST_LABELS", 2000)
+    fewer = label_distribution("empirical", y)
+    assert (fewer.low, fewer.high) == (everything.low, everything.high)
+    densities = np.exp([fewer.log_density(at), everything.log_density(at)])
+    np.testing.assert_allclose(*densities, atol=0.02)
