@@ -13,6 +13,7 @@ _HOME_OF = {
     "BLR": "estimators",
     "Shrinkage": "estimators",
     "BDR": "estimators",
+    "NonlinearBDR": "estimators",
     "BLRClassifier": "estimators",
     "ShrinkageClassifier": "estimators",
     "BDRClassifier": "estimators",

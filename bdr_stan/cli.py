@@ -14,6 +14,7 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 MODELS = {
     "bdr": "BDR",
     "blr": "BLR",
+    "nonlinear-bdr": "NonlinearBDR",
     "shrinkage": "Shrinkage",
     "inverse-bdr": "InverseBDR",
     "bdr-classifier": "BDRClassifier",
@@ -213,9 +214,10 @@ def fit(
     click.echo(f"Columns of a point: {', '.join(bags.features)}")
     y = bags.metadata[label]
     if y.dtype.kind not in "fiub" and not is_classifier(estimator):
+        classifier = f"{model}-classifier"
         raise TypeError(
             f"label column {label!r} holds text, not numbers: encode or mend it, or use "
-            f"--model {model}-classifier"
+            f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
         )
     estimator.fit(
         bags,

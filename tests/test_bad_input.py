@@ -42,6 +42,7 @@ from bdr_stan import (
     InverseBDRClassifier,
     KernelMean,
     Matern32,
+    NonlinearBDR,
     OneClassSMM,
     Polynomial,
     RBFNetwork,
@@ -124,6 +125,8 @@ BAD_VALUES = {
     "covariates": ["population", [1], ["age", "age"], 3],
     "embedding_prior": ["flat", None],
     "measure_scale": ["best", -1.0, None],
+    "n_curved": [0, 4, 1.0, "two", None, True],
+    "n_functions": [0, 2.5, "many", None],
     "tau": [0, "1", None, np.nan],
     "jitter": [-1e-4, "small", None, np.nan],
     "prior": [
@@ -181,7 +184,7 @@ BAD_VALUES = {
     **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
-BAYESIAN = [BLR, BDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
+BAYESIAN = [BLR, BDR, NonlinearBDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
 INVERSE = [InverseBDR, InverseBDRClassifier]
 RIDGE = [RBFNetwork, FreqShrinkage, MERR, MERRCV, DFDR]
 MACHINES = [SupportMeasureMachine, OneClassSMM]

@@ -369,6 +369,15 @@ def test_fit_refuses(folder, monkeypatch, text, arguments):
     assert not Path("never.nc").exists()
 
 
+@pytest.mark.parametrize(
+    "model, instead", [("bdr", "bdr-classifier"), ("nonlinear-bdr", "bdr-classifier")]
+)
+def test_labels_of_text_are_for_a_classifier_that_there_is(tmp_path, model, instead):
+    (tmp_path / "words.csv").write_text("town,word,income\n1,high,3\n2,low,4\n")
+    labelled = ["fit", tmp_path / "words.csv", "--bag", "town", "--label", "word"]
+    fails(f"or use --model {instead}", *labelled, "--model", model, "-o", tmp_path / "never.nc")
+
+
 def test_outputs_are_refused_before_any_work(folder, tmp_path):
     # there is no such input either: the output is what is looked at first
     fit = ["fit", tmp_path / "points.csv", *FIT, "--model", "bdr", "-o"]

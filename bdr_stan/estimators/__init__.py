@@ -12,6 +12,7 @@ from bdr_stan.estimators.dfdr import DFDR
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.merr_cv import MERRCV
+from bdr_stan.estimators.nonlinear import NonlinearBDR
 from bdr_stan.estimators.ridge import FreqShrinkage, RBFNetwork
 from bdr_stan.estimators.stacked import Stacked, StackedClassifier
 from bdr_stan.estimators.support_measures import OneClassSMM, SupportMeasureMachine
@@ -31,6 +32,7 @@ __all__ = [
     "FreqShrinkage",
     "InverseBDR",
     "InverseBDRClassifier",
+    "NonlinearBDR",
     "OneClassSMM",
     "RBFNetwork",
     "Shrinkage",

@@ -54,6 +54,8 @@ class Model:
         About the average label, where labels have a location; else 0. Modes and stock programs
         are computed with labels and intercept less this, so that labels far from zero lose no
         digits; `likelihood` then takes it as a keyword.
+    predicting : tuple of str
+        Variables of the program that predictions need besides weights, intercept and scales.
     sampler_only : tuple of str
         Variables of the program that only serve the sampler: w and intercept say the same.
     """
@@ -71,6 +73,7 @@ class Model:
     inits: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is
     draws: Callable[[dict[str, Array]], dict[str, Array]] = _as_it_is
     level: float = 0.0
+    predicting: tuple[str, ...] = ()
     sampler_only: tuple[str, ...] = ("t", "precision")
 
     @property

@@ -205,7 +205,8 @@ def _read(fit, model, stan_file):
     """Draws, sampler statistics and attributes of a CmdStanPy fit."""
     drawn = stan_draws(fit)
     scales = [name for name in model.scales if name != "rho"]
-    needed = ["w", *(["gamma"] if model.n_covariates else []), "intercept", *scales]
+    gamma = ["gamma"] if model.n_covariates else []
+    needed = ["w", *gamma, "intercept", *scales, *model.predicting]
     missing = [name for name in needed if name not in drawn]
     if missing:
         raise ValueError(

@@ -22,6 +22,7 @@ _DIMS = {
     "explained": ["component"],
     "curve": ["component", "function"],
     "beta": ["landmark"],
+    "c": ["function"],
     "gamma": ["covariate"],
     "dual": ["bag"],
     "y": ["bag"],

@@ -17,7 +17,7 @@ FALSE = [
         "the numbers of their priors are data, and t has that of the weights it becomes",
     ),
     (
-        "bdr|bdr_probit",
+        "bdr|bdr_probit|nonlinear",
         r"Left-hand side of distribution statement \(~\) may contain a non-linear transform",
         "prior_factor * w is linear in w, so the Jacobian is constant",
     ),

@@ -31,6 +31,14 @@ OF_SIGMA = {
     "known_variance": [0.0, 0.3],
 }
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
+# No basis functions, so that the weights are those of the other programs.
+CURVE = {
+    "points": [[-1.0], [1.0]],
+    "frequencies": [],
+    "half_width": 4.0,
+    "kappa": 0.5,
+    "ell": 1.0,
+}
 Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
 LABELS = [0.2, 1.3, -0.7, 0.4]
 NONE = [[], [], [], []]  # covariates
@@ -48,12 +56,15 @@ DATA = {
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
+    "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
 }
 SCALES = {
     "blr": {"sigma": 1.0, "rho": 1.0},
     "blr_logit": {"rho": 1.0},
     "bdr": {"sigma": 1.0, "rho": 1.0, "eta": 1.0},
     "bdr_probit": {"rho": 1.0, "eta": 1.0},
+    "nonlinear": {"sigma": 1.0, "rho": 1.0},
 }
 NAN, INF = float("nan"), float("inf")
 # One covariate, on which nothing depends.
@@ -64,8 +75,8 @@ ONE = {
     "gamma_slope": [[0.0, 0.0]],
     "gamma_unit": [[1.0]],
 }
-GROUPED = ["blr", "bdr", "bdr_probit"]
-SHRINKING = ["bdr", "bdr_probit"]
+GROUPED = ["blr", "bdr", "bdr_probit", "nonlinear"]
+SHRINKING = ["bdr", "bdr_probit", "nonlinear"]
 # Five bags of two sizes, two coordinates, two functions of the label: 1 and the label.
 CURVES = {
     "K": 2,
@@ -137,6 +148,7 @@ def test_the_sentence_is_heard_from_every_method(method):
 def test_scales_must_be_positive(name):
     scales = ["intercept_unit", "intercept_scale", "gamma_scale", "rho_median", "rho_log_sd"]
     others = ("sigma_scale", "sigma_point_scale", "eta_median", "eta_log_sd")
+    others += ("half_width", "kappa", "ell")
     scales += [k for k in others if k in DATA[name]]
     for scale in scales:
         said = message(name, **{scale: 0.0})
@@ -168,6 +180,20 @@ def test_covariates_must_be_finite(name):
     assert "row 2 of x must hold finite numbers, found [nan]" in said
 
 
+def test_points_and_frequencies_must_be_finite():
+    said = message("nonlinear", points=[[-1.0], [NAN]])
+    assert "row 2 of points must hold finite numbers, found [nan]" in said
+    one = {
+        "B": 1,
+        "information": [0.0] * 3,
+        "pull": [0.0] * 3,
+        "axes": np.eye(3).tolist(),
+        "intercept_slope": [0.0] * 3,
+    }
+    said = message("nonlinear", **one, frequencies=[[INF]])
+    assert "row 1 of frequencies must hold finite numbers, found [inf]" in said
+
+
 @pytest.mark.parametrize("name", ["blr", "bdr"])
 def test_rows_are_not_more_than_bags(name):
     said = message(name, n_bags=[2, 1])
@@ -180,9 +206,12 @@ def test_known_variances_are_finite(name):
     assert "known_variance[2] must be finite, found inf" in said
 
 
-@pytest.mark.parametrize("name, one", [("blr", "row"), ("bdr", "row"), ("bdr_probit", "bag")])
+@pytest.mark.parametrize(
+    "name, one",
+    [("blr", "row"), ("bdr", "row"), ("bdr_probit", "bag"), ("nonlinear", "bag")],
+)
 def test_groups_follow_one_another_and_have_everything(name, one):
-    enough = {} if name == "bdr_probit" else {"n_bags": [5, 5]}
+    enough = {} if one == "bag" else {"n_bags": [5, 5]}
     for start, length, says in [
         ([2, 3], [1, 2], f"start[1] must be 1, the first {one} that no group before it has"),
         ([1, 4], [2, 1], f"start[2] must be 3, the first {one} that no group before it has"),

@@ -1,0 +1,62 @@
+"""The likelihood of the regression with a curve, and its model."""
+
+import numpy as np
+import pytest
+from builders import reference
+
+from bdr_stan.embedding.compression import compress
+from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.models.nonlinear import nonlinear_likelihood
+
+RNG = np.random.default_rng(4)
+N, D = 14, 3
+SIZES = RNG.choice([1.0, 4.0, 60.0], N)
+LAM = np.array([0.4, 1.0, 6.0])
+Z = RNG.normal(size=(N, D)) * np.sqrt(1 + LAM / SIZES[:, None])
+X = RNG.normal(size=(N, 2))
+Y = 1 + Z @ [0.5, -0.3, 0.2] + 0.4 * Z[:, 0] ** 2 + RNG.normal(0, 0.3, N)
+SCALES = {"sigma": 0.4, "kappa": 0.8, "ell": 1.1}
+
+
+def coordinates(n_curved, n_functions=6):
+    frequencies = basis_frequencies(n_curved, n_functions)
+    return CurvedCoordinates(np.zeros(D), np.eye(D), LAM, np.eye(D), frequencies)
+
+
+def likelihood_at(n_curved, **options):
+    rows = rows_by_size(np.column_stack([Z, X]), Y, SIZES)
+    return nonlinear_likelihood(rows, coordinates(n_curved), **SCALES, **options)
+
+
+@pytest.mark.parametrize("n_curved", [0, 1, 2])
+def test_derivatives(n_curved):
+    likelihood = likelihood_at(n_curved, level=0.3)
+    size = D + (6 if n_curved else 0) + 3
+    theta = 0.5 * np.random.default_rng(n_curved).normal(size=size)
+    _, slope, _, curvature = likelihood(theta)
+    by_differences = reference.gradient(lambda t: likelihood(t)[0], theta)
+    np.testing.assert_allclose(slope, by_differences, rtol=1e-6, atol=1e-6)
+    for k in range(size):
+        of_slope = reference.gradient(lambda t, k=k: likelihood(t)[1][k], theta)
+        np.testing.assert_allclose(-curvature[k], of_slope, rtol=1e-6, atol=1e-6)
+
+
+def test_without_a_curve_it_is_that_of_bdr_with_its_information():
+    theta = np.random.default_rng(2).normal(size=D + 3)
+    ours = likelihood_at(0, level=0.2)(theta)
+    rows = compress(np.column_stack([Z, X]), Y, SIZES)
+    for found, expected in zip(
+        ours, normal_likelihood(rows, LAM, sigma=SCALES["sigma"], level=0.2)(theta), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_with_a_flat_curve_it_is_nearly_that_of_bdr():
+    """The leading coordinate is then integrated by points what BDR integrates in closed form."""
+    theta = np.r_[0.5, -0.3, 0.2, np.zeros(6), 0.1, -0.1, 1.0]
+    found = likelihood_at(1)(theta)[0]
+    rows = compress(np.column_stack([Z, X]), Y, SIZES)
+    linear = normal_likelihood(rows, LAM, sigma=SCALES["sigma"])
+    np.testing.assert_allclose(found, linear(np.delete(theta, np.s_[3:9]))[0], rtol=2e-3)
