@@ -46,6 +46,8 @@ PRIORS = {
 }
 # The powers that held-out bags choose from, and how many folds hold them out.
 _POWERS = 0.05, 1.0
+# Few bags say little of the power: about where its logarithm lies, and how firmly.
+_USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
 _FOLDS = 5
 _LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _FEWEST_BAGS = 10  # from which a power can be learned
@@ -523,14 +525,15 @@ def folds_of(
 def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> float:
     """Power under which the labels of held-out bags have the highest density, 0.05 to 1.
 
-    It is 1 where there are no folds.
+    A weak prior counts as well, lognormal about 0.6, which is taken where there are no folds.
     """
     if not folds:
-        return _POWERS[1]
+        return _USUAL_POWER
     parts = [_log_density(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
 
     def loss(log_power):
-        return -sum(part(np.exp(log_power)).sum() for part in parts)
+        away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
+        return 0.5 * away**2 - sum(part(np.exp(log_power)).sum() for part in parts)
 
     return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
 
