@@ -11,6 +11,7 @@ from scipy.linalg import eigh, helmert
 from bdr_stan.types import Array, ArrayLike
 
 _KNOTS = 6
+_DIGITS = 3  # of knots; nearer ones, as beside an outlier, would be one to rounding
 _BAGS_PER_KNOT = 3  # so that something is left about the curves to learn from
 _STEPS = 400  # of the sum that stands for the integral of squared curvature
 
@@ -100,7 +101,8 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
     u = (y - centre) / unit
     # Knots are labels: a function that is 0 at all labels would bend as it likes between them.
     n_knots = int(np.clip(len(u) // _BAGS_PER_KNOT, 2, _KNOTS))
-    knots = np.unique(np.quantile(u, np.linspace(0, 1, n_knots), method="nearest"))
+    quantiles = np.quantile(u, np.linspace(0, 1, n_knots), method="nearest")
+    knots = np.unique(np.round(quantiles, _DIGITS))
     spline = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     steps = np.linspace(knots[0], knots[-1], _STEPS)
     bends = spline(steps, 2)

@@ -57,6 +57,8 @@ class EmbeddingEstimator(BagEstimator):
     takes_label_sd: ClassVar[bool] = False  # whether labels have noise that a fit can split
     coordinates: ClassVar[Any] = Coordinates  # in which its model computes
     # Draws of these, so far as there are such.
+    # Whether p(y | bag, draw) is what the posterior was conditioned on, as leave-one-out needs.
+    has_likelihood: ClassVar[bool] = True
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
     def fit(
@@ -208,6 +210,8 @@ class EmbeddingEstimator(BagEstimator):
             own_program=self.stan_file is not None,
             seed=seed,
         )
+        if not self.has_likelihood:
+            groups.pop("log_likelihood", None)
         self._keep(Result(groups, {**settings, "priors": model.priors}))
         self._warn_of_trouble()
         return self

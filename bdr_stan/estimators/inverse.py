@@ -85,6 +85,9 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         curve (component, function), bend.
     power_ : float
         The power of the likelihood.
+    held_out_ : array, shape (n,)
+        Log density of each training label by curves of four fifths of the other bags, to compare
+        models by: there is no log_likelihood, as the posterior is given embeddings and not labels.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
@@ -103,6 +106,7 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")
     prior_texts = INVERSE
+    has_likelihood = False  # its posterior is given embeddings, not labels
     covariates = None  # they have no place in the embedding given the label
 
     def __init__(
@@ -199,6 +203,9 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
     def _set_fitted(self, result):
         EmbeddingEstimator._set_fitted(self, result)
         self.power_ = float(result.constants["power"])
+        held_out = result.constants["held_out"]
+        own_program = self.stan_file is not None  # whose curves nobody held out
+        self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out
 
 
 class InverseBDRClassifier(ClassifierMixin, EmbeddingEstimator):
@@ -214,6 +221,7 @@ class InverseBDRClassifier(ClassifierMixin, EmbeddingEstimator):
 
     methods, coordinates = InverseBDR.methods, InverseBDR.coordinates
     predicts_from, prior_texts = InverseBDR.predicts_from, InverseBDR.prior_texts
+    has_likelihood = False
     covariates = None
 
     def __init__(

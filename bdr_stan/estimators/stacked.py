@@ -126,7 +126,19 @@ class Stack(BagEstimator):
                 )
 
     def _weigh(self, models):
-        missing = [m for m in models if "log_likelihood" not in m.result_.groups]
+        names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]
+        held_out = {
+            n: m.held_out_ for n, m in zip(names, models, strict=True) if not m.has_likelihood
+        }
+        few = [name for name, density in held_out.items() if not np.isfinite(density).all()]
+        if few:
+            raise ValueError(
+                f"{few[0]} could not hold out every bag, so nothing weighs it: give more bags, and "
+                "several of each class"
+            )
+        missing = [
+            m for m in models if m.has_likelihood and "log_likelihood" not in m.result_.groups
+        ]
         if missing:
             name = type(missing[0]).__name__
             if missing[0].result_.groups["posterior"].sizes["draw"] == 1:
@@ -134,8 +146,8 @@ class Stack(BagEstimator):
             raise ValueError(
                 f"{name} kept no log_likelihood, as draws x bags are too many: ask for fewer draws"
             )
-        names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]
-        comparison = stack({n: m.idata for n, m in zip(names, models, strict=True)})
+        idatas = {name: model.idata for name, model in zip(names, models, strict=True)}
+        comparison = stack(idatas, held_out)
         first = models[0].result_.settings
         columns = {name: first[name] for name in ("n_features", "feature_names", "columns")}
         return self._keep(Result({}, {"comparison": comparison, **columns}, tuple(models)))

@@ -47,13 +47,17 @@ PRIORS = {
 # The powers that held-out bags choose from, and how many folds hold them out.
 _POWERS = 0.05, 1.0
 _FOLDS = 5
+_LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _FEWEST_BAGS = 10  # from which a power can be learned
 _MOST_HELD = 1_000  # bags held out of a fold; more say no more of one number
 # Labels of the grid: so many within a standard deviation of the sharpest prediction; bounds.
 _LABELS_PER_SD = 4
 _LABELS = 100, 2000
-# On the log scale: how far apart chains start, and about how wide the posterior is.
+# On the log scale: how far apart chains start, how far from the mode a search for it does, how far
+# the mode may be from the middle of the priors, and about how wide the posterior is.
 _SPREAD = 0.3
+_BESIDE = 0.05
+_FARTHEST = 15.0
 _UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
 
 
@@ -236,7 +240,14 @@ def most_probable_curves(
     start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
     if bends:
         start = np.append(start, np.log(priors["bend_median"]))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    found = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(at - _FARTHEST, at + _FARTHEST) for at in start],  # beyond numbers overflow
+        options={"maxiter": 1000, "ftol": 1e-12},
+    )
     tau, amplitude, bend = unpacked(found.x)
     scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
     modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}
@@ -249,17 +260,20 @@ def residual_coordinates(
     """Origin, basis and within-bag variances of coordinates for embeddings given the label.
 
     The basis diagonalises the within-bag covariance together with the between-bag covariance of
-    what a least-squares fit of the embeddings on the functions B leaves.
+    what a least-squares fit of the embeddings on the functions B leaves, a thousandth of their
+    spread at least.
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)
+    least = _LEAST_LEFT * np.sum((embedding.mean - m0) ** 2) / len(B)
     # Small bags say less: their weight is as in `between_bag_covariance`, learned in two rounds.
     weight = np.ones(len(B))
     for _ in range(2):
         root = np.sqrt(weight)[:, None]
         curve = np.linalg.lstsq(B * root, (embedding.mean - m0) * root, rcond=None)[0]
         left = replace(embedding, mean=embedding.mean - B @ curve)
-        _, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
+        K, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
+        R = R + max(0.0, least - np.trace(R)) / np.trace(K) * K
         weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
     lam, basis = joint_basis(Sigma, R)
     return m0, basis, lam
@@ -345,6 +359,7 @@ class InverseModel:
     modes : dict
         Most probable tau, amplitude and bend.
     curves : Curves, at the modes
+    held_out : array, shape (n,), log density of each label by curves of other bags
     """
 
     at: InverseCoordinates
@@ -352,11 +367,12 @@ class InverseModel:
     priors: dict[str, float]
     modes: dict[str, Array]
     curves: Curves
+    held_out: Array
 
     @property
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """What prediction needs besides the draws; kept with a fit."""
-        return self.at.constants()
+        return {**self.at.constants(), "held_out": (self.held_out, ["bag"])}
 
 
 def inverse_data(
@@ -413,12 +429,14 @@ def inverse_model(
         Numbers that replace the defaults.
     """
     priors = with_user_values(PRIORS, prior)
+    folds = folds_of(training, y, labels, jitter=jitter, priors=priors)
     if isinstance(power, str):
-        power = learned_power(training, y, labels, jitter=jitter, priors=priors)
+        power = learned_power(folds, training.embedding, y)
+    held_out = held_out_log_density(folds, training.embedding, y, power)
     at, sums, modes, curves = _fitted(training, y, labels, power, jitter, priors)
     if labels is not None:
         at = _on_grid(at, labels, _n_labels(at, labels, sums, modes["tau"], curves.mean))
-    return InverseModel(at, sums, priors, modes, curves)
+    return InverseModel(at, sums, priors, modes, curves, held_out)
 
 
 def _fitted(training, y, labels, power, jitter, priors):
@@ -457,61 +475,90 @@ def _n_labels(at, labels, sums, tau, curve):
     return int(np.clip(wanted, *_LABELS))
 
 
-def learned_power(
+@dataclass(frozen=True)
+class Fold:
+    """Bags held out of the most probable curves of the others.
+
+    held : int array
+    at : InverseCoordinates, of the others
+    tau : array, shape (K,)
+    curve : array, shape (K, J)
+    """
+
+    held: Array
+    at: InverseCoordinates
+    tau: Array
+    curve: Array
+
+
+def folds_of(
     training: TrainingFeatures,
     y: Array,
     labels: LabelDistribution | None,
     *,
     jitter: float,
     priors: Mapping[str, float],
-) -> float:
-    """Power under which the labels of bags held out of the curves have the highest density.
+) -> list[Fold]:
+    """A fifth of the bags at a time, held out; none where the bags are too few.
 
     Parameters
     ----------
     training, y, labels, jitter, priors
         As for `inverse_model`.
-
-    Returns
-    -------
-    float, 0.05 to 1; 1 where the bags are too few to hold some out
     """
     n = len(y)
-    if n < _FEWEST_BAGS:
-        return _POWERS[1]
     order = np.random.default_rng(0).permutation(n)  # bags may be sorted by size or label
-    parts = []
-    for held in np.array_split(order, _FOLDS):
+    folds = []
+    for held in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
         kept = np.setdiff1d(order, held)
         if len(np.unique(y[kept])) < (2 if labels is not None else len(np.unique(y))):
             continue  # nothing to learn a curve from, or a class that is held out whole
         at, sums, modes, curves = _fitted(training.take(kept), y[kept], labels, 1.0, jitter, priors)
         if labels is not None:
             at = _on_grid(at, labels, _n_labels(at, labels, sums, modes["tau"], curves.mean))
-        held = held[:_MOST_HELD]
-        part = training.embedding.take(held)
-        parts.append(_held_out(at, part, y[held], modes["tau"], curves.mean, labels is not None))
-    if not parts:
+        folds.append(Fold(held, at, modes["tau"], curves.mean))
+    return folds
+
+
+def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> float:
+    """Power under which the labels of held-out bags have the highest density, 0.05 to 1.
+
+    It is 1 where there are no folds.
+    """
+    if not folds:
         return _POWERS[1]
+    parts = [_log_density(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
 
     def loss(log_power):
-        return -sum(part(np.exp(log_power)) for part in parts)
+        return -sum(part(np.exp(log_power)).sum() for part in parts)
 
     return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
 
 
-def _held_out(at, embedding, y, tau, curve, continuous):
-    """The log density of labels y, given their bags, as a function of the power."""
+def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, power: float) -> Array:
+    """Log density of each label given its bag by the fold that held it out, NaN where none did."""
+    value = np.full(len(y), np.nan)
+    for fold in folds:
+        for bags in np.array_split(fold.held, -(-len(fold.held) // _MOST_HELD)):
+            value[bags] = _log_density(fold, bags, embedding, y)(power)
+    return value
+
+
+def _log_density(fold, bags, embedding, y):
+    """The log density of the labels of some bags as a function of the power."""
+    at, embedding, y = fold.at, embedding.take(bags), y[bags]
     z, sizes = at.of(embedding.mean), embedding.sizes
-    at_labels = log_likelihoods(at, z, sizes, tau, curve, at.functions(at.labels))
-    path = at.functions(y) @ curve.T
-    own = np.sum((z - path / 2) * path / (tau**2 + at.lam / sizes[:, None]), axis=1)
+    at_labels = log_likelihoods(at, z, sizes, fold.tau, fold.curve, at.functions(at.labels))
+    path = at.functions(y) @ fold.curve.T
+    own = np.sum((z - path / 2) * path / (fold.tau**2 + at.lam / sizes[:, None]), axis=1)
     own_prior = np.interp(y, at.labels, at.log_prior)
+    continuous = not at.functions.of_classes
     widths = trapezoid_weights(at.labels) if continuous else np.ones(len(at.labels))
 
     def log_density(power):
-        total = logsumexp(power * at_labels + at.log_prior, b=widths, axis=1)
-        return np.sum(power * own + own_prior - total)
+        return (
+            power * own + own_prior - logsumexp(power * at_labels + at.log_prior, b=widths, axis=1)
+        )
 
     return log_density
 
@@ -546,20 +593,10 @@ def sample_inverse(
     options = dict(options or {})
     if method == "optimize":
         options.setdefault("jacobian", True)  # so that no tau is lost at 0
-    rng = np.random.default_rng(seed)
-    spread = _SPREAD if method == "nuts" else 0.0
-    modes = {"bend": np.zeros(0), **model.modes}
-    starts = [
-        {
-            name: np.atleast_1d(value) * np.exp(spread * rng.standard_normal(np.size(value)))
-            for name, value in modes.items()
-        }
-        for _ in range(chains)
-    ]
     drawn, stats, attrs = run(
         stan_file or "inverse",
         inverse_data(model.sums, model.at.lam, model.at.functions, model.priors),
-        starts,
+        _starts(model.modes, method, chains, seed),
         method=method,
         chains=chains,
         warmup=warmup,
@@ -573,6 +610,24 @@ def sample_inverse(
     if method == "optimize" and stan_file is None:  # which draws the curves at random
         drawn["curve"] = _average_curves(model, drawn)
     return Posterior(_with_shares(drawn), stats, attrs)
+
+
+def _starts(modes, method, chains, seed):
+    """Starting points spread about the mode; one beside it where that is looked for.
+
+    At the mode itself the first step of the search may be lost in rounding, which ends it.
+    """
+    modes = {"bend": np.zeros(0), **modes}
+    if method != "nuts":
+        return [{name: np.atleast_1d(value) * np.exp(_BESIDE) for name, value in modes.items()}]
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            name: np.atleast_1d(value) * np.exp(_SPREAD * rng.standard_normal(np.size(value)))
+            for name, value in modes.items()
+        }
+        for _ in range(chains)
+    ]
 
 
 def _read(fit, stan_file):

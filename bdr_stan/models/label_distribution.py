@@ -11,6 +11,7 @@ from bdr_stan.types import Array
 
 LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 
+_LEAST_DENSITY = 1e-300  # of a label far from all others
 _MOST_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
 _FOLDS = 10
 _LEAST_GAIN = 2.0  # that an edge must add to the log density of held-out labels
@@ -100,7 +101,7 @@ def _empirical(y, low, high, seed):
             seen, held = y[folds != fold], y[folds == fold]
             if np.ptp(seen) > 0:
                 density = _reflected(seen, *_mirrors(seen, low, high, *edges))
-                score += np.log(density(held)).sum()
+                score += np.log(np.maximum(density(held), _LEAST_DENSITY)).sum()
         if score > best_score:
             best, best_score = _mirrors(y, low, high, *edges), score
     return _reflected(y, *best)
