@@ -1,6 +1,7 @@
 """Bayesian distribution regression with a curve of the leading coordinates of the embedding."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sklearn.base import RegressorMixin
 
@@ -20,7 +21,6 @@ from bdr_stan.models.curve import CurvedCoordinates
 from bdr_stan.models.nonlinear import nonlinear_model, nonlinear_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import CURVED
-from bdr_stan.predictive.nested import NestedPredictive
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, PathName, is_integer
 
@@ -150,7 +150,7 @@ class NonlinearBDR(RegressorMixin, EmbeddingEstimator):
 
     def _predictive(
         self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
-    ) -> NestedPredictive:
+    ) -> Any:
         assert isinstance(at, CurvedCoordinates)
         return nonlinear_predictive(
             at,

@@ -315,4 +315,4 @@ def nonlinear_predictive(
         each = (S, M, len(i))
         return means.reshape(S * M, -1), np.broadcast_to(sds[:, None], each).reshape(S * M, -1)
 
-    return NestedPredictive(components, len(z), S * M, n_points=M)
+    return NestedPredictive(components, len(z), S, M)

@@ -97,7 +97,7 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     Predictive, AggregatePredictive, ClassPredictive, MulticlassPredictive or Contrast
         Its draws are those of all, each with its share of the weight.
     Blend
-        Where one of them is a density on a grid.
+        Where they are of several kinds, or one of them is a density on a grid.
 
     Raises
     ------
@@ -114,7 +114,8 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         raise ValueError("the predictives are of different numbers of bags: give those of the same")
     if not np.isclose(weights.sum(), 1) or (weights < 0).any():
         raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
-    if any(isinstance(p, GridPredictive) for p in predictives):
+    kinds = {type(p) for p in predictives}
+    if len(kinds) > 1 or GridPredictive in kinds:
         return Blend(predictives, weights)
     shares = [
         np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
