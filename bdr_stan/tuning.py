@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from bdr_stan.cmdstan.progress import status
 from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
+from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.validation import (
     check_counts,
     check_folds,
@@ -57,8 +59,8 @@ class Tuned:
     table : pandas.DataFrame
         One row a candidate, best first: model, kernel where several are tried, n_landmarks,
         bandwidth_scale, bandwidth, nll (mean negative log predictive density of held-out labels;
-        NaN for models without one), mse (units of y squared; for classifiers of the probability
-        of the second class). Where `refine` is given also refined, whether a search set the
+        NaN for models without one), mse (units of y squared; for classifiers half the squared
+        distance of the probabilities, of two classes that of the second). Where `refine` is given also refined, whether a search set the
         bandwidth.
     """
 
@@ -240,7 +242,8 @@ class _Task:
     @classmethod
     def of(cls, bags, y, validation, cv, models, seed, options):
         classes = any(is_classifier(model) for model in models.values())
-        check = check_classes if classes else check_labels
+        several = all(isinstance(model, InverseBDRClassifier) for model in models.values())
+        check = partial(check_classes, several=several) if classes else check_labels
         bags = as_bags(bags)
         y = check(bags, y)
         if validation is None:
@@ -301,7 +304,8 @@ def _scores(fitted, embedding, y):
     predictive = fitted.predictive_features(embedding)
     nll = -predictive.log_prob(y).mean()
     if is_classifier(fitted):
-        y = (y == fitted.classes_[1]).astype(float)
+        away = predictive.probabilities - (y[:, None] == fitted.classes_)
+        return {"nll": nll, "mse": float(np.mean(np.sum(away**2, axis=1) / 2))}
     return {"nll": nll, "mse": mse(y, predictive.mean)}
 
 

@@ -26,7 +26,8 @@ PUBLISHED = {
     "BDR": (".227 (.012)", ".683 (.025)"),
     OPTIMAL: (".170 (.009)", ".401 (.018)"),
 }
-ALL = {**METHODS, "Freq-shrinkage": FreqShrinkage(bandwidth="median")}
+OF_THE_PAPER = {name: model for name, model in METHODS.items() if name in PUBLISHED}
+ALL = {**OF_THE_PAPER, "Freq-shrinkage": FreqShrinkage(bandwidth="median")}
 
 
 def summary_table(results):
@@ -37,8 +38,7 @@ def summary_table(results):
     for name, of in results.items():
         ours = [f"{m:.4f} ({s:.4f})" for m, s in zip(np.mean(of, axis=0), np.std(of, axis=0))]
         ours = ["" if text.startswith("nan") else text for text in ours]
-        theirs = PUBLISHED.get(name, ("", ""))
-        rows[name] = [ours[0], theirs[0], ours[1], theirs[1]]
+        rows[name] = [ours[0], PUBLISHED[name][0], ours[1], PUBLISHED[name][1]]
     columns = ["MSE", "MSE published", "NLL", "NLL published"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 

@@ -17,8 +17,8 @@ METHODS = {
         bandwidth="median", embedding_prior="convolution", measure_scale="evidence"
     ),
     "BDR": BDR(bandwidth="median"),
-    "InverseBDR": InverseBDR(bandwidth="median"),
-    "InverseBDR, additive": InverseBDR(kernel="additive"),
+    "InverseBDR": InverseBDR(bandwidth="median", method="optimize"),
+    "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
 }
 OPTIMAL = "Optimal"
 

@@ -274,7 +274,7 @@ class EmbeddingEstimator(BagEstimator):
 
         Returns
         -------
-        Predictive or ClassPredictive
+        Predictive or ClassPredictive; GridPredictive or MulticlassPredictive of inverse models
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes

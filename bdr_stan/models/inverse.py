@@ -132,10 +132,12 @@ class CurveSums:
     def of(cls, B: Array, z: Array, sizes: Array) -> Self:
         """Sums of functions B of the labels, (n, J), and coordinates z, (n, K), by size."""
         size, group = np.unique(sizes, return_inverse=True)
-        parts = [(B[group == g], z[group == g]) for g in range(len(size))]
+        n_bags, order = np.bincount(group), np.argsort(group, kind="stable")
+        cuts = np.cumsum(n_bags)[:-1]
+        parts = list(zip(np.split(B[order], cuts), np.split(z[order], cuts), strict=True))
         return cls(
             size,
-            np.bincount(group),
+            n_bags,
             np.array([b.T @ b for b, _ in parts]),
             np.array([b.T @ x for b, x in parts]),
             np.array([np.sum(x**2, axis=0) for _, x in parts]),

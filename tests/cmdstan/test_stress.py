@@ -171,6 +171,7 @@ def test_an_interrupted_fit_ends_its_chains_at_once(python, temporary):
 
 
 def save_again_and_again(model, path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a program of a user's
     for i in itertools.count():
         model.save(path, notes={"saved": i})
 

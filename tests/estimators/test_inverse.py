@@ -306,3 +306,15 @@ def test_two_classes_are_about_those_of_bdr(problem):
     p, q = inverse.predict_proba(bags), forward.predict_proba(bags)
     assert np.mean(np.abs(p - q)) < 0.1
     assert inverse.score(bags, labels) > forward.score(bags, labels) - 0.05
+
+
+def test_tune_of_three_classes(three):
+    bags, y = three
+    tuned = tune(
+        bags, y, models=[InverseBDRClassifier()], cv=3, n_landmarks=(5, 10), bandwidth_scale=(1.0,),
+        method="optimize",
+    )  # fmt: skip
+    assert np.isfinite(tuned.table["nll"]).all()
+    assert (tuned.table["mse"] < 1).all()
+    with pytest.raises(ValueError, match="y has 3 classes .* a classifier needs two"):
+        tune(bags, y, models=[InverseBDRClassifier(), BDRClassifier()], cv=3)

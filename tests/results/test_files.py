@@ -152,6 +152,7 @@ def test_a_fit_needs_no_other_file(groups, tmp_path):
 def test_an_interrupt_waits_for_hdf5_and_leaves_the_old_file(groups, tmp_path, monkeypatch):
     """HDF5 hangs if an interrupt falls into its calls back to Python, so none may."""
     write(tmp_path / "fit.nc", groups, {"before": 1})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers ignore it
     returned = []
     to_netcdf = xr.Dataset.to_netcdf
 
@@ -160,8 +161,11 @@ def test_an_interrupt_waits_for_hdf5_and_leaves_the_old_file(groups, tmp_path, m
         returned.append(to_netcdf(self, *arguments, **options))
 
     monkeypatch.setattr(xr.Dataset, "to_netcdf", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "fit.nc", groups, {"before": 0})
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / "fit.nc", groups, {"before": 0})
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(returned) == 1 + len(groups)
     assert [path.name for path in tmp_path.iterdir()] == ["fit.nc"]
     assert read(tmp_path / "fit.nc")[1] == {"before": 1}
