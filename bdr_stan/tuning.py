@@ -60,8 +60,8 @@ class Tuned:
         One row a candidate, best first: model, kernel where several are tried, n_landmarks,
         bandwidth_scale, bandwidth, nll (mean negative log predictive density of held-out labels;
         NaN for models without one), mse (units of y squared; for classifiers half the squared
-        distance of the probabilities, of two classes that of the second). Where `refine` is given also refined, whether a search set the
-        bandwidth.
+        distance of the probabilities, of two classes that of the second). Where `refine` is given
+        also refined, whether a search set the bandwidth.
     """
 
     best: BagEstimator

@@ -219,8 +219,8 @@ RBF network and BLR take the average embedding of a bag as exact. Shrinkage and 
 uncertain it is in small bags: Shrinkage with the most probable weights, BDR over their posterior.
 Shrinkage C has a convolution kernel for prior of the embeddings. InverseBDR learns how the
 embedding follows the label and turns that round, with the most probable curves; additive, with a
-kernel on each column instead of one on all five. Optimal is the posterior of y under the simulator itself, which nothing can
-beat."""
+kernel on each column instead of one on all five. Optimal is the posterior of y under the simulator
+itself, which nothing can beat."""
 
 
 if __name__ == "__main__":

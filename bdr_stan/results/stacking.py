@@ -12,7 +12,7 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-_DRAWS = 4  # of equal densities: too few for a tail to be smoothed
+_DRAWS = 20  # of equal densities: too few for a tail to be smoothed
 
 
 def stack(
