@@ -403,7 +403,7 @@ def unit_and_zero_do_not_matter(name, bags, rng, times):
     assert_near(far.predict(bags) / times / scale - shift, near.predict(bags) / times, share)
     if hasattr(near, "predictive"):
         sd, far_sd = (model.predictive(bags).sd / times for model in (near, far))
-        assert_near(far_sd / scale, sd, share)
+        assert_near(far_sd / scale, sd, 2 * share)  # which tell of scales, found less closely
 
 
 # ---------------------------------------------------------------- how often

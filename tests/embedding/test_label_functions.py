@@ -19,9 +19,9 @@ def test_functions_of_numbers_are_orthonormal_and_begin_with_lines(y):
     functions = functions_of_numbers(y)
     B = functions(y)
     assert B.shape == (80, len(functions.smooth)) == (80, 6)
-    np.testing.assert_allclose(B.T @ B / len(y), np.eye(6), atol=1e-7)
+    np.testing.assert_allclose(B.T @ B / len(y), np.eye(6), atol=1e-3)  # knots are rounded
     np.testing.assert_array_equal(B[:, 0], 1)
-    np.testing.assert_allclose(B[:, 1], (y - y.mean()) / y.std())
+    np.testing.assert_allclose(B[:, 1], (y - y.mean()) / y.std(), atol=1e-3)
     assert functions.n_straight == 1 and not functions.of_classes
 
 
@@ -41,8 +41,9 @@ def test_scales_are_one_over_the_root_of_squared_curvature(y):
 
 def test_functions_stay_beyond_the_labels(y):
     functions = functions_of_numbers(y)
-    ends = functions([y.min(), y.max()])
-    np.testing.assert_array_equal(functions([y.min() - 3, y.max() + 1e6]), ends)
+    ends, beyond = functions([y.min(), y.max()]), functions([y.min() - 3, y.max() + 1e6])
+    np.testing.assert_allclose(beyond, ends, atol=0.01)  # knots are rounded
+    np.testing.assert_array_equal(functions([y.min() - 99, y.max() + 3]), beyond)
 
 
 def test_units_of_labels_do_not_matter(y):
@@ -74,7 +75,7 @@ def test_few_bags_have_few_functions(rng, n_bags, expected):
     y = rng.normal(size=n_bags)
     B = functions_of_numbers(y)(y)
     assert B.shape == (n_bags, expected)
-    np.testing.assert_allclose(B.T @ B / n_bags, np.eye(expected), atol=1e-7)
+    np.testing.assert_allclose(B.T @ B / n_bags, np.eye(expected), atol=1e-3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
