@@ -400,10 +400,12 @@ def unit_and_zero_do_not_matter(name, bags, rng, times):
         fits_at(U, B)[name].fit(bags, labels * times, seed=1) for labels in (y, scale * (y + shift))
     )
     share = share_of(name) + 100 * np.spacing(abs(shift))  # digits that the labels lose
-    assert_near(far.predict(bags) / times / scale - shift, near.predict(bags) / times, share)
+    least = share * np.std(y)  # predictions may be nearly 0, all of them
+    found, expected = far.predict(bags) / times / scale - shift, near.predict(bags) / times
+    assert_near(found, expected, share, least)
     if hasattr(near, "predictive"):
         sd, far_sd = (model.predictive(bags).sd / times for model in (near, far))
-        assert_near(far_sd / scale, sd, 2 * share)  # which tell of scales, found less closely
+        assert_near(far_sd / scale, sd, share, least)
 
 
 # ---------------------------------------------------------------- how often
