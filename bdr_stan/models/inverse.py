@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from bdr_stan.embedding.label_functions import (
@@ -25,9 +25,15 @@ from bdr_stan.embedding.label_functions import (
     functions_of_numbers,
 )
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.prior import landmark_matrices
-from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.embedding_curves import (
+    Curves,
+    CurveSums,
+    coefficient_scales,
+    curves_given,
+    most_probable_curves,
+    residual_coordinates,
+)
 from bdr_stan.models.label_distribution import LabelDistribution
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Posterior, run
@@ -49,17 +55,15 @@ _POWERS = 0.05, 1.0
 # Few bags say little of the power: about where its logarithm lies, and how firmly.
 _USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
 _FOLDS = 5
-_LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _FEWEST_BAGS = 10  # from which a power can be learned
 _MOST_HELD = 1_000  # bags held out of a fold; more say no more of one number
 # Labels of the grid: so many within a standard deviation of the sharpest prediction; bounds.
 _LABELS_PER_SD = 4
 _LABELS = 100, 2000
-# On the log scale: how far apart chains start, how far from the mode a search for it does, how far
-# the mode may be from the middle of the priors, and about how wide the posterior is.
+# On the log scale: how far apart chains start, how far from the mode a search for it does, and
+# about how wide the posterior is.
 _SPREAD = 0.3
 _BESIDE = 0.05
-_FARTHEST = 15.0
 _UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
 
 
@@ -107,180 +111,6 @@ class InverseCoordinates:
         names = "m0", "basis", "lambda", "labels", "log_prior"
         m0, basis, lam, labels, log_prior = (constants[name] for name in names)
         return cls(m0, basis, lam, functions, labels, log_prior, float(constants["power"]))
-
-
-@dataclass(frozen=True)
-class CurveSums:
-    """Sums over the bags of each size: all that the likelihood of the curves needs.
-
-    Attributes
-    ----------
-    size : array, shape (G,), points per bag
-    n_bags : int array, shape (G,)
-    gram : array, shape (G, J, J), sums of B B'
-    cross : array, shape (G, J, K), sums of B z'
-    squares : array, shape (G, K), sums of z^2
-    """
-
-    size: Array
-    n_bags: Array
-    gram: Array
-    cross: Array
-    squares: Array
-
-    @classmethod
-    def of(cls, B: Array, z: Array, sizes: Array) -> Self:
-        """Sums of functions B of the labels, (n, J), and coordinates z, (n, K), by size."""
-        size, group = np.unique(sizes, return_inverse=True)
-        n_bags, order = np.bincount(group), np.argsort(group, kind="stable")
-        cuts = np.cumsum(n_bags)[:-1]
-        parts = list(zip(np.split(B[order], cuts), np.split(z[order], cuts), strict=True))
-        return cls(
-            size,
-            n_bags,
-            np.array([b.T @ b for b, _ in parts]),
-            np.array([b.T @ x for b, x in parts]),
-            np.array([np.sum(x**2, axis=0) for _, x in parts]),
-        )
-
-
-@dataclass(frozen=True)
-class Curves:
-    """What there is to know of the curves given tau and the scales of their coefficients.
-
-    mean : array, shape (K, J)
-    covariance : array, shape (K, J, J)
-    log_evidence : array, shape (K,), log density of each coordinate, the curve integrated out
-    by_log_tau, by_log_scale : arrays, shapes (K,) and (K, J), slopes of the log evidence
-    """
-
-    mean: Array
-    covariance: Array
-    log_evidence: Array
-    by_log_tau: Array
-    by_log_scale: Array
-
-
-def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
-    """Posterior and evidence of linear regressions whose variances are known.
-
-    Parameters
-    ----------
-    sums : CurveSums
-    lam : array, shape (K,)
-    tau : array, shape (K,)
-    scales : array, shape (K, J), prior standard deviations of the coefficients
-    """
-    variance = tau**2 + lam / sums.size[:, None]
-    precision = np.einsum("gk,gij->kij", 1 / variance, sums.gram)
-    diagonal = np.arange(scales.shape[1])
-    precision[:, diagonal, diagonal] += scales**-2.0
-    pull = np.einsum("gk,gjk->kj", 1 / variance, sums.cross)
-    covariance = np.linalg.inv(precision)
-    mean = np.einsum("kij,kj->ki", covariance, pull)
-    n_bags = sums.n_bags[:, None]
-    log_evidence = -0.5 * (
-        np.sum(n_bags * np.log(2 * np.pi * variance) + sums.squares / variance, axis=0)
-        + 2 * np.log(scales).sum(axis=1)
-        + np.linalg.slogdet(precision)[1]
-        - np.sum(pull * mean, axis=1)
-    )
-    second = covariance + mean[:, :, None] * mean[:, None, :]
-    expected_squares = (
-        sums.squares
-        - 2 * np.einsum("kj,gjk->gk", mean, sums.cross)
-        + np.einsum("kij,gij->gk", second, sums.gram)
-    )
-    by_variance = -0.5 * (n_bags - expected_squares / variance) / variance
-    by_log_tau = 2 * tau**2 * by_variance.sum(axis=0)
-    by_log_scale = np.einsum("kjj->kj", second) / scales**2 - 1
-    return Curves(mean, covariance, log_evidence, by_log_tau, by_log_scale)
-
-
-def coefficient_scales(
-    functions: LabelFunctions, amplitude: Array, bend: float, level_scale: float
-) -> Array:
-    """Prior standard deviations of the curves' coefficients, shape (K, J)."""
-    bent = np.arange(len(functions.smooth)) > functions.n_straight
-    scales = amplitude[:, None] * functions.smooth * np.where(bent, bend, 1.0)
-    scales[:, 0] = level_scale
-    return scales
-
-
-def most_probable_curves(
-    sums: CurveSums, lam: Array, functions: LabelFunctions, priors: Mapping[str, float]
-) -> tuple[dict[str, Array], Curves]:
-    """The mode of the logarithms of tau, amplitude and bend, the curves integrated out.
-
-    Returns
-    -------
-    scales : dict
-        tau and amplitude, shape (K,), and bend, a number, where there are functions that bend.
-    curves : Curves
-    """
-    K = len(lam)
-    bends = functions.n_straight + 1 < len(functions.smooth)
-    bent = slice(functions.n_straight + 1, None)
-
-    def unpacked(x):
-        bend = np.exp(x[-1]) if bends else 1.0
-        return np.exp(x[:K]), np.exp(x[K : 2 * K]), bend
-
-    def objective(x):
-        tau, amplitude, bend = unpacked(x)
-        scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
-        curves = curves_given(sums, lam, tau, scales)
-        ratio = (tau / priors["tau_scale"]) ** 2
-        away = np.log(amplitude / priors["amplitude_median"]) / priors["amplitude_log_sd"]
-        value = curves.log_evidence.sum() + np.sum(2 * np.log(tau) - 0.5 * ratio - 0.5 * away**2)
-        by_amplitude = curves.by_log_scale[:, 1:].sum(axis=1) - away / priors["amplitude_log_sd"]
-        slope = [curves.by_log_tau + 2 - ratio, by_amplitude]
-        if bends:
-            distance = np.log(bend / priors["bend_median"]) / priors["bend_log_sd"]
-            value -= 0.5 * distance**2
-            slope.append([curves.by_log_scale[:, bent].sum() - distance / priors["bend_log_sd"]])
-        return -value, -np.concatenate(slope)
-
-    start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
-    if bends:
-        start = np.append(start, np.log(priors["bend_median"]))
-    found = minimize(
-        objective,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(at - _FARTHEST, at + _FARTHEST) for at in start],  # beyond numbers overflow
-        options={"maxiter": 1000, "ftol": 1e-12},
-    )
-    tau, amplitude, bend = unpacked(found.x)
-    scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
-    modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}
-    return modes, curves_given(sums, lam, tau, scales)
-
-
-def residual_coordinates(
-    training: TrainingFeatures, B: Array, *, jitter: float
-) -> tuple[Array, Array, Array]:
-    """Origin, basis and within-bag variances of coordinates for embeddings given the label.
-
-    The basis diagonalises the within-bag covariance together with the between-bag covariance of
-    what a least-squares fit of the embeddings on the functions B leaves, a thousandth of their
-    spread at least.
-    """
-    embedding = training.embedding
-    m0 = embedding.mean.mean(axis=0)
-    least = _LEAST_LEFT * np.sum((embedding.mean - m0) ** 2) / len(B)
-    # Small bags say less: their weight is as in `between_bag_covariance`, learned in two rounds.
-    weight = np.ones(len(B))
-    for _ in range(2):
-        root = np.sqrt(weight)[:, None]
-        curve = np.linalg.lstsq(B * root, (embedding.mean - m0) * root, rcond=None)[0]
-        left = replace(embedding, mean=embedding.mean - B @ curve)
-        K, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
-        R = R + max(0.0, least - np.trace(R)) / np.trace(K) * K
-        weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
-    lam, basis = joint_basis(Sigma, R)
-    return m0, basis, lam
 
 
 # ------------------------------------------------------------------ labels given embeddings

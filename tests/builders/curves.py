@@ -10,6 +10,9 @@ import numpy as np
 from scipy import stats
 
 from bdr_stan.embedding.label_functions import LabelFunctions, functions_of_numbers
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import RBF, LandmarkFeatures
 
 PRIORS = {
     "level_scale": 1.5,
@@ -112,3 +115,16 @@ def curve_posterior(p, tau, amplitude, bend):
         means.append(gain @ p.z[:, k])
         covariances.append(prior - gain @ p.B @ prior)
     return np.array(means), np.array(covariances)
+
+
+def simulated(rng, n=300, K=4, sizes=(2, 10, 100)):
+    """Features of bags that follow the model, and their labels; coordinates are those drawn."""
+    y = rng.normal(size=n)
+    functions = functions_of_numbers(y)
+    size, lam = rng.choice(np.asarray(sizes, float), n), np.geomspace(0.5, 20, K)
+    B = functions(y)
+    curve = rng.normal(0, [0, 0.7, 0.3, 0.1, 0.03, 0.01][: B.shape[1]], (K, B.shape[1]))
+    z = rng.normal(B @ curve.T, np.sqrt(1 + lam / size[:, None]))
+    feature_map = LandmarkFeatures(RBF(1.0), 50.0 * np.arange(K)[:, None])  # they know no other
+    embedding = Embedding(size, z, np.diag(lam))
+    return TrainingFeatures(feature_map, RBF(1.0), embedding, np.arange(n)), y

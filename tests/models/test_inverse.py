@@ -4,124 +4,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import curves, reference
-from builders.training import JITTER, labelled_bags, training_of
+from builders import curves
 from scipy import stats
 from scipy.special import logsumexp
 
-from bdr_stan.embedding.label_functions import functions_of_classes, functions_of_numbers
+from bdr_stan.embedding.label_functions import functions_of_classes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models import inverse
 from bdr_stan.models.inverse import (
-    CurveSums,
     InverseCoordinates,
-    coefficient_scales,
-    curves_given,
     folds_of,
     held_out_log_density,
     inverse_model,
     inverse_predictive,
     learned_power,
     log_likelihoods,
-    most_probable_curves,
-    residual_coordinates,
     sample_inverse,
 )
 from bdr_stan.models.label_distribution import label_distribution
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
-
-CLASSES = functions_of_classes(3)
-
-
-@pytest.fixture(params=["numbers", "classes"])
-def problem(rng, request):
-    codes = rng.permutation(np.arange(24) % 3)
-    of_classes = {"functions": CLASSES, "labels": codes}
-    return curves.draw_problem(rng, **(of_classes if request.param == "classes" else {}))
-
-
-def sums_of(p):
-    return CurveSums.of(p.B, p.z, p.sizes)
-
-
-# ---------------------------------------------------------------- curves
-
-
-def test_scales_of_the_coefficients(problem):
-    p, true = problem
-    found = coefficient_scales(p.functions, true["amplitude"], true["bend"], 1.5)
-    expected = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
-    np.testing.assert_allclose(found, expected)
-
-
-def test_curves_are_those_of_regression_on_all_bags(problem):
-    p, true = problem
-    given = {name: true[name] for name in ("tau", "amplitude", "bend")}
-    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
-    found = curves_given(sums_of(p), p.lam, true["tau"], scales)
-    mean, covariance = curves.curve_posterior(p, **given)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(found.log_evidence, curves.log_likelihood(p, **given), rtol=1e-10)
-
-
-def test_slopes_of_the_evidence(problem):
-    p, true = problem
-    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
-    sums, K = sums_of(p), len(p.lam)
-
-    def evidence(x):
-        tau, own = np.exp(x[:K]), np.exp(x[K:]).reshape(scales.shape)
-        return curves_given(sums, p.lam, tau, own).log_evidence.sum()
-
-    found = curves_given(sums, p.lam, true["tau"], scales)
-    slopes = reference.gradient(evidence, np.log(np.r_[true["tau"], scales.ravel()]))
-    np.testing.assert_allclose(found.by_log_tau, slopes[:K], rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found.by_log_scale.ravel(), slopes[K:], rtol=1e-6, atol=1e-7)
-
-
-def test_the_mode_is_where_the_density_of_the_logarithms_is_flat(problem):
-    p, _ = problem
-    modes, found = most_probable_curves(sums_of(p), p.lam, p.functions, p.priors)
-    assert ("bend" in modes) == p.bends
-    K = len(p.lam)
-
-    def density(x):
-        point = {"tau": np.exp(x[:K]), "amplitude": np.exp(x[K : 2 * K]), "bend": np.exp(x[-1])}
-        return curves.log_prior(p, **point) + curves.log_likelihood(p, **point).sum() + x.sum()
-
-    x = np.log(np.concatenate([np.atleast_1d(value) for value in modes.values()]))
-    np.testing.assert_allclose(reference.gradient(density, x), 0, atol=1e-3)
-    given = {"bend": 1.0} | modes
-    mean, _ = curves.curve_posterior(p, **given)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
-
-
-# ---------------------------------------------------------------- coordinates
-
-
-def test_coordinates_make_the_covariances_diagonal(rng):
-    bags, y = labelled_bags(rng, n=60)
-    training = training_of(bags, "rbf", rng.normal(size=(4, 3)))
-    B = functions_of_numbers(y)(y)
-    m0, basis, lam = residual_coordinates(training, B, jitter=JITTER)
-    np.testing.assert_allclose(m0, training.embedding.mean.mean(axis=0))
-    Sigma = training.embedding.covariance + JITTER * np.eye(4)
-    np.testing.assert_allclose(basis.T @ Sigma @ basis, np.diag(lam), atol=1e-8 * lam.max())
-
-
-def test_coordinates_have_unit_spread_about_the_curve():
-    """Many bags of many points: what the label leaves has the identity for a covariance."""
-    training, y = simulated(np.random.default_rng(3), n=3000, sizes=(500, 2000))
-    B = functions_of_numbers(y)(y)
-    m0, basis, lam = residual_coordinates(training, B, jitter=0.0)
-    z = (training.embedding.mean - m0) @ basis
-    left = z - B @ np.linalg.lstsq(B, z, rcond=None)[0]
-    within = np.diag(lam) * np.mean(1 / training.embedding.sizes)
-    np.testing.assert_allclose(np.cov(left.T), np.eye(len(lam)) + within, atol=0.1)
-
 
 # ---------------------------------------------------------------- Bayes' rule
 
@@ -214,21 +115,8 @@ def test_small_bags_are_predicted_near_the_prior(rng):
 # ---------------------------------------------------------------- the model
 
 
-def simulated(rng, n=300, K=4, sizes=(2, 10, 100)):
-    """Features of bags that follow the model, and their labels; coordinates are those drawn."""
-    y = rng.normal(size=n)
-    functions = functions_of_numbers(y)
-    size, lam = rng.choice(np.asarray(sizes, float), n), np.geomspace(0.5, 20, K)
-    B = functions(y)
-    curve = rng.normal(0, [0, 0.7, 0.3, 0.1, 0.03, 0.01][: B.shape[1]], (K, B.shape[1]))
-    z = rng.normal(B @ curve.T, np.sqrt(1 + lam / size[:, None]))
-    feature_map = LandmarkFeatures(RBF(1.0), 50.0 * np.arange(K)[:, None])  # they know no other
-    embedding = Embedding(size, z, np.diag(lam))
-    return TrainingFeatures(feature_map, RBF(1.0), embedding, np.arange(n)), y
-
-
 def test_the_mode_is_that_of_stan(rng):
-    training, y = simulated(rng, n=60)
+    training, y = curves.simulated(rng, n=60)
     model = inverse_model(training, y, labels=label_distribution("normal", y), power=1.0)
     posterior = sample_inverse(model, method="optimize", seed=1, progress=False)
     for name in ("tau", "amplitude", "bend"):
@@ -241,7 +129,7 @@ def test_the_mode_is_that_of_stan(rng):
 
 
 def test_the_grid_is_fine_enough_and_normalised(rng):
-    training, y = simulated(rng, sizes=(2, 100_000))
+    training, y = curves.simulated(rng, sizes=(2, 100_000))
     model = inverse_model(training, y, labels=label_distribution("normal", y), power=1.0)
     at = model.at
     assert np.trapezoid(np.exp(at.log_prior), at.labels) == pytest.approx(1)
@@ -263,7 +151,7 @@ def power_of(training, y):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_power_of_a_model_that_is_right_is_near_1(seed):
-    assert power_of(*simulated(np.random.default_rng(seed))) > 0.8
+    assert power_of(*curves.simulated(np.random.default_rng(seed))) > 0.8
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -275,7 +163,7 @@ def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypat
         return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
 
     monkeypatch.setattr(inverse, "residual_coordinates", as_they_are)
-    training, y = simulated(np.random.default_rng(seed))
+    training, y = curves.simulated(np.random.default_rng(seed))
     mean, lam = training.embedding.mean, np.diag(training.embedding.covariance)
     twice = Embedding(training.embedding.sizes, np.tile(mean, 2), np.diag(np.tile(lam, 2)))
     once = power_of(training, y)
@@ -284,12 +172,12 @@ def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypat
 
 
 def test_few_bags_teach_no_power(rng):
-    training, y = simulated(rng, n=9)
+    training, y = curves.simulated(rng, n=9)
     assert power_of(training, y) == 0.6
 
 
 def test_classes_that_are_held_out_whole_teach_no_power(rng):
-    training, _ = simulated(rng, n=12)
+    training, _ = curves.simulated(rng, n=12)
     codes = np.arange(12)
     folds = folds_of(training, codes, None, jitter=1e-4, priors=priors())
     assert folds == []
@@ -298,7 +186,7 @@ def test_classes_that_are_held_out_whole_teach_no_power(rng):
 
 
 def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
-    training, y = simulated(rng, n=60)
+    training, y = curves.simulated(rng, n=60)
     labels = label_distribution("normal", y)
     folds = folds_of(training, y, labels, jitter=1e-4, priors=priors())
     density = held_out_log_density(folds, training.embedding, y, 0.7)
@@ -313,7 +201,7 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
 
 
 def test_priors_of_users(rng):
-    training, y = simulated(rng, n=20)
+    training, y = curves.simulated(rng, n=20)
     labels = label_distribution("normal", y)
     model = inverse_model(training, y, labels=labels, power=0.5, prior={"tau_scale": 3.0})
     assert model.priors == priors() | {"tau_scale": 3.0}

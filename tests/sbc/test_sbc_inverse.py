@@ -13,7 +13,8 @@ from builders.calibration import FALSE_ALARM, p_values, ranks
 from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.models.inverse import CurveSums, inverse_data
+from bdr_stan.models.embedding_curves import CurveSums
+from bdr_stan.models.inverse import inverse_data
 
 pytestmark = pytest.mark.slow
 

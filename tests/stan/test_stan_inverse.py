@@ -7,7 +7,8 @@ from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.label_functions import functions_of_classes
-from bdr_stan.models.inverse import CurveSums, inverse_data
+from bdr_stan.models.embedding_curves import CurveSums
+from bdr_stan.models.inverse import inverse_data
 
 N_BAGS = 24
 

@@ -1,0 +1,92 @@
+"""Curves, their evidence, mode and coordinates, from definitions."""
+
+import numpy as np
+from builders import curves, reference
+from builders.training import JITTER, labelled_bags, training_of
+
+from bdr_stan.embedding.label_functions import functions_of_numbers
+from bdr_stan.models.embedding_curves import (
+    CurveSums,
+    coefficient_scales,
+    curves_given,
+    most_probable_curves,
+    residual_coordinates,
+)
+
+
+def sums_of(p):
+    return CurveSums.of(p.B, p.z, p.sizes)
+
+
+def test_scales_of_the_coefficients(problem):
+    p, true = problem
+    found = coefficient_scales(p.functions, true["amplitude"], true["bend"], 1.5)
+    expected = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    np.testing.assert_allclose(found, expected)
+
+
+def test_curves_are_those_of_regression_on_all_bags(problem):
+    p, true = problem
+    given = {name: true[name] for name in ("tau", "amplitude", "bend")}
+    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    found = curves_given(sums_of(p), p.lam, true["tau"], scales)
+    mean, covariance = curves.curve_posterior(p, **given)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.log_evidence, curves.log_likelihood(p, **given), rtol=1e-10)
+
+
+def test_slopes_of_the_evidence(problem):
+    p, true = problem
+    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    sums, K = sums_of(p), len(p.lam)
+
+    def evidence(x):
+        tau, own = np.exp(x[:K]), np.exp(x[K:]).reshape(scales.shape)
+        return curves_given(sums, p.lam, tau, own).log_evidence.sum()
+
+    found = curves_given(sums, p.lam, true["tau"], scales)
+    slopes = reference.gradient(evidence, np.log(np.r_[true["tau"], scales.ravel()]))
+    np.testing.assert_allclose(found.by_log_tau, slopes[:K], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.by_log_scale.ravel(), slopes[K:], rtol=1e-6, atol=1e-7)
+
+
+def test_the_mode_is_where_the_density_of_the_logarithms_is_flat(problem):
+    p, _ = problem
+    modes, found = most_probable_curves(sums_of(p), p.lam, p.functions, p.priors)
+    assert ("bend" in modes) == p.bends
+    K = len(p.lam)
+
+    def density(x):
+        point = {"tau": np.exp(x[:K]), "amplitude": np.exp(x[K : 2 * K]), "bend": np.exp(x[-1])}
+        return curves.log_prior(p, **point) + curves.log_likelihood(p, **point).sum() + x.sum()
+
+    x = np.log(np.concatenate([np.atleast_1d(value) for value in modes.values()]))
+    np.testing.assert_allclose(reference.gradient(density, x), 0, atol=1e-3)
+    given = {"bend": 1.0} | modes
+    mean, _ = curves.curve_posterior(p, **given)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
+
+
+# ---------------------------------------------------------------- coordinates
+
+
+def test_coordinates_make_the_covariances_diagonal(rng):
+    bags, y = labelled_bags(rng, n=60)
+    training = training_of(bags, "rbf", rng.normal(size=(4, 3)))
+    B = functions_of_numbers(y)(y)
+    m0, basis, lam = residual_coordinates(training, B, jitter=JITTER)
+    np.testing.assert_allclose(m0, training.embedding.mean.mean(axis=0))
+    Sigma = training.embedding.covariance + JITTER * np.eye(4)
+    np.testing.assert_allclose(basis.T @ Sigma @ basis, np.diag(lam), atol=1e-8 * lam.max())
+
+
+def test_coordinates_have_unit_spread_about_the_curve():
+    """Many bags of many points: what the label leaves has the identity for a covariance."""
+    training, y = curves.simulated(np.random.default_rng(3), n=3000, sizes=(500, 2000))
+    B = functions_of_numbers(y)(y)
+    m0, basis, lam = residual_coordinates(training, B, jitter=0.0)
+    z = (training.embedding.mean - m0) @ basis
+    left = z - B @ np.linalg.lstsq(B, z, rcond=None)[0]
+    within = np.diag(lam) * np.mean(1 / training.embedding.sizes)
+    np.testing.assert_allclose(np.cov(left.T), np.eye(len(lam)) + within, atol=0.1)
