@@ -5,6 +5,7 @@ phi_j = [psi_j, 1] alone. Its slope in each row has a closed form, so that all p
 one search for the mode; how the rows change with a parameter is a difference of two.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -59,15 +60,22 @@ def learn_kernel(
     Returns
     -------
     Kernel
+
+    Warns
+    -----
+    UserWarning
+        The search ended where it began, though the evidence rises from there.
     """
     start = kernel.log_parameters
     n, names = len(start), list(scales)
-    theta = None
+    # Each search for a mode begins at the best weights so far: with the square link there are
+    # several modes, and the weights of a step that was too long lead to a poor one.
+    lowest, theta_there = np.inf, None
 
     def own(values):  # scales of the likelihood
         return {name: value for name, value in values.items() if name != "rho"}
 
-    def mode_at(rows, values):
+    def mode_at(rows, values, theta):
         density = aggregate_likelihood(rows, y, likelihood, link, trials=trials, **own(values))
         prior_factor = np.eye(rows.rows.shape[1] - 1)
         mode = find_mode(
@@ -75,17 +83,16 @@ def learn_kernel(
         )
         return density, mode
 
-    def value_at(rows, x):
+    def value_at(rows, x, theta):
         values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
-        density, mode = mode_at(rows, values)
+        density, mode = mode_at(rows, values, theta)
         return mode.log_evidence + log_prior(**values), density, mode, values
 
     def objective(x):
-        nonlocal theta
+        nonlocal lowest, theta_there
         steps = _STEP * np.eye(len(x))
         rows = rows_at(kernel.with_log_parameters(x[:n]))
-        value, density, mode, values = value_at(rows, x)
-        theta = mode.theta
+        value, density, mode, values = value_at(rows, x, theta_there)
         by_rows = slope_in_rows(
             rows, y, likelihood, link, density, mode, trials=trials, **own(values)
         )
@@ -97,16 +104,34 @@ def learn_kernel(
                 )
                 change = np.vdot(by_rows, up.rows - down.rows)
             else:
-                change = value_at(rows, x + step)[0] - value_at(rows, x - step)[0]
+                up, down = (value_at(rows, at, mode.theta)[0] for at in (x + step, x - step))
+                change = up - down
             slope[i] = change / (2 * _STEP)
         away = (x[:n] - start) / _LOG_SD
         slope[:n] -= away / _LOG_SD
-        return -value + 0.5 * away @ away, -slope
+        loss = 0.5 * away @ away - value
+        if loss < lowest:
+            lowest, theta_there = loss, mode.theta
+        return loss, -slope
 
     x0 = np.append(start, np.log(list(scales.values())))
     with threadpool_limits(1, user_api="blas"):
         best = minimum_in_boxes(objective, x0, jac=True, ftol=_ENOUGH, maxiter=100)
+        if np.array_equal(best, x0):
+            _warn_of_no_gain(*objective(x0))
     return kernel.with_log_parameters(best[:n])
+
+
+def _warn_of_no_gain(loss, slope):
+    """Say so where a search ended at its start, though the evidence rises from there."""
+    if np.abs(slope).max() > _ENOUGH * (1 + abs(loss)):
+        warnings.warn(
+            "the search for the kernel's parameters ended where it began, though the evidence "
+            "rises from there: begin elsewhere (bandwidth_scale), or keep them as they are with "
+            "learn_kernel=False",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def slope_in_rows(

@@ -51,7 +51,9 @@ def maximise_evidence(
         Standard deviations of the logarithms of the scales, from the curvature of the evidence
         at its maximum; at most 1.
     """
-    theta = None
+    # The search for each mode begins at that of the highest evidence so far, not where a step that
+    # was too long has led.
+    lowest, theta = np.inf, None
 
     def mode_at(scales, tol):
         rest = {name: value for name, value in scales.items() if name != "rho"}
@@ -69,11 +71,13 @@ def maximise_evidence(
         return dict(zip(start, np.exp(log_values).tolist(), strict=True))
 
     def objective(log_values):
-        nonlocal theta
+        nonlocal lowest, theta
         scales = scales_at(log_values)
         mode = mode_at(scales, _TIGHT)
-        theta = mode.theta
-        return -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
+        loss = -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
+        if loss < lowest:
+            lowest, theta = loss, mode.theta
+        return loss
 
     x = minimum_in_boxes(objective, np.log(list(start.values())), eps=_LOG_SCALE_STEP)
     scales = scales_at(x)

@@ -7,6 +7,7 @@ import pytest
 from builders import reference, totals
 
 from bdr_stan import Bags
+from bdr_stan.aggregate import kernel_learning
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.kernel_learning import learn_kernel, slope_in_rows
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
@@ -91,3 +92,42 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     for step in 0.5 * np.vstack([np.eye(4), -np.eye(4)]):
         assert best(at + step) < top
     assert best(start.log_parameters) < top
+
+
+def learned_from_waves(seed):
+    """A kernel of counts whose root is a wave: with the square link of several modes."""
+    rng = np.random.default_rng(seed)
+    bags = Bags.from_list([rng.uniform(-3, 3, (8, 2)) for _ in range(30)])
+    f = 1 + 1.5 * np.sin(2 * bags.points[:, 0])
+    landmarks = np.array(bags.points[::8])
+    return learn_kernel(
+        RBF([1.0, 1.0]),
+        lambda kernel: point_rows(bags, NystromFeatures(kernel, landmarks)),
+        1.0 * rng.poisson(bags.sums(f**2)),
+        LIKELIHOODS["poisson"],
+        LINKS["square"],
+        intercept_prior=(1.5, 1.0),
+        scales={"rho": 1.0},
+        log_prior=lambda **scales: 0.0,
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_a_step_too_long_leaves_no_trace(seed, monkeypatch):
+    """The same parameters score the same after parameters that are poor."""
+    scores = []
+
+    def search(objective, start, **_):
+        scores.extend(objective(start + away)[0] for away in (0, 3, 0, -3, 0))
+        return start + 1e-6
+
+    monkeypatch.setattr(kernel_learning, "minimum_in_boxes", search)
+    learned_from_waves(seed)
+    assert min(scores[1], scores[3]) > scores[0]
+    np.testing.assert_allclose(scores[2::2], scores[0], rtol=1e-10)
+
+
+def test_a_search_that_goes_nowhere_is_told(monkeypatch):
+    monkeypatch.setattr(kernel_learning, "minimum_in_boxes", lambda _, start, **options: start)
+    with pytest.warns(UserWarning, match="ended where it began, though the evidence rises"):
+        learned_from_waves(1)
