@@ -45,7 +45,8 @@ class NonlinearBDR(RegressorMixin, EmbeddingEstimator):
     n_curved : {1, 2, 3}, default 1
         Leading coordinates that the curve depends on. Each costs points and basis functions.
     n_functions : int, default 20
-        Basis functions of the curve; two coordinates need about 40.
+        Basis functions of the curve, at most: a long curve keeps the smooth ones. Two coordinates
+        need about 40.
     tau : float, default 1
         Standard deviation for covariance "identity".
     jitter : float, default 1e-4

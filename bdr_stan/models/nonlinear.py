@@ -44,6 +44,7 @@ from bdr_stan.predictive.nested import NestedPredictive
 from bdr_stan.types import Array
 
 _OF_CURVE = ("kappa", "ell")
+_LEAST_WEIGHT = 1e-4  # of a basis function that is kept, in units of the largest
 
 
 def nonlinear_data(
@@ -242,14 +243,13 @@ def nonlinear_model(
         "ell_median": 1.5,
         "ell_log_sd": 0.5,
     }
-    likelihood = partial(nonlinear_likelihood, rows, at)
     model = Model(
         program="nonlinear",
         scales=("sigma", "rho", *_OF_CURVE),
         priors=with_user_values(defaults, prior),
         prior_factor=block_diag(at.prior_factor, np.eye(len(at.frequencies))),
         weight_basis=at.basis,
-        likelihood=likelihood,
+        likelihood=partial(nonlinear_likelihood, rows, at),
         stan_data=partial(nonlinear_data, rows, at, {}),
         n_covariates=x.shape[1],
         level=float(np.mean(y)),
@@ -258,14 +258,22 @@ def nonlinear_model(
     )
     scales = most_probable_scales(model)[0]
     curve = {name: scales[name] for name in _OF_CURVE}
+    at = replace(at, frequencies=at.frequencies[_of_weight(at.frequencies, curve["ell"])])
     return replace(
         model,
         scales=("sigma", "rho"),
-        likelihood=partial(likelihood, **curve),
+        prior_factor=block_diag(at.prior_factor, np.eye(len(at.frequencies))),
+        likelihood=partial(nonlinear_likelihood, rows, at, **curve),
         stan_data=partial(nonlinear_data, rows, at, curve),
         constants=at.constants()
         | {name: (value, []) for name, value in (curve | {"eta": eta}).items()},
     )
+
+
+def _of_weight(frequencies, ell):
+    """Which basis functions have weights that matter: few, where the curve is long."""
+    sd = spectral_sd(frequencies, ell)
+    return sd > _LEAST_WEIGHT * sd.max(initial=0.0)
 
 
 def nonlinear_predictive(
