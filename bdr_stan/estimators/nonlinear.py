@@ -9,6 +9,7 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.influence import contrast
 from bdr_stan.estimators.prediction import predict_mean
 from bdr_stan.estimators.validation import (
     check_choice,
@@ -124,7 +125,7 @@ class NonlinearBDR(RegressorMixin, EmbeddingEstimator):
         self.stan_file = stan_file
         self.random_state = random_state
 
-    predict = predict_mean
+    predict, contrast = predict_mean, contrast
 
     def check_parameters(self) -> None:
         EmbeddingEstimator.check_parameters(self)

@@ -19,6 +19,7 @@ from bdr_stan import (
     InverseBDR,
     InverseBDRClassifier,
     Matern32,
+    NonlinearBDR,
     Shrinkage,
     ShrinkageClassifier,
     Stacked,
@@ -41,6 +42,11 @@ MODELS = {
 STACKS = {
     "Stacked": Stacked([MODELS["BLR, exact"], MODELS["BDR"]]),
     "StackedClassifier": StackedClassifier([MODELS["BLRClassifier"], MODELS["BDRClassifier"]]),
+}
+BENT = {
+    "NonlinearBDR": NonlinearBDR(8, method="laplace"),
+    "InverseBDR": InverseBDR(8, method="laplace", power=0.5),
+    "InverseBDRClassifier": InverseBDRClassifier(8, method="laplace", power=0.5),
 }
 LINEAR = ["BLR, exact", "BLR, additive", "BLR, covariates", "BLRClassifier"]
 
@@ -229,9 +235,9 @@ def test_contrast_is_the_difference_of_the_means_under_each_draw(fitted):
     assert np.abs(contrast.mean).min() > 0
 
 
-@pytest.mark.parametrize("kind", [InverseBDR, InverseBDRClassifier])
-def test_contrast_of_inverse_models(kind):
-    model = fit(kind(8, method="laplace", power=0.5))
+@pytest.mark.parametrize("name", BENT)
+def test_contrast_of_models_that_bend(name):
+    model = fit(BENT[name])
     contrast = model.contrast(CHANGED, BAGS)
     changed, straight = (model.predictive(bags).mean for bags in (CHANGED, BAGS))
     np.testing.assert_allclose(contrast.mean, changed - straight, rtol=1e-8, atol=1e-10)
