@@ -1,4 +1,4 @@
-"""InverseBDR beside BDR: sharper, and where labels or bags are few no less safe?
+"""InverseBDR and NonlinearBDR beside BDR: sharper, and where bags are few no less safe?
 
 Five tables, to inverse.md:
 1. Gamma bags of which 25% have 5 points (data seed 23): scores of the test bags, and the share of
@@ -8,7 +8,7 @@ Five tables, to inverse.md:
 3. 150 training bags, gamma and digits, ten draws of each, with default settings.
 4. The bags of the demonstration with its settings: digits, by size.
 5. A small stand-in of the faces, with default settings.
-The first and the fourth are fitted by NUTS, the others by Laplace's method (BDR; the second by
+The first and the fourth are fitted by NUTS, the others by Laplace's method (of the second BDR by
 NUTS) and at the mode (InverseBDR).
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 
-from bdr_stan import BDR, InverseBDR
+from bdr_stan import BDR, InverseBDR, NonlinearBDR, Stacked
 from bdr_stan.datasets import digits_bags, load_faces, nested_split
 from bdr_stan.demo import SETTINGS as DEMO
 from bdr_stan.metrics import table_by_size
@@ -35,6 +35,7 @@ MODELS = {
     "BDR, additive": BDR(kernel="additive"),
     "InverseBDR": InverseBDR(bandwidth="median"),
     "InverseBDR, additive": InverseBDR(kernel="additive"),
+    "NonlinearBDR, additive": NonlinearBDR(kernel="additive"),
 }
 
 
@@ -117,6 +118,7 @@ def few(args):
     """Scores of models of 150 bags."""
     models = {
         "BDR": BDR(method="optimize" if args.quick else "laplace"),
+        "NonlinearBDR": NonlinearBDR(method="optimize" if args.quick else "laplace"),
         "InverseBDR": InverseBDR(method="optimize"),
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
@@ -172,10 +174,13 @@ def faces(args):
         split = nested_split(len(bags), seed=1)
         train, test = bags[split["train"]], bags[split["test"]]
         truth, rows = y[split["test"]], {}
-        for name, model in {
+        models = {
             "BDR": BDR(bandwidth="median", method="laplace"),
+            "NonlinearBDR": NonlinearBDR(bandwidth="median", method="laplace"),
             "InverseBDR": InverseBDR(bandwidth="median", method="optimize"),
-        }.items():
+        }
+        models["Stacked, all three"] = Stacked(list(models.values()))
+        for name, model in models.items():
             predictive = quiet(model, train, y[split["train"]]).predictive(test)
             rows[name] = {**named(scores(predictive, truth)), **covered(predictive, truth)}
             rows[name]["RMSE"] = np.sqrt(rows[name].pop("MSE"))
@@ -236,8 +241,8 @@ def main():
 HEAD = """\
 Made by `python experiments/inverse.py --output docs`. `InverseBDR` learns how the embedding follows
 the label and turns that round by Bayes' rule, the power of the likelihood learned from held-out
-bags ([method.md](method.md)); additive, with a kernel on each column. Optimal is the posterior of
-the label under the simulator itself."""
+bags; `NonlinearBDR` adds a curve to `BDR` ([method.md](method.md)). Additive: with a kernel on each
+column. Optimal is the posterior of the label under the simulator itself."""
 
 
 if __name__ == "__main__":
