@@ -3,8 +3,8 @@
 Runs under either ArviZ major version.
 """
 
-import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +12,22 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bdr_stan
-from bdr_stan import BDR, BLR, Bags, FreqShrinkage, RBFNetwork, Shrinkage
+from bdr_stan import (
+    BDR,
+    BLR,
+    Bags,
+    FreqShrinkage,
+    InverseBDR,
+    NonlinearBDR,
+    RBFNetwork,
+    Shrinkage,
+)
 from bdr_stan.cmdstan.programs import eject
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.posterior.sampling import most_probable_scales
 
+STAN = Path(__file__).parents[1] / "stan"
 SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}
 
 
@@ -270,45 +280,44 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
     np.testing.assert_array_equal(again.predict(bags), robust.predict(bags))
 
 
-@pytest.mark.slow
-def test_pointwise_quantities_of_the_program_are_used(problem, tmp_path):
-    path = eject("blr", tmp_path / "mine.stan")[0]
-    path.write_text(
-        path.read_text().replace("real<lower=0> sigma;", "real<lower=0> sigma;\n  real extra;")
-        + """
+def program_with_additions(folder):
+    """blr.stan with another parameter and with pointwise quantities, of few bags; compiled once."""
+    path = eject("blr", folder / "mine.stan")[0]
+    text = path.read_text()
+    few = 'if (sum(n_bags) > 20) {\n    reject(sum(n_bags), " bags, I want fewer");\n  }'
+    for line, after in {
+        "real<lower=0> sigma;": "real<lower=0> sigma;\n  real extra;",
+        "w ~ normal(0, rho);": "w ~ normal(0, rho);\n  extra ~ normal(0, 1);",
+        "if (!(min(positive) > 0)) {": f"{few}\n  if (!(min(positive) > 0)) {{",
+    }.items():
+        assert line in text
+        text = text.replace(line, after, 1)
+    quantities = """
 generated quantities {
   vector[sum(n_bags)] log_lik = rep_vector(-1.5, sum(n_bags));
   vector[sum(n_bags)] y_rep = rep_vector(2.5, sum(n_bags));
 }
 """
-    )
-    text = path.read_text().replace(
-        "w ~ normal(0, rho);", "w ~ normal(0, rho);\n  extra ~ normal(0, 1);"
-    )
-    path.write_text(text)
-    model = short_fit(BLR(4, stan_file=path), *problem)
+    path.write_text(text + quantities)
+    return path
+
+
+@pytest.mark.slow
+def test_pointwise_quantities_of_the_program_are_used(problem, tmp_path):
+    bags, y = problem
+    model = short_fit(BLR(4, stan_file=program_with_additions(tmp_path)), bags[:20], y[:20])
     assert np.all(model.idata["log_likelihood"]["y"] == -1.5)
     assert np.all(model.idata["posterior_predictive"]["y"] == 2.5)
     assert "log_lik" not in model.idata["posterior"]
     assert "extra" in model.idata["posterior"]
 
 
-def program_with_two_faults(folder):
-    """blr.stan that takes few bags only, and calls sigma by another name; compiled once."""
-    path = eject("blr", folder / "mine.stan")[0]
-    check = "if (!(min(positive) > 0)) {"
-    words = 'if (sum(n_bags) > 20) {\n    reject(sum(n_bags), " bags, I want fewer");\n  }'
-    text = path.read_text().replace(check, f"{words}\n  {check}", 1)
-    path.write_text(re.sub(r"\bsigma\b", "noise", text))
-    return path
-
-
 @pytest.mark.slow
 def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
     model = BLR(4, method="exact").fit(*problem)
-    model.set_params(method="nuts", stan_file=program_with_two_faults(tmp_path))
+    model.set_params(method="nuts", stan_file=program_with_additions(tmp_path))
     with pytest.raises(
-        RuntimeError, match="nuts of .*mine.stan failed: .*[0-9]+ bags, I want fewer"
+        RuntimeError, match="nuts of .*mine.stan failed: .*50 bags, I want fewer"
     ) as why:
         short_fit(model, *problem)
     assert "cmd" not in str(why.value)
@@ -317,11 +326,18 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
 
 
 @pytest.mark.slow
-def test_program_without_the_needed_names(problem, tmp_path):
-    bags, y = problem
-    model = BLR(4, stan_file=program_with_two_faults(tmp_path))
-    with pytest.raises(ValueError, match="has no variable 'sigma'.*keep these names"):
-        short_fit(model, bags[:20], y[:20])
+@pytest.mark.parametrize(
+    ("model", "needed"),
+    [
+        (BLR(4), "w, intercept, sigma"),
+        (NonlinearBDR(4), "w, intercept, sigma, c"),
+        (InverseBDR(4), "tau and curve"),
+    ],
+)
+def test_program_without_the_needed_names(problem, model, needed):
+    model = clone(model).set_params(stan_file=STAN / "nothing.stan")
+    with pytest.raises(ValueError, match=f"has no variable .*need {needed}, so keep these names"):
+        short_fit(model, *problem)
 
 
 # ------------------------------------------------------------ errors

@@ -197,14 +197,6 @@ def test_a_program_of_ones_own(problem):
     assert not np.allclose(own.result_.draws("curve"), again.result_.draws("curve"))
 
 
-@pytest.mark.slow  # it compiles a program
-def test_a_program_without_curves_is_told(problem, tmp_path):
-    path = tmp_path / "nothing.stan"
-    path.write_text("parameters {\n  real x;\n}\nmodel {\n  x ~ std_normal();\n}\n")
-    with pytest.raises(ValueError, match="has no variable 'tau': predictions need tau and curve"):
-        quick(stan_file=path).fit(*problem, seed=1)
-
-
 def test_raw_tables():
     people = county_table(160)
     bags = Bags.from_dataframe(people, bag="county", metadata=["vote"])

@@ -8,25 +8,6 @@ import pytest
 from bdr_stan import BDR, Bags, NonlinearBDR
 from bdr_stan.metrics import mse
 
-# Without the curve's functions and their weights, as a program of one's own may be.
-LINEAR = """
-data {
-  int<lower=1> D;
-}
-parameters {
-  vector[D] w;
-  real intercept;
-  real<lower=0> sigma;
-  real<lower=0> rho;
-}
-model {
-  w ~ std_normal();
-  intercept ~ std_normal();
-  sigma ~ std_normal();
-  rho ~ std_normal();
-}
-"""
-
 
 def bent_problem(seed, n=120, sizes=(3, 30)):
     """Bags around centres, labels a parabola of these."""
@@ -92,12 +73,3 @@ def test_no_more_coordinates_are_curved_than_there_are():
     model = NonlinearBDR(2, n_curved=3, n_functions=5, method="optimize").fit(bags, y, seed=1)
     assert model.coordinates_.frequencies.shape == (5, 2)
     assert np.isfinite(model.predict(bags)).all()
-
-
-@pytest.mark.slow
-def test_a_program_without_the_curve_is_refused(tmp_path):
-    path = tmp_path / "linear.stan"
-    path.write_text(LINEAR)
-    model = NonlinearBDR(3, stan_file=path)
-    with pytest.raises(ValueError, match="has no variable 'c'.*keep these names"):
-        quiet(model, *bent_problem(1, n=30), chains=1, warmup=50, draws=50)
