@@ -467,22 +467,22 @@ def main():
     args.seeds = args.seeds or (2 if quick else 6)
     args.truths = args.truths or (2 if quick else 20)
     args.curve_seeds = args.curve_seeds or (1 if quick else 2)
-    args.warmup, args.draws = (150, 150) if quick else (500, 750)
+    args.warmup, args.draws = (100, 100) if quick else (500, 750)
 
     log, results, scales, first = [], [], [], None
-    args.choose, args.n_test = True, 50 if quick else 500
-    size = {"n_bags": 40, "mean_size": 60} if quick else {"n_bags": 100}
+    args.choose, args.n_test = True, 30 if quick else 500
+    size = {"n_bags": 32, "mean_size": 30} if quick else {"n_bags": 100}
     for seed in range(args.seeds):
         rows, of, *fitted = run(seed, args, log, **size)
         results += rows
         scales.append(of)
         first = first or fitted
     covered = prior_truths(args.truths, args, log)
-    args.choose, args.n_test = False, 50 if quick else 100
+    args.choose, args.n_test = False, 30 if quick else 100
     curves = {}
     for x, values in [
-        ("n_bags", (50,) if quick else args.bags),
-        ("mean_size", (80,) if quick else args.points),
+        ("n_bags", (35,) if quick else args.bags),
+        ("mean_size", (40,) if quick else args.points),
     ]:
         curves[x] = []
         for value in values:
