@@ -16,7 +16,7 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel
-from bdr_stan.posterior.evidence import minimum_in_boxes
+from bdr_stan.posterior.evidence import ModeStarts, minimum_in_boxes
 from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
 from bdr_stan.types import Array
 
@@ -68,9 +68,7 @@ def learn_kernel(
     """
     start = kernel.log_parameters
     n, names = len(start), list(scales)
-    # Each search for a mode begins at the best weights so far: with the square link there are
-    # several modes, and the weights of a step that was too long lead to a poor one.
-    lowest, theta_there = np.inf, None
+    starts = ModeStarts()  # with the square link there are several modes
 
     def own(values):  # scales of the likelihood
         return {name: value for name, value in values.items() if name != "rho"}
@@ -89,10 +87,9 @@ def learn_kernel(
         return mode.log_evidence + log_prior(**values), density, mode, values
 
     def objective(x):
-        nonlocal lowest, theta_there
         steps = _STEP * np.eye(len(x))
         rows = rows_at(kernel.with_log_parameters(x[:n]))
-        value, density, mode, values = value_at(rows, x, theta_there)
+        value, density, mode, values = value_at(rows, x, starts.near(x))
         by_rows = slope_in_rows(
             rows, y, likelihood, link, density, mode, trials=trials, **own(values)
         )
@@ -110,8 +107,7 @@ def learn_kernel(
         away = (x[:n] - start) / _LOG_SD
         slope[:n] -= away / _LOG_SD
         loss = 0.5 * away @ away - value
-        if loss < lowest:
-            lowest, theta_there = loss, mode.theta
+        starts.add(x, mode.theta, loss)
         return loss, -slope
 
     x0 = np.append(start, np.log(list(scales.values())))

@@ -227,7 +227,8 @@ def nonlinear_model(
         Numbers that replace the data-scaled defaults.
     """
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
-    eta = most_probable_scales(bdr_model(training, y, jitter=jitter))[0]["eta"]
+    straight = most_probable_scales(bdr_model(training, y, jitter=jitter))[0]
+    eta = straight.pop("eta")
     K, R, Sigma = landmark_matrices(training, jitter=jitter)
     linear = joint_coordinates(mean, Sigma, eta * R, K)
     at = CurvedCoordinates(
@@ -256,7 +257,7 @@ def nonlinear_model(
         predicting=("c",),
         sampler_only=("t", "precision", "weights"),
     )
-    scales = most_probable_scales(model)[0]
+    scales = most_probable_scales(model, start=straight)[0]
     curve = {name: scales[name] for name in _OF_CURVE}
     at = replace(at, frequencies=at.frequencies[_of_weight(at.frequencies, curve["ell"])])
     return replace(

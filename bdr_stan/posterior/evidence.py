@@ -18,6 +18,7 @@ _LOG_SCALE_REACH = 2.0  # in one go
 _LOG_SCALE_STEP = 1e-4
 _CURVATURE_STEP = 0.01
 _TIGHT = 1e-14
+_NEAR = 30  # Newton steps from scales that are near; a few are usual
 
 
 def maximise_evidence(
@@ -51,11 +52,10 @@ def maximise_evidence(
         Standard deviations of the logarithms of the scales, from the curvature of the evidence
         at its maximum; at most 1.
     """
-    # The search for each mode begins at that of the highest evidence so far, not where a step that
-    # was too long has led.
-    lowest, theta = np.inf, None
+    starts = ModeStarts()
 
-    def mode_at(scales, tol):
+    def mode_at(log_values, **limit):
+        scales = scales_at(log_values)
         rest = {name: value for name, value in scales.items() if name != "rho"}
         return find_mode(
             likelihood_at(**rest),
@@ -63,26 +63,49 @@ def maximise_evidence(
             intercept_prior,
             rho=scales["rho"],
             gamma_scales=gamma_scales,
-            start=theta,
-            tol=tol,
+            start=starts.near(log_values),
+            tol=_TIGHT,
+            **limit,
         )
 
     def scales_at(log_values):
         return dict(zip(start, np.exp(log_values).tolist(), strict=True))
 
     def objective(log_values):
-        nonlocal lowest, theta
-        scales = scales_at(log_values)
-        mode = mode_at(scales, _TIGHT)
-        loss = -mode.log_evidence - (log_prior(**scales) if log_prior else 0.0)
-        if loss < lowest:
-            lowest, theta = loss, mode.theta
+        # Where near weights lead to no mode soon, the scales are poor.
+        mode = mode_at(log_values, **({"max_steps": _NEAR} if starts.found else {}))
+        log_density = log_prior(**scales_at(log_values)) if log_prior else 0.0
+        loss = -mode.log_evidence - log_density
+        starts.add(log_values, mode.theta, loss)
         return loss
 
     x = minimum_in_boxes(objective, np.log(list(start.values())), eps=_LOG_SCALE_STEP)
-    scales = scales_at(x)
     spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
-    return scales, mode_at(scales, 1e-10), dict(zip(start, spread.tolist(), strict=True))
+    return scales_at(x), mode_at(x), dict(zip(start, spread.tolist(), strict=True))
+
+
+class ModeStarts:
+    """Where searches for modes begin: at the last or the best of earlier ones, whichever is nearer.
+
+    The last is right for a difference of two neighbours. After a step that was too long the best
+    is: where there are several modes, the last may lead to a poor one.
+    """
+
+    def __init__(self) -> None:
+        self.lowest = np.inf
+        self.found: dict[str, tuple[Array, Array]] = {}
+
+    def near(self, x: Array) -> Array | None:
+        """Weights to begin with at parameters x; None before there are any."""
+        if not self.found:
+            return None
+        return min(self.found.values(), key=lambda pair: np.abs(pair[0] - x).max())[1]
+
+    def add(self, x: Array, theta: Array, loss: float) -> None:
+        """Remember the mode found at parameters x."""
+        self.found["last"] = x.copy(), theta
+        if loss < self.lowest:
+            self.lowest, self.found["best"] = loss, self.found["last"]
 
 
 def minimum_in_boxes(

@@ -56,6 +56,7 @@ def find_mode(
     gamma_scales: ArrayLike = (),
     start: Array | None = None,
     tol: float = 1e-10,
+    max_steps: int = 200,
 ) -> Mode:
     """Most probable weights and intercept given the scales, by Newton steps.
 
@@ -76,6 +77,7 @@ def find_mode(
         Where to begin.
     tol : float
         Stop when a step promises to raise the log posterior by less.
+    max_steps : int, default 200
 
     Returns
     -------
@@ -96,7 +98,7 @@ def find_mode(
 
     theta = centre.copy() if start is None else np.array(start, float)
     value, slope, precision, curvature = posterior(theta)
-    for _ in range(200):
+    for _ in range(max_steps):
         try:
             step = cho_solve(cho_factor(curvature), slope)
         except np.linalg.LinAlgError:  # far from the mode; the Fisher information leads uphill

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,7 @@ class Posterior:
 
 
 def most_probable_scales(
-    model: Model, *, with_priors: bool = True
+    model: Model, *, with_priors: bool = True, start: Mapping[str, float] | None = None
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales of a model of highest evidence, and the mode of the weights there.
 
@@ -64,6 +64,8 @@ def most_probable_scales(
     model : Model
     with_priors : bool, default True
         Whether the priors of the scales count.
+    start : dict, name -> float, optional
+        Where the search begins for some of the scales; default the middle of their priors.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def most_probable_scales(
                 likelihood,
                 model.prior_factor,
                 model.prior_above_level,
-                middle_of_scales(model.priors, model.scales),
+                middle_of_scales(model.priors, model.scales) | dict(start or {}),
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
             )
