@@ -171,9 +171,9 @@ def fit(
             "--label-noise and --label-sd are for labels that are numbers, not classes: "
             "leave them out"
         )
-    if model.startswith("inverse") and _without_none({"covariates": covariates, **of_labels}):
+    if model.startswith("inverse") and covariates is not None:
         raise ValueError(
-            f"{model} takes no --covariates, --label-noise or --label-sd: leave them out, or use "
+            f"{model} takes no --covariates: leave them out, or use "
             f"--model {model.removeprefix('inverse-')}"
         )
     if bounds is not None and model != "inverse-bdr":

@@ -336,10 +336,12 @@ def fit_cases():
         for model in (BDRClassifier(5), BLRClassifier(5)):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
     for name, label_sd, words in LABEL_SDS:
-        for model in (BDR(5), BLR(5), Shrinkage(5), Stacked([BLR(5), BDR(5)])):
+        for model in (BDR(5), BLR(5), Shrinkage(5), InverseBDR(5), Stacked([BLR(5), BDR(5)])):
             call = lambda m=model, s=label_sd: m.fit(BAGS, Y, label_sd=s)  # noqa: E731
             yield f"{type(model).__name__}, known errors {name}", call, words
-    for model in (BLRClassifier(5), BDRClassifier(5), ShrinkageClassifier(5)):
+    for model in (
+        BLRClassifier(5), BDRClassifier(5), ShrinkageClassifier(5), InverseBDRClassifier(5)
+    ):  # fmt: skip
         call = lambda m=model: m.fit(BAGS, CLASSES, label_sd=np.ones(12))  # noqa: E731
         yield f"{type(model).__name__}, known errors", call, "label_sd"
     for name, y, words in MANY_CLASS_LABELS:
@@ -440,6 +442,11 @@ FITS = [
     ("known errors of classes of features",
      lambda: BLRClassifier(5).fit_features(
          BLRClassifier(5).training_features(BAGS), CLASSES, label_sd=np.ones(12)), "label_sd"),
+    ("known errors that explain all labels",
+     lambda: InverseBDR(5).fit(BAGS, Y, label_sd=np.full(12, 10.0)), ["label_sd", "explain all"]),
+    ("known errors of features that explain all labels",
+     lambda: InverseBDR(5).fit_features(
+         InverseBDR(5).training_features(BAGS), Y, label_sd=np.full(12, 10.0)), "explain all"),
     ("known errors of totals",
      lambda: AggregateRegressor("normal", n_landmarks=5).fit(BAGS, Y, label_sd=np.ones(12)),
      "label_sd"),

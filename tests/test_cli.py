@@ -402,7 +402,7 @@ def test_unknown_model_and_option_of_another_model(folder):
     arguments = ["fit", folder / "points.csv", *FIT, "-o", folder / "never.nc"]
     fails("'ridge' is not one of 'bdr', ", *arguments, "--model", "ridge", code=2)
     inverse = *arguments, "--model", "inverse-bdr"
-    fails("inverse-bdr takes no --covariates, --label-noise", *inverse, "--label-noise", "size")
+    fails("inverse-bdr takes no --covariates: leave", *inverse, "--covariates", "income")
     fails("--bounds must be two numbers with a comma", *inverse, "--bounds", "0")
     fails("blr takes no --bounds", *arguments, "--model", "blr", "--bounds", "0,1")
     fails("found 'nonsense'", *inverse, "--kernel", "nonsense")
@@ -476,12 +476,13 @@ def test_covariates_enter_from_the_shell(tmp_path):
     )  # fmt: skip
 
 
-def test_noise_of_labels_from_the_shell(tmp_path):
+@pytest.mark.parametrize(("name", "method"), [("blr", "exact"), ("inverse-bdr", "optimize")])
+def test_noise_of_labels_from_the_shell(tmp_path, name, method):
     table = points(60).assign(error=0.02)
     path, fit = tmp_path / "points.csv", tmp_path / "fit.nc"
     table.to_csv(path, index=False)
     noise = ("--label-noise", "size", "--label-sd", "error", "--features", "income")
-    done = run("fit", path, *FIT, "--model", "blr", "--method", "exact", *noise, "-o", fit)
+    done = run("fit", path, *FIT, "--model", name, "--method", method, *noise, "-o", fit)
     assert done.exit_code == 0, done.output
     model = bdr_stan.load(fit)
     assert model.label_noise == "size" and "sigma_point" in model.priors().index

@@ -85,8 +85,8 @@ class EmbeddingEstimator(BagEstimator):
             Known standard error of each label, units of y, or the column of the bags' metadata
             that holds it: labels that are estimates from a survey, say. Its square adds to the
             variance of the noise. Predictions are of labels without this error of measurement.
-            Of BLR, BDR and Shrinkage. As it belongs to the labels it is no parameter: pass it to
-            scikit-learn's searches as to `fit`, as numbers; `tune` does without it.
+            Of BLR, BDR, Shrinkage and InverseBDR. As it belongs to the labels it is no parameter:
+            pass it to scikit-learn's searches as to `fit`, as numbers; `tune` does without it.
         chains, warmup, draws : int, default 4, 1000, 1000
             Chains, and iterations of each before and after warmup. Laplace, Pathfinder and the
             exact method give one chain of `draws`; optimisation one draw.
@@ -120,6 +120,7 @@ class EmbeddingEstimator(BagEstimator):
         if label_sd is not None:
             self._check_takes_label_sd()
             label_sd = label_sd_of(bags, label_sd)
+            self.check_label_errors(y, label_sd)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
@@ -159,7 +160,9 @@ class EmbeddingEstimator(BagEstimator):
         of_labels = {}
         if label_sd is not None:
             self._check_takes_label_sd()
-            of_labels = {"label_sd": check_label_sd(label_sd, len(training.index), training.index)}
+            label_sd = check_label_sd(label_sd, len(training.index), training.index)
+            self.check_label_errors(np.asarray(y, float), label_sd)
+            of_labels = {"label_sd": label_sd}
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._check_same_covariates(training)
         self._forget()
@@ -302,6 +305,9 @@ class EmbeddingEstimator(BagEstimator):
         """Labels as an array, once they are known to be of use; see `bags.labels`."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
+    def check_label_errors(self, y: Array, label_sd: Array) -> None:
+        """Raise ValueError where labels with these standard errors leave nothing to learn."""
+
     def check_parameters(self) -> None:
         if self.method not in self.methods:
             raise ValueError(
@@ -322,8 +328,8 @@ class EmbeddingEstimator(BagEstimator):
     def _check_takes_label_sd(self):
         if not self.takes_label_sd:
             raise TypeError(
-                f"{type(self).__name__} takes no label_sd, which BLR, BDR and Shrinkage do: leave "
-                "it out"
+                f"{type(self).__name__} takes no label_sd, which BLR, BDR, Shrinkage and "
+                "InverseBDR do: leave it out"
             )
 
     def _check_same_covariates(self, training):

@@ -19,14 +19,11 @@ from bdr_stan.estimators.validation import (
     check_power,
 )
 from bdr_stan.kernels import Kernel
-from bdr_stan.models.inverse import (
-    InverseCoordinates,
-    InverseModel,
-    inverse_model,
-    inverse_predictive,
-    sample_inverse,
-)
-from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution
+from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
+from bdr_stan.models.inverse import InverseModel, inverse_model, sample_inverse
+from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
+from bdr_stan.models.label_errors import spread_of_true_labels
+from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -59,7 +56,8 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         Of the labels before a bag is seen: a kernel density estimate of the training labels, with
         an edge where they have one; a normal distribution; all labels within the bounds alike.
     bounds : (lower, upper), optional
-        Between which all labels lie, units of y; None for an end that is open.
+        Between which all labels lie, units of y; None for an end that is open. With label_noise
+        "size" those without noise.
     power : float, 0 < power <= 1, or "held-out" (default)
         Of the likelihood in Bayes' rule. Coordinates of the embedding are not quite independent
         given the label, so 1 is too sure; "held-out" takes the power that predicts labels of bags
@@ -69,6 +67,11 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    label_noise : {"constant", "size"}, default "constant"
+        "size" takes labels as averages over the N_i points of their bags, with noise of variance
+        sigma_point^2 / N_i about the label that the embedding follows; predictions have it, too.
+        sigma_point is that which predicts labels of held-out bags best; bags of several sizes tell
+        it, and fewer than 10 do not.
     prior : dict, optional
         Numbers that replace the defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
@@ -85,6 +88,9 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         curve (component, function), bend.
     power_ : float
         The power of the likelihood.
+    sigma_point_ : float
+        With label_noise "size": noise standard deviation of one point, units of y; 0 where no
+        noise predicts better.
     held_out_ : array, shape (n,)
         Log density of each training label by curves of four fifths of the other bags, to compare
         models by: there is no log_likelihood, as the posterior is given embeddings and not labels.
@@ -99,13 +105,16 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
     The model stands at the head of ``stan/inverse.stan``. It learns the distribution of embeddings
     rather than the label's dependence on them: where bags of equal labels form groups of several
     kinds, or new bags come from elsewhere than the training bags, prefer `BDR`. Predictions take
-    100 of the draws. Source: Cook (2007), Adragni and Cook (2009), for uncertain embeddings.
+    100 of the draws. With `label_noise` or `label_sd` curves are those of the true labels behind
+    the ones seen, by regression calibration (Carroll et al. 2006). Source: Cook (2007), Adragni
+    and Cook (2009), for uncertain embeddings.
     """
 
     methods = ("nuts", "optimize", "laplace")
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")
     prior_texts = INVERSE
+    takes_label_sd = True
     has_likelihood = False  # its posterior is given embeddings, not labels
     covariates = None  # they have no place in the embedding given the label
 
@@ -122,6 +131,7 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         jitter: float = 1e-4,
         bandwidth_scale: float = 1.0,
         landmarks: str | ArrayLike = "kmeans",
+        label_noise: str = "constant",
         prior: Mapping[str, float] | None = None,
         method: str = "nuts",
         stan_file: PathName | None = None,
@@ -137,6 +147,7 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         self.jitter = jitter
         self.bandwidth_scale = bandwidth_scale
         self.landmarks = landmarks
+        self.label_noise = label_noise
         self.prior = prior
         self.method = method
         self.stan_file = stan_file
@@ -162,13 +173,17 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
                 f"{len(y)} bags are too few to tell how embeddings scatter about a line: give at "
                 f"least {_FEWEST_BAGS}"
             )
-        if self.bounds is not None:
+        if self.bounds is not None and self.label_noise != "size":
             check_within(bags, y, self.bounds)
         return y
+
+    def check_label_errors(self, y: Array, label_sd: Array) -> None:
+        spread_of_true_labels(y, label_sd**2)
 
     def check_parameters(self) -> None:
         _check_shared_parameters(self)
         check_choice(self.label_distribution, "label_distribution", LABEL_DISTRIBUTIONS)
+        check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_bounds(self.bounds)
         ends = (None,) if self.bounds is None else tuple(self.bounds)
         if self.label_distribution == "uniform" and None in ends:
@@ -176,14 +191,19 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
                 "label_distribution='uniform' needs both bounds: give bounds=(lower, upper)"
             )
 
-    def _model(self, training: TrainingFeatures, y: Array) -> InverseModel:
+    def _model(
+        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
+    ) -> InverseModel:
         return inverse_model(
             training,
             y,
-            labels=label_distribution(self.label_distribution, y, self.bounds),
+            distribution=lambda y: label_distribution(self.label_distribution, y, self.bounds),
             power=self.power,
             jitter=self.jitter,
             prior=self.prior,
+            label_noise=self.label_noise,
+            label_sd=label_sd,
+            bounds=open_ends(self.bounds),
         )
 
     def _sample(self, model: Any, **options: Any) -> tuple[Posterior, dict[str, Any]]:
@@ -196,13 +216,24 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         return {name: values[:, ::step] for name, values in draws.items()}
 
     def _predictive(
-        self, at: Any, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+        self,
+        at: Any,
+        embedding: Embedding,
+        draws: dict[str, Array],
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
     ) -> Any:
-        return inverse_predictive(at, embedding, draws["tau"], draws["curve"], classes)
+        known_variance = 0.0 if label_sd is None else label_sd**2
+        return inverse_predictive(
+            at, embedding, draws["tau"], draws["curve"], classes, known_variance=known_variance
+        )
 
     def _set_fitted(self, result):
         EmbeddingEstimator._set_fitted(self, result)
         self.power_ = float(result.constants["power"])
+        if self.coordinates_.sigma_point is not None:
+            self.sigma_point_ = self.coordinates_.sigma_point
         held_out = result.constants["held_out"]
         own_program = self.stan_file is not None  # whose curves nobody held out
         self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out

@@ -20,6 +20,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
 _LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
+_LEAST_OWN = 0.1  # of tau^2, that is not of uncertain labels
 _FARTHEST = 15.0  # from the middle of the priors that a mode may be, on the log scale
 
 
@@ -170,6 +171,39 @@ def most_probable_curves(
     scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
     modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}
     return modes, curves_given(sums, lam, tau, scales)
+
+
+def rows_without_blur(
+    z: Array, sizes: Array, lam: Array, B: Array, blur: Array, tau: Array, curve: Array
+) -> tuple[Array, Array]:
+    """Functions and coordinates of bags whose labels are uncertain, as rows of the usual variance.
+
+    About c_k' B, with B averages over what the label may be and V their covariance, z_k has the
+    variance tau_k^2 + lambda_k / N + c_k' V c_k. Rows of a regression may be scaled: B and z are
+    scaled down to the variance tau_k^2 + lambda_k / N, so that bags of uncertain labels count for
+    less, and tau is the spread of embeddings whose labels are equal. The functions are the same for
+    all coordinates: the one that suffers most says the scale, and the others keep that of their
+    distance to the curve.
+
+    Parameters
+    ----------
+    z : array, shape (n, K)
+    sizes : array, shape (n,)
+    lam : array, shape (K,)
+    B : array, shape (n, J), averages of the functions
+    blur : array, shape (n, J, J), V
+    tau, curve : arrays, shapes (K,) and (K, J), of a regression on B without scales
+
+    Returns
+    -------
+    B, z : arrays, shapes (n, J) and (n, K)
+    """
+    extra = np.einsum("kj,nji,ki->nk", curve, blur, curve, optimize=True)
+    own = np.maximum(tau**2 - extra.mean(axis=0), _LEAST_OWN * tau**2) + lam / sizes[:, None]
+    kept = np.sqrt(own / (own + extra))
+    scale = kept.min(axis=1, keepdims=True)
+    path = B @ curve.T
+    return scale * B, scale * path + kept * (z - path)
 
 
 def residual_coordinates(

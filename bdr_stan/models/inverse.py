@@ -8,12 +8,13 @@ label changes:
     p(y | z)  is in proportion to  p(y) prod_k p(z_k | y)^power
 
 The coordinates are neither quite independent nor normal given the label, and the power, learned
-from held-out bags, keeps their errors from adding up.
+from held-out bags, keeps their errors from adding up. Where labels have errors, the embedding
+follows the true labels behind them: see `models/label_errors.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -26,6 +27,7 @@ from bdr_stan.embedding.label_functions import (
 )
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.bayes_rule import InverseCoordinates, log_likelihoods
 from bdr_stan.models.embedding_curves import (
     Curves,
     CurveSums,
@@ -33,12 +35,14 @@ from bdr_stan.models.embedding_curves import (
     curves_given,
     most_probable_curves,
     residual_coordinates,
+    rows_without_blur,
 )
 from bdr_stan.models.label_distribution import LabelDistribution
+from bdr_stan.models.label_errors import TrueLabels, most_point_noise, true_labels
+from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Posterior, run
-from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
-from bdr_stan.predictive.grid import trapezoid_weights
+from bdr_stan.predictive.grid import trapezoid_weights, weights_at
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.types import Array, ArrayLike, PathName
 
@@ -57,6 +61,10 @@ _USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
 _FOLDS = 5
 _FEWEST_BAGS = 10  # from which a power can be learned
 _MOST_HELD = 1_000  # bags held out of a fold; more say no more of one number
+# Noise of one point that held-out bags choose from, in units of its prior's scale; how many values.
+_POINT_NOISES = 0.03, 1.5
+_NOISES_TRIED, _NOISES_TRIED_CLOSELY = 9, 5
+_NO_LABEL = -600.0  # log density of labels that cannot be
 # Labels of the grid: so many within a standard deviation of the sharpest prediction; bounds.
 _LABELS_PER_SD = 4
 _LABELS = 100, 2000
@@ -65,118 +73,6 @@ _LABELS = 100, 2000
 _SPREAD = 0.3
 _BESIDE = 0.05
 _UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
-
-
-@dataclass(frozen=True)
-class InverseCoordinates:
-    """Coordinates of embeddings given the label, and labels before and after a bag is seen.
-
-    m0 : array, shape (d,), embedding taken as origin
-    basis : array, shape (d, d), z = (mu - m0) basis
-    lam : array, shape (d,), within-bag variance of each coordinate
-    functions : LabelFunctions
-    labels : array, shape (M,), the grid, units of y; of classes their codes
-    log_prior : array, shape (M,), log density of the labels before a bag is seen, normalised
-    power : float, of the likelihood
-    """
-
-    m0: Array
-    basis: Array
-    lam: Array
-    functions: LabelFunctions
-    labels: Array
-    log_prior: Array
-    power: float
-
-    def of(self, mean: Array) -> Array:
-        """Coordinates z of mean embeddings, both shape (n, d)."""
-        return (mean - self.m0) @ self.basis
-
-    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """The arrays under the names and dimensions by which a fit keeps them."""
-        return {
-            "m0": (self.m0, ["landmark"]),
-            "basis": (self.basis, ["landmark", "component"]),
-            "lambda": (self.lam, ["component"]),
-            **self.functions.constants(),
-            "labels": (self.labels, ["label"]),
-            "log_prior": (self.log_prior, ["label"]),
-            "power": (self.power, []),
-        }
-
-    @classmethod
-    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
-        """Coordinates from the arrays that a fit keeps."""
-        functions = LabelFunctions.of_constants(constants)
-        names = "m0", "basis", "lambda", "labels", "log_prior"
-        m0, basis, lam, labels, log_prior = (constants[name] for name in names)
-        return cls(m0, basis, lam, functions, labels, log_prior, float(constants["power"]))
-
-
-# ------------------------------------------------------------------ labels given embeddings
-
-
-def log_likelihoods(
-    at: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
-) -> Array:
-    """Log density of embeddings at labels, to the power, up to a number for each bag.
-
-    Parameters
-    ----------
-    at : InverseCoordinates
-    z : array, shape (n, K)
-    sizes : array, shape (n,)
-    tau : array, shape (K,)
-    curve : array, shape (K, J)
-    B : array, shape (M, J), the functions at the labels
-
-    Returns
-    -------
-    array, shape (n, M)
-    """
-    path = curve @ B.T
-    values = np.empty((len(z), len(B)))
-    for size in np.unique(sizes):
-        of = sizes == size
-        weighted = path * (at.power / (tau**2 + at.lam / size))[:, None]
-        values[of] = z[of] @ weighted - 0.5 * np.sum(weighted * path, axis=0)
-    return values
-
-
-def inverse_predictive(
-    at: InverseCoordinates, embedding: Embedding, tau: Array, curve: Array, classes: Any = None
-) -> GridPredictive | ClassPredictive | MulticlassPredictive:
-    """Predictive distribution of labels by Bayes' rule under each draw, averaged over the draws.
-
-    Parameters
-    ----------
-    at : InverseCoordinates
-    embedding : Embedding, of n bags
-    tau : array, shape (S, K)
-    curve : array, shape (S, K, J)
-    classes : array, shape (C,), optional
-        The labels whose codes the model has.
-    """
-    z, sizes, B = at.of(embedding.mean), embedding.sizes, at.functions(at.labels)
-    widths = np.ones(len(B)) if classes is not None else trapezoid_weights(at.labels)
-
-    def log_densities(i):
-        """Under one draw after the other, shape (len(i), M)."""
-        for own_tau, own_curve in zip(tau, curve, strict=True):
-            values = log_likelihoods(at, z[i], sizes[i], own_tau, own_curve, B) + at.log_prior
-            yield values - logsumexp(values, b=widths, axis=1, keepdims=True)
-
-    if classes is None:
-        return GridPredictive(log_densities, at.labels, len(z), len(tau))
-
-    def log_probabilities(i):
-        return np.array(list(log_densities(i)))
-
-    if len(classes) > 2:
-        return MulticlassPredictive(log_probabilities, len(z), len(tau), classes)
-    return ClassPredictive(
-        lambda i: tuple(np.moveaxis(log_probabilities(i), 2, 0)), len(z), len(tau), classes
-    )
 
 
 # ------------------------------------------------------------------ the model
@@ -231,7 +127,7 @@ def inverse_data(
         "squares": sums.squares,
         "lambda": lam,
         "smooth": functions.smooth,
-        **priors,
+        **{name: priors[name] for name in PRIORS},
         "use_likelihood": int(use_likelihood),
     }
 
@@ -240,10 +136,13 @@ def inverse_model(
     training: TrainingFeatures,
     y: Array,
     *,
-    labels: LabelDistribution | None = None,
+    distribution: Callable[[Array], LabelDistribution] | None = None,
     power: float | str = "held-out",
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
+    label_noise: str = "constant",
+    label_sd: Array | None = None,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> InverseModel:
     """The model of ``stan/inverse.stan`` with its data.
 
@@ -253,7 +152,8 @@ def inverse_model(
         With the within-bag covariance.
     y : array, shape (n,)
         Labels; of classes their codes 0, 1, .. .
-    labels : LabelDistribution, or None where labels are classes
+    distribution : callable, or None where labels are classes
+        From true labels to their `LabelDistribution`.
     power : float, 0 < power <= 1, or "held-out" (default)
         Of the likelihood in predictions. "held-out": that of the highest density of labels of
         bags held out of the curves, a fifth at a time.
@@ -261,33 +161,70 @@ def inverse_model(
         As for `landmark_matrices`.
     prior : dict, optional
         Numbers that replace the defaults.
+    label_noise : {"constant", "size"}, default "constant"
+        "size": labels have errors of variance sigma_point^2 / N_i.
+    label_sd : array, shape (n,), optional
+        Known standard error of each label, units of y.
+    bounds : (lower, upper), default none
+        Of the true labels.
     """
-    priors = with_user_values(PRIORS, prior)
-    folds = folds_of(training, y, labels, jitter=jitter, priors=priors)
-    if isinstance(power, str):
-        power = learned_power(folds, training.embedding, y)
-    held_out = held_out_log_density(folds, training.embedding, y, power)
-    at, sums, modes, curves = _fitted(training, y, labels, power, jitter, priors)
+    embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
+    by_size = label_noise == "size"
+    defaults = {**PRIORS, **(size_noise_prior(y, embedding.sizes) if by_size else {})}
+    priors = with_user_values(defaults, prior)
+
+    def labels_with(sigma_point):
+        """The true labels, where labels have errors, and the distribution of labels."""
+        variance = known + (sigma_point or 0.0) ** 2 / embedding.sizes
+        true = true_labels(y, variance, bounds) if np.any(variance) else None
+        if distribution is None:
+            return true, None
+        return true, distribution(y if true is None else true.plausible)
+
+    def held_out_with(sigma_point):
+        """Power and held-out log density of each label by curves of other bags."""
+        true, labels = labels_with(sigma_point)
+        folds = folds_of(training, y, labels, jitter=jitter, priors=priors, true=true)
+        own = learned_power(folds, embedding, y) if isinstance(power, str) else power
+        return own, held_out_log_density(folds, embedding, y, own)
+
+    sigma_point = None
+    if by_size:
+        sigma_point = learned_point_noise(
+            lambda sigma_point: float(np.nansum(held_out_with(sigma_point)[1])),
+            priors["sigma_point_scale"],
+            most_point_noise(y, embedding.sizes, known),
+        )
+    power, held_out = held_out_with(sigma_point)
+    true, labels = labels_with(sigma_point)
+    at, sums, modes, curves = _fitted(training, y, labels, power, jitter, priors, true)
     if labels is not None:
         at = _on_grid(at, labels, _n_labels(at, labels, sums, modes["tau"], curves.mean))
+    at = replace(at, sigma_point=sigma_point)
     return InverseModel(at, sums, priors, modes, curves, held_out)
 
 
-def _fitted(training, y, labels, power, jitter, priors):
+def _fitted(training, y, labels, power, jitter, priors, true):
     """Coordinates, sums, and the most probable curves of some bags."""
     if labels is None:
         counts = np.bincount(y)
         functions, grid = functions_of_classes(len(counts)), np.arange(float(len(counts)))
         log_prior = np.log(counts / counts.sum())
     else:
-        functions, grid, log_prior = functions_of_numbers(y), np.zeros(0), np.zeros(0)
-    B = functions(y)
+        functions = functions_of_numbers(y if true is None else true.plausible)
+        grid, log_prior = np.zeros(0), np.zeros(0)
+    B, blur = (functions(y), None) if true is None else true.moments(functions)
     m0, basis, lam = residual_coordinates(training, B, jitter=jitter)
     at = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power)
     if labels is not None:
         at = _on_grid(at, labels, _LABELS[0])
-    sums = CurveSums.of(B, at.of(training.embedding.mean), training.embedding.sizes)
+    z, sizes = at.of(training.embedding.mean), training.embedding.sizes
+    sums = CurveSums.of(B, z, sizes)
     modes, curves = most_probable_curves(sums, lam, functions, priors)
+    if blur is not None:
+        rows = rows_without_blur(z, sizes, lam, B, blur, modes["tau"], curves.mean)
+        sums = CurveSums.of(*rows, sizes)
+        modes, curves = most_probable_curves(sums, lam, functions, priors)
     return at, sums, modes, curves
 
 
@@ -317,12 +254,14 @@ class Fold:
     at : InverseCoordinates, of the others
     tau : array, shape (K,)
     curve : array, shape (K, J)
+    error_sd : array, shape (n,), of the errors of all labels; None where there are none
     """
 
     held: Array
     at: InverseCoordinates
     tau: Array
     curve: Array
+    error_sd: Array | None = None
 
 
 def folds_of(
@@ -332,13 +271,16 @@ def folds_of(
     *,
     jitter: float,
     priors: Mapping[str, float],
+    true: TrueLabels | None = None,
 ) -> list[Fold]:
     """A fifth of the bags at a time, held out; none where the bags are too few.
 
     Parameters
     ----------
-    training, y, labels, jitter, priors
+    training, y, jitter, priors
         As for `inverse_model`.
+    labels : LabelDistribution, or None where labels are classes
+    true : TrueLabels, where labels have errors
     """
     n = len(y)
     order = np.random.default_rng(0).permutation(n)  # bags may be sorted by size or label
@@ -347,10 +289,14 @@ def folds_of(
         kept = np.setdiff1d(order, held)
         if len(np.unique(y[kept])) < (2 if labels is not None else len(np.unique(y))):
             continue  # nothing to learn a curve from, or a class that is held out whole
-        at, sums, modes, curves = _fitted(training.take(kept), y[kept], labels, 1.0, jitter, priors)
+        own = None if true is None else true.take(kept)
+        at, sums, modes, curves = _fitted(
+            training.take(kept), y[kept], labels, 1.0, jitter, priors, own
+        )
         if labels is not None:
             at = _on_grid(at, labels, _n_labels(at, labels, sums, modes["tau"], curves.mean))
-        folds.append(Fold(held, at, modes["tau"], curves.mean))
+        error_sd = None if true is None else true.error_sd
+        folds.append(Fold(held, at, modes["tau"], curves.mean, error_sd))
     return folds
 
 
@@ -370,6 +316,43 @@ def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
 
 
+def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
+    """Noise of one point under which the labels of held-out bags have the highest density.
+
+    Parameters
+    ----------
+    held_out : callable
+        From sigma_point to the sum of the log densities.
+    scale : float
+        Of the half-normal prior, which counts as well.
+    most : float
+        The largest noise that leaves something to learn.
+
+    Returns
+    -------
+    float, from 0.03 to 1.5 times the scale, or 0 where no noise is better
+    """
+
+    least, wanted = (share * scale for share in _POINT_NOISES)
+    if most <= least:
+        return 0.0
+
+    def loss(log_sigma_point):
+        sigma_point = float(np.exp(log_sigma_point))
+        return 0.5 * (sigma_point / scale) ** 2 - held_out(sigma_point)
+
+    # There may be two peaks, one at no noise: look everywhere, then closely about the best.
+    tried = np.linspace(np.log(least), np.log(min(wanted, most)), _NOISES_TRIED)
+    best = int(np.argmin([loss(x) for x in tried]))
+    found = minimize_scalar(
+        loss,
+        bounds=tried[[max(best - 1, 0), min(best + 1, _NOISES_TRIED - 1)]],
+        method="bounded",
+        options={"maxiter": _NOISES_TRIED_CLOSELY},
+    )
+    return float(np.exp(found.x)) if found.fun < -held_out(0.0) else 0.0
+
+
 def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, power: float) -> Array:
     """Log density of each label given its bag by the fold that held it out, NaN where none did."""
     value = np.full(len(y), np.nan)
@@ -386,16 +369,31 @@ def _log_density(fold, bags, embedding, y):
     at_labels = log_likelihoods(at, z, sizes, fold.tau, fold.curve, at.functions(at.labels))
     path = at.functions(y) @ fold.curve.T
     own = np.sum((z - path / 2) * path / (fold.tau**2 + at.lam / sizes[:, None]), axis=1)
-    own_prior = np.interp(y, at.labels, at.log_prior)
+    own_prior = np.interp(y, at.labels, at.log_prior, _NO_LABEL, _NO_LABEL)
     continuous = not at.functions.of_classes
     widths = trapezoid_weights(at.labels) if continuous else np.ones(len(at.labels))
 
+    errors = None if fold.error_sd is None else _errors_at(y, at.labels, fold.error_sd[bags])
+
     def log_density(power):
-        return (
-            power * own + own_prior - logsumexp(power * at_labels + at.log_prior, b=widths, axis=1)
-        )
+        values = power * at_labels + at.log_prior
+        own_value = power * own + own_prior
+        if errors is not None:
+            log_weights, wide = errors
+            own_value = np.where(wide, logsumexp(values + log_weights, axis=1), own_value)
+        return own_value - logsumexp(values, b=widths, axis=1)
 
     return log_density
+
+
+def _errors_at(y, grid, error_sd):
+    """Logs of the weights of the grid in densities of labels with errors.
+
+    And which errors are wider than the grid; of others the density at the label itself says more.
+    """
+    log_weights = np.log(np.maximum(weights_at(y, grid, error_sd), np.exp(_NO_LABEL)))
+    left = np.clip(np.searchsorted(grid, y) - 1, 0, len(grid) - 2)
+    return log_weights, error_sd > np.diff(grid)[left]
 
 
 # ------------------------------------------------------------------ its posterior

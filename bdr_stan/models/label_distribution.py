@@ -61,7 +61,7 @@ def label_distribution(
         Labels are never outside; None for an end that is open.
     seed : int, of the folds that look for edges
     """
-    low, high = (-np.inf, np.inf) if bounds is None else _ends(bounds)
+    low, high = open_ends(bounds)
     if name == "uniform":
         density: Callable[[Array], Array] = _flat
     elif name == "normal":
@@ -80,8 +80,9 @@ def label_distribution(
     return LabelDistribution(lowest, highest, least, most, log_density)
 
 
-def _ends(bounds):
-    low, high = bounds
+def open_ends(bounds: Sequence[float | None] | None) -> tuple[float, float]:
+    """Bounds as numbers, infinite where an end is open."""
+    low, high = bounds or (None, None)
     return -np.inf if low is None else float(low), np.inf if high is None else float(high)
 
 

@@ -78,6 +78,7 @@ INVERSE = {
         "share of that which is no straight line",
         "none",
     ),
+    "sigma_point": REGRESSION["sigma_point"],
 }
 # Models of rates inside the bags: f is the function whose link is the rate.
 RATES = {

@@ -74,6 +74,7 @@ ESTIMATORS = {
     "InverseBDR, optimize": InverseBDR(5, method="optimize"),
     "InverseBDR, laplace": InverseBDR(5, bounds=(-5, 10), method="laplace"),
     "InverseBDR, nuts": InverseBDR(5),
+    "InverseBDR, size noise": InverseBDR(5, label_noise="size", method="laplace"),
     "InverseBDRClassifier, laplace": InverseBDRClassifier(5, method="laplace"),
     "InverseBDRClassifier, nuts": InverseBDRClassifier(5),
     "RBFNetwork": RBFNetwork(5),

@@ -1,5 +1,8 @@
 """Estimators whose labels have noise of size, or known standard errors."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,13 +11,14 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 import bdr_stan
-from bdr_stan import BDR, BLR, Bags, Shrinkage, Stacked
+from bdr_stan import BDR, BLR, Bags, InverseBDR, Shrinkage, Stacked
 
 MODELS = {
     "BLR, exact": BLR(6, method="exact"),
     "BLR, laplace": BLR(6, method="laplace"),
     "BDR, laplace": BDR(6, method="laplace"),
     "Shrinkage": Shrinkage(6),
+    "InverseBDR, laplace": InverseBDR(6, method="laplace"),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")
 of_each = pytest.mark.parametrize("name", MODELS)
@@ -38,6 +42,12 @@ def fit(name, bags, y, *, label_sd=None, **parameters):
     return model.fit(bags, y, label_sd=label_sd, draws=200, seed=1)
 
 
+@pytest.fixture(scope="module")
+def inverse(problem):
+    """An inverse model of averages over points."""
+    return fit("InverseBDR, laplace", *problem[:2], label_noise="size")
+
+
 @pytest.mark.parametrize("name", ["BLR, exact", "BLR, laplace"])
 def test_noise_of_new_labels_is_that_of_their_size(name, problem):
     """A bag whose points come five times has the same embedding, and a fifth of this noise."""
@@ -49,7 +59,7 @@ def test_noise_of_new_labels_is_that_of_their_size(name, problem):
     assert once.sd**2 - five_times.sd**2 == pytest.approx(less, rel=1e-8)
 
 
-@of_each
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "InverseBDR, laplace"])
 def test_small_bags_get_wider_predictions(name, problem):
     bags, y, _ = problem
     sds = [fit(name, bags, y, label_noise=noise).predictive(bags).sd for noise in
@@ -119,7 +129,11 @@ def test_files_keep_both(name, problem, tmp_path):
 
 def test_stacks_pass_known_errors_on(problem):
     bags, y, label_sd = problem
-    models = [BLR(6, method="exact"), BDR(6, method="laplace", label_noise="size")]
+    models = [
+        BLR(6, method="exact"),
+        BDR(6, method="laplace", label_noise="size"),
+        InverseBDR(6, method="laplace"),
+    ]
     stack = Stacked(models).fit(bags, y, label_sd="se", draws=200, seed=1)
     for model in stack.models_:
         np.testing.assert_array_equal(model.result_.constants["label_sd"], label_sd)
@@ -132,3 +146,50 @@ def test_scikit_learn_hands_each_fold_its_own_errors(problem):
     first = np.arange(120) < 40
     by_hand = clone(model).fit(bags[~first], y[~first], label_sd=label_sd[~first])
     np.testing.assert_allclose(found[first], by_hand.predict(bags[first]), rtol=1e-10)
+
+
+# ---------------------------------------------------------------- inverse models
+
+
+def test_inverse_models_know_the_noise_of_one_point(inverse, problem):
+    bags, y, _ = problem
+    assert inverse.sigma_point_ == pytest.approx(1.5, rel=0.5)
+    assert float(inverse.idata["constant_data"]["sigma_point"]) == inverse.sigma_point_
+    scale = inverse.priors(as_table=False)["sigma_point_scale"]
+    assert inverse.priors().loc["sigma_point", "prior"] == f"half-normal(0, {scale:.4g})"
+    small = {"sigma_point_scale": 1e-3}
+    held = fit("InverseBDR, laplace", bags, y, label_noise="size", prior=small)
+    assert held.sigma_point_ < 0.01
+    constant = fit("InverseBDR, laplace", bags, y)
+    assert not hasattr(constant, "sigma_point_") and "sigma_point" not in constant.priors().index
+
+
+def test_noise_of_one_point_widens_inverse_predictions_by_size(inverse, problem):
+    bags, _, _ = problem
+    plain = copy(inverse)
+    plain.coordinates_ = replace(inverse.coordinates_, sigma_point=None)
+    found, without = (model.predictive(bags) for model in (inverse, plain))
+    np.testing.assert_allclose(found.mean, without.mean, rtol=1e-10)
+    expected = inverse.sigma_point_**2 / bags.sizes
+    np.testing.assert_allclose(found.sd**2 - without.sd**2, expected, rtol=1e-8)
+
+
+def test_bounds_of_inverse_models_are_of_labels_without_noise(problem):
+    bags, y, _ = problem
+    bounds = (np.quantile(y, 0.02), None)
+    with pytest.raises(ValueError, match="bounds"):
+        fit("InverseBDR, laplace", bags, y, bounds=bounds)
+    model = fit("InverseBDR, laplace", bags, y, bounds=bounds, label_noise="size")
+    predictive, small = model.predictive(bags), bags.sizes == 2
+    lower, _ = predictive.interval(0.999)
+    assert predictive.mean.min() > bounds[0] and lower[small].min() < bounds[0] - 1
+    assert np.isfinite(predictive.log_prob(y)).all() and np.isfinite(model.held_out_).all()
+
+
+def test_known_errors_are_in_drawn_training_labels_of_inverse_models_but_not_in_new_ones(problem):
+    bags, y, _ = problem
+    model = fit("InverseBDR, laplace", bags, y, label_sd=np.full(120, 0.8))
+    drawn = model.idata["posterior_predictive"]["y"].values[0].std(axis=0)
+    new = model.predictive(bags).sd
+    expected = np.sqrt(np.mean(new**2) + 0.8**2)
+    assert np.sqrt(np.mean(drawn**2)) == pytest.approx(expected, rel=0.05)

@@ -11,6 +11,7 @@ from bdr_stan.models.embedding_curves import (
     curves_given,
     most_probable_curves,
     residual_coordinates,
+    rows_without_blur,
 )
 
 
@@ -90,3 +91,45 @@ def test_coordinates_have_unit_spread_about_the_curve():
     left = z - B @ np.linalg.lstsq(B, z, rcond=None)[0]
     within = np.diag(lam) * np.mean(1 / training.embedding.sizes)
     np.testing.assert_allclose(np.cov(left.T), np.eye(len(lam)) + within, atol=0.1)
+
+
+# ---------------------------------------------------------------- uncertain labels
+
+
+def uncertain(rng, n=20_000):
+    """Coordinates of bags of which averages and covariances of two functions are known.
+
+    The first coordinate follows the second function steeply, the last one not at all.
+    """
+    curve, lam = np.array([[0.3, 2.0], [0.1, 0.5], [-0.4, 0.0]]), np.array([0.5, 2.0, 9.0])
+    B = np.column_stack([np.ones(n), rng.normal(size=n)])
+    blur = np.zeros((n, 2, 2))
+    blur[:, 1, 1] = rng.choice([0.01, 0.6], n)
+    sizes = rng.choice([2.0, 50.0], n)
+    at = B + np.column_stack([np.zeros(n), rng.normal(0, np.sqrt(blur[:, 1, 1]))])
+    return curve, lam, B, blur, sizes, rng.normal(at @ curve.T, np.sqrt(1 + lam / sizes[:, None]))
+
+
+def test_rows_of_uncertain_labels_have_the_variance_of_certain_ones(rng):
+    curve, lam, B, blur, sizes, z = uncertain(rng)
+    tau = np.sqrt(1 + 0.305 * curve[:, 1] ** 2)  # with the spread of the labels
+    scaled, rows = rows_without_blur(z, sizes, lam, B, blur, tau, curve)
+    for size in (2.0, 50.0):
+        for variance in (0.01, 0.6):
+            of = (sizes == size) & (blur[:, 1, 1] == variance)
+            left = (rows - scaled @ curve.T)[of]
+            np.testing.assert_allclose(left.var(axis=0), 1 + lam / size, rtol=0.12)
+    # Bags of uncertain labels count as much as their variance says, in the coordinate that moves.
+    share = (1 + 0.5 / 50) / (1 + 0.5 / 50 + 0.6 * 4)
+    uncertain_bag = (sizes == 50) & (blur[:, 1, 1] == 0.6)
+    np.testing.assert_allclose(scaled[uncertain_bag, 0] ** 2, share, rtol=0.05)
+    np.testing.assert_allclose(
+        rows[:, 0] - scaled @ curve[0], scaled[:, 0] * (z - B @ curve.T)[:, 0]
+    )
+
+
+def test_rows_of_certain_labels_stay(rng):
+    curve, lam, B, blur, sizes, z = uncertain(rng, 10)
+    same = rows_without_blur(z, sizes, lam, B, 0 * blur, np.ones(3), curve)
+    for found, expected in zip(same, (B, z)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

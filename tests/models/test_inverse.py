@@ -1,6 +1,7 @@
 """Embeddings given the label: curves, evidence, mode and labels by Bayes' rule from definitions."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,17 +12,17 @@ from scipy.special import logsumexp
 from bdr_stan.embedding.label_functions import functions_of_classes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models import inverse
+from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive, log_likelihoods
 from bdr_stan.models.inverse import (
-    InverseCoordinates,
     folds_of,
     held_out_log_density,
     inverse_model,
-    inverse_predictive,
+    learned_point_noise,
     learned_power,
-    log_likelihoods,
     sample_inverse,
 )
 from bdr_stan.models.label_distribution import label_distribution
+from bdr_stan.models.label_errors import true_labels
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
 
 # ---------------------------------------------------------------- Bayes' rule
@@ -115,9 +116,13 @@ def test_small_bags_are_predicted_near_the_prior(rng):
 # ---------------------------------------------------------------- the model
 
 
+def normal_labels(y):
+    return label_distribution("normal", y)
+
+
 def test_the_mode_is_that_of_stan(rng):
     training, y = curves.simulated(rng, n=60)
-    model = inverse_model(training, y, labels=label_distribution("normal", y), power=1.0)
+    model = inverse_model(training, y, distribution=normal_labels, power=1.0)
     posterior = sample_inverse(model, method="optimize", seed=1, progress=False)
     for name in ("tau", "amplitude", "bend"):
         found = posterior.draws[name][0, 0]
@@ -130,7 +135,7 @@ def test_the_mode_is_that_of_stan(rng):
 
 def test_the_grid_is_fine_enough_and_normalised(rng):
     training, y = curves.simulated(rng, sizes=(2, 100_000))
-    model = inverse_model(training, y, labels=label_distribution("normal", y), power=1.0)
+    model = inverse_model(training, y, distribution=normal_labels, power=1.0)
     at = model.at
     assert np.trapezoid(np.exp(at.log_prior), at.labels) == pytest.approx(1)
     found = inverse_predictive(
@@ -193,7 +198,7 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(60))
     fold = folds[0]
     kept = np.setdiff1d(np.arange(60), fold.held)
-    model = inverse_model(training.take(kept), y[kept], labels=labels, power=0.7)
+    model = inverse_model(training.take(kept), y[kept], distribution=lambda _: labels, power=0.7)
     held = training.embedding.take(fold.held)
     tau, curve = model.modes["tau"][None], model.curves.mean[None]
     expected = inverse_predictive(model.at, held, tau, curve).log_prob(y[fold.held])
@@ -202,7 +207,162 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
 
 def test_priors_of_users(rng):
     training, y = curves.simulated(rng, n=20)
-    labels = label_distribution("normal", y)
-    model = inverse_model(training, y, labels=labels, power=0.5, prior={"tau_scale": 3.0})
+    model = inverse_model(
+        training, y, distribution=normal_labels, power=0.5, prior={"tau_scale": 3.0}
+    )
     assert model.priors == priors() | {"tau_scale": 3.0}
     assert model.at.power == 0.5
+
+
+# ---------------------------------------------------------------- labels with errors
+
+
+def with_errors(seed, n, error_sd, sizes=(2, 10, 100)):
+    """Training features, true labels, and labels with normal errors."""
+    rng = np.random.default_rng(seed)
+    training, labels = curves.simulated(rng, n=n, sizes=sizes)
+    return training, labels, rng.normal(labels, error_sd)
+
+
+def predictive_of(model, training, bags):
+    tau, curve = model.modes["tau"][None], model.curves.mean[None]
+    return inverse_predictive(model.at, training.embedding.take(bags), tau, curve)
+
+
+def slopes_of(model, low, high):
+    """Of the mean embedding between two labels."""
+    at = model.at
+    rise = np.diff(at.functions(np.array([low, high])) @ model.curves.mean.T, axis=0)[0]
+    return np.linalg.solve(at.basis.T, rise) / (high - low)
+
+
+def test_errors_that_are_known_do_not_flatten_the_curves():
+    training, labels, y = with_errors(4, 1500, 1.0, sizes=(100, 500))
+    model_of = partial(inverse_model, training, distribution=normal_labels, power=1.0)
+    exact = slopes_of(model_of(labels), -0.8, 0.8)
+    known, ignored = (
+        slopes_of(model_of(y, label_sd=sd), -0.8, 0.8) for sd in (np.ones(1500), None)
+    )
+    steep = np.argsort(-np.abs(exact))[:2]  # the others are nearly flat
+    np.testing.assert_allclose(known[steep] / exact[steep], 1, atol=0.15)
+    np.testing.assert_array_less(ignored[steep] / exact[steep], 0.75)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_true_labels_are_predicted_better_by_a_fit_that_knows_the_errors(seed):
+    n, error_sd = 1000, 0.8
+    training, labels, y = with_errors(seed, 2 * n, error_sd)
+    kept, new = np.arange(n), np.arange(n, 2 * n)
+    scores, shares = [], []
+    for known in (np.full(n, error_sd), None):
+        model = inverse_model(
+            training.take(kept), y[kept], distribution=normal_labels, label_sd=known
+        )
+        predictive = predictive_of(model, training, new)
+        lower, upper = predictive.interval(0.8)
+        scores.append(predictive.log_prob(labels[new]).mean())
+        shares.append(np.mean((lower <= labels[new]) & (labels[new] <= upper)))
+    assert scores[0] > scores[1] + 0.05
+    # Four standard errors, and a little more as coordinates are made of embeddings with the blur.
+    assert 0.8 - 4 * np.sqrt(0.8 * 0.2 / n) < shares[0] < 0.89
+    assert shares[1] > max(0.9, shares[0] + 0.05)
+
+
+@pytest.mark.parametrize("error_sd", [0.02, 1.0])
+def test_held_out_densities_are_of_labels_with_errors(error_sd):
+    """Of errors narrower than the grid, too."""
+    training, _, y = with_errors(5, 60, error_sd)
+    known = true_labels(y, np.full(60, error_sd**2))
+    labels = label_distribution("normal", known.plausible)
+    folds = folds_of(training, y, labels, jitter=1e-4, priors=priors(), true=known)
+    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    fold = folds[0]
+    at, held = replace(fold.at, power=0.7), training.embedding.take(fold.held)
+    of_true = inverse_predictive(at, held, fold.tau[None], fold.curve[None])
+    steps = np.linspace(-6, 6, 4001)
+    every = np.exp([of_true.log_prob(np.full(len(fold.held), y[fold.held] + error_sd * s))
+                    for s in steps])  # fmt: skip
+    expected = np.log(np.trapezoid(every * stats.norm.pdf(steps)[:, None], steps, axis=0))
+    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
+
+
+def test_tiny_known_errors_change_nothing(rng):
+    training, y = curves.simulated(rng, n=80)
+    model_of = partial(inverse_model, training, y, distribution=normal_labels)
+    none, tiny = model_of(), model_of(label_sd=np.full(80, 1e-9))
+    assert tiny.at.power == pytest.approx(none.at.power, rel=1e-6)
+    np.testing.assert_allclose(tiny.held_out, none.held_out, rtol=1e-6, atol=1e-6)
+    found, expected = (predictive_of(m, training, np.arange(80)) for m in (tiny, none))
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.sd, expected.sd, rtol=1e-6)
+
+
+def averages_over_points(seed, n, sigma_point):
+    training, labels = curves.simulated(np.random.default_rng(seed), n=n)
+    noise = sigma_point / np.sqrt(training.embedding.sizes)
+    return training, np.random.default_rng(seed + 100).normal(labels, noise)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
+    n = 600
+    training, y = averages_over_points(seed, 2 * n, 2.0)
+    kept, new = np.arange(n), np.arange(n, 2 * n)
+    small = training.embedding.sizes[new] == 2
+    scores, shares = [], []
+    for noise in ("size", "constant"):
+        model = inverse_model(
+            training.take(kept), y[kept], distribution=normal_labels, label_noise=noise
+        )
+        predictive = predictive_of(model, training, new)
+        lower, upper = predictive.interval(0.8)
+        inside = (lower <= y[new]) & (y[new] <= upper)
+        scores.append(predictive.log_prob(y[new]).mean())
+        shares.append([inside[small].mean(), inside[~small].mean()])
+        if noise == "size":
+            assert model.at.sigma_point == pytest.approx(2.0, rel=0.2)
+    assert scores[0] > scores[1] + 0.03
+    np.testing.assert_allclose(shares[0], 0.81, atol=4 * np.sqrt(0.8 * 0.2 / small.sum()))
+    assert shares[1][0] < 0.75
+
+
+def test_no_noise_of_size_where_labels_have_none():
+    training, y = averages_over_points(2, 400, 0.0)
+    model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
+    assert model.at.sigma_point < 0.1 * model.priors["sigma_point_scale"]
+
+
+def test_the_prior_holds_the_noise_of_size():
+    training, y = averages_over_points(2, 100, 2.0)
+    model = inverse_model(
+        training, y, distribution=normal_labels, label_noise="size",
+        prior={"sigma_point_scale": 0.01},
+    )  # fmt: skip
+    assert model.at.sigma_point <= 1.5 * 0.01
+
+
+def test_few_bags_teach_no_noise_of_size(rng):
+    training, y = curves.simulated(rng, n=9)
+    model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
+    assert model.at.sigma_point == 0
+
+
+@pytest.mark.parametrize("best", [0.02, 0.4, 2.0])
+def test_search_for_the_noise_of_one_point(best):
+    """In units of the scale; the best may lie beyond either end, or be none."""
+
+    def held_out(sigma_point):
+        return -1e4 * (sigma_point / 5.0 - best) ** 2
+
+    found = learned_point_noise(held_out, 5.0, np.inf) / 5.0
+    assert found == pytest.approx(np.clip(best, 0.03, 1.5), rel=0.05)
+    assert learned_point_noise(held_out, 5.0, 2.5) / 5.0 == pytest.approx(min(found, 0.5), rel=0.05)
+    assert learned_point_noise(lambda s: -s, 5.0, np.inf) == 0
+    assert learned_point_noise(held_out, 5.0, 0.1) == 0
+
+
+def test_search_for_the_noise_of_one_point_sees_a_second_peak():
+    def held_out(sigma_point):
+        return np.exp(-50 * sigma_point**2) + 2 * np.exp(-8 * (sigma_point - 0.8) ** 2)
+
+    assert learned_point_noise(held_out, 1.0, np.inf) == pytest.approx(0.8, abs=0.1)

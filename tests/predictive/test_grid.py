@@ -1,34 +1,41 @@
 """Densities on a grid of labels against densities that are known."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from bdr_stan.predictive import GridPredictive, mixture
-from bdr_stan.predictive.grid import trapezoid_weights
+from bdr_stan.predictive.grid import trapezoid_weights, weights_at
 
 GRID = np.sort(np.r_[np.linspace(-9, 9, 1501), np.random.default_rng(1).uniform(-9, 9, 300)])
 MEAN = np.array([[-1.0, 0.3, 2.0], [-0.5, 0.5, 1.0]])  # two draws, three bags
 SD = np.array([[0.4, 0.7, 1.1], [0.5, 0.6, 0.9]])
 
 
-def on_grid(log_density, n_bags, n_draws, grid):
+def on_grid(log_density, n_bags, n_draws, grid, noise_sd=None):
     """Of densities log_density(draw, bags) at the labels of the grid."""
 
     def log_densities(i):
         for draw in range(n_draws):
             yield log_density(draw, i)
 
-    return GridPredictive(log_densities, grid, n_bags, n_draws)
+    return GridPredictive(log_densities, grid, n_bags, n_draws, noise_sd)
+
+
+def normals_with(noise_sd):
+    """Mixtures of two normals, and noise."""
+    return on_grid(
+        lambda s, i: stats.norm.logpdf(GRID, MEAN[s, i, None], SD[s, i, None]), 3, 2, GRID, noise_sd
+    )
 
 
 @pytest.fixture
 def normals():
-    """Mixtures of two normals."""
-    return on_grid(
-        lambda s, i: stats.norm.logpdf(GRID, MEAN[s, i, None], SD[s, i, None]), 3, 2, GRID
-    )
+    return normals_with(None)
 
 
 @pytest.fixture
@@ -105,8 +112,11 @@ def test_samples_are_of_the_density(normals):
     assert normals.sample(seed=1).shape == (2, 3)
 
 
+@pytest.mark.parametrize("noise_sd", [None, np.array([0.4, 0.1, 0.4])])
 @pytest.mark.parametrize("kept", [True, False])
-def test_neither_chunks_nor_memory_matter(normals, monkeypatch, kept):
+def test_neither_chunks_nor_memory_matter(monkeypatch, kept, noise_sd):
+    normals = normals_with(noise_sd)
+
     def everything(p):
         y = np.array([-0.8, 0.1, 2.5])
         return [p.mean, p.sd, p.quantile([0.1, 0.8]), p.cdf(y), p.log_prob(y), p.log_likelihood(y)]
@@ -115,7 +125,7 @@ def test_neither_chunks_nor_memory_matter(normals, monkeypatch, kept):
     monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", 2 * len(GRID))
     if not kept:
         monkeypatch.setattr("bdr_stan.predictive.grid._MOST_KEPT", 0)
-    again = GridPredictive(normals.log_densities, GRID, 3, 2)
+    again = GridPredictive(normals.log_densities, GRID, 3, 2, noise_sd)
     assert max(len(i) for i, _ in again._chunks()) == 2
     for one, other in zip(whole, everything(again), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -127,3 +137,75 @@ def test_labels_must_be_one_a_bag(normals):
             ask([0.0, 1.0])
     with pytest.raises(TypeError, match="not numbers"):
         normals.cdf(["a"] * 3)
+
+
+# ---------------------------------------------------------------- noise
+
+
+def test_normals_with_noise_are_wider_normals():
+    noise = np.array([0.05, 0.8, 3.0])  # from less than labels of the grid are apart
+    found, sd = normals_with(noise), np.hypot(SD, noise)
+    y = np.array([-0.8, 0.1, 9.5])
+    mean = MEAN.mean(axis=0)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-3)
+    np.testing.assert_allclose(found.sd**2, np.mean(sd**2 + MEAN**2, axis=0) - mean**2, rtol=1e-3)
+    np.testing.assert_allclose(found.cdf(y), stats.norm.cdf(y, MEAN, sd).mean(axis=0), atol=1e-3)
+    each = stats.norm.logpdf(y, MEAN, sd)
+    np.testing.assert_allclose(found.log_likelihood(y), each, atol=5e-3)
+    np.testing.assert_allclose(found.log_prob(y), logsumexp(each, axis=0) - np.log(2), atol=5e-3)
+    np.testing.assert_allclose(found.expected(np.arange(3)), MEAN, atol=1e-3)
+    for level in (0.01, 0.3, 0.975):
+        np.testing.assert_allclose(found.cdf(found.quantile(level)), level, rtol=1e-9)
+    labels = found.sample(20_000, seed=3)
+    for n, own in enumerate(labels.T):
+        draw = np.random.default_rng(n).integers(0, 2, 20_000)
+        expected = np.random.default_rng(5).normal(MEAN[draw, n], sd[draw, n])
+        assert stats.ks_2samp(own, expected).pvalue > 1e-4
+
+
+def falling_with(y, noise_sd):
+    """Density at y of a label whose own density falls from 1 at 0 to 0 at 2, with noise."""
+    ends = [0.0, 0.01, 0.1, 1.0, 1.9, 1.99, 2.0]
+    pieces = [
+        quad(lambda at: (1 - at / 2) * stats.norm.pdf(y, at, noise_sd), *piece, epsabs=0)[0]
+        for piece in pairwise(ends)
+    ]
+    return sum(pieces)
+
+
+def test_noise_of_labels_with_ends_against_integrals(triangle):
+    noise = np.array([0.3, 1.5])
+    found = GridPredictive(triangle.log_densities, triangle.grid, 2, 1, noise)
+    for y in (-2.0, -0.4, 0.9, 2.4):
+        expected = [falling_with(y, noise[0]), falling_with(2 - y, noise[1])]
+        np.testing.assert_allclose(np.exp(found.log_prob([y, y])), expected, rtol=1e-6)
+
+
+def test_tails_of_noise_keep_their_digits(triangle):
+    found = GridPredictive(triangle.log_densities, triangle.grid, 2, 1, np.array([0.1, 0.1]))
+    for y in (-1.5, 3.5):
+        expected = np.log([falling_with(y, 0.1), falling_with(2 - y, 0.1)])
+        assert expected.max() < -100
+        np.testing.assert_allclose(found.log_prob([y, y]), expected, rtol=1e-6)
+
+
+def test_no_noise_is_as_none(normals):
+    y = np.array([-0.8, 0.1, 2.5])
+    for noise, same in ((np.zeros(3), slice(None)), (np.array([0.0, 0.5, 0.0]), [0, 2])):
+        found = normals_with(noise)
+        for name in ("log_prob", "cdf", "log_likelihood"):
+            values, expected = getattr(found, name)(y), getattr(normals, name)(y)
+            np.testing.assert_allclose(values[..., same], expected[..., same], rtol=1e-9)
+        np.testing.assert_array_equal(found.mean, normals.mean)
+        np.testing.assert_array_equal(found.sd[same], normals.sd[same])
+        values, expected = found.quantile([0.1, 0.6]), normals.quantile([0.1, 0.6])
+        np.testing.assert_allclose(values[:, same], expected[:, same], rtol=1e-9)
+
+
+def test_weights_of_noise_add_to_the_share_that_lies_on_the_grid():
+    grid, labels = np.array([0.0, 0.1, 1.0, 1.2]), np.array([-0.3, 0.5, 2.0])
+    sd = np.array([0.5, 0.01, 0.7])
+    share = np.diff(stats.norm.cdf(np.array([[0.0], [1.2]]), labels, sd), axis=0)[0]
+    weights = weights_at(labels, grid, sd)
+    np.testing.assert_allclose(weights.sum(axis=1), share, rtol=1e-10)
+    np.testing.assert_allclose(weights[1] @ grid, 0.5, rtol=1e-10)

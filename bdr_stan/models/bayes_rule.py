@@ -1,0 +1,138 @@
+"""Labels given embeddings, by Bayes' rule from the curves that embeddings follow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bdr_stan.embedding.label_functions import LabelFunctions
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
+from bdr_stan.predictive.grid import trapezoid_weights
+from bdr_stan.types import Array, ArrayLike
+
+
+@dataclass(frozen=True)
+class InverseCoordinates:
+    """Coordinates of embeddings given the label, and labels before and after a bag is seen.
+
+    m0 : array, shape (d,), embedding taken as origin
+    basis : array, shape (d, d), z = (mu - m0) basis
+    lam : array, shape (d,), within-bag variance of each coordinate
+    functions : LabelFunctions
+    labels : array, shape (M,), the grid, units of y; of classes their codes
+    log_prior : array, shape (M,), log density of the labels before a bag is seen, normalised
+    power : float, of the likelihood
+    sigma_point : float, units of y, or None
+        Noise of labels of bags of one point; None where size does not matter to the noise.
+    """
+
+    m0: Array
+    basis: Array
+    lam: Array
+    functions: LabelFunctions
+    labels: Array
+    log_prior: Array
+    power: float
+    sigma_point: float | None = None
+
+    def of(self, mean: Array) -> Array:
+        """Coordinates z of mean embeddings, both shape (n, d)."""
+        return (mean - self.m0) @ self.basis
+
+    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        """The arrays under the names and dimensions by which a fit keeps them."""
+        return {
+            "m0": (self.m0, ["landmark"]),
+            "basis": (self.basis, ["landmark", "component"]),
+            "lambda": (self.lam, ["component"]),
+            **self.functions.constants(),
+            "labels": (self.labels, ["label"]),
+            "log_prior": (self.log_prior, ["label"]),
+            "power": (self.power, []),
+            **({} if self.sigma_point is None else {"sigma_point": (self.sigma_point, [])}),
+        }
+
+    @classmethod
+    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
+        """Coordinates from the arrays that a fit keeps."""
+        functions = LabelFunctions.of_constants(constants)
+        names = "m0", "basis", "lambda", "labels", "log_prior"
+        m0, basis, lam, labels, log_prior = (constants[name] for name in names)
+        power = float(constants["power"])
+        sigma_point = float(constants["sigma_point"]) if "sigma_point" in constants else None
+        return cls(m0, basis, lam, functions, labels, log_prior, power, sigma_point)
+
+
+def log_likelihoods(
+    at: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
+) -> Array:
+    """Log density of embeddings at labels, to the power, up to a number for each bag.
+
+    Parameters
+    ----------
+    at : InverseCoordinates
+    z : array, shape (n, K)
+    sizes : array, shape (n,)
+    tau : array, shape (K,)
+    curve : array, shape (K, J)
+    B : array, shape (M, J), the functions at the labels
+
+    Returns
+    -------
+    array, shape (n, M)
+    """
+    path = curve @ B.T
+    values = np.empty((len(z), len(B)))
+    for size in np.unique(sizes):
+        of = sizes == size
+        weighted = path * (at.power / (tau**2 + at.lam / size))[:, None]
+        values[of] = z[of] @ weighted - 0.5 * np.sum(weighted * path, axis=0)
+    return values
+
+
+def inverse_predictive(
+    at: InverseCoordinates,
+    embedding: Embedding,
+    tau: Array,
+    curve: Array,
+    classes: Any = None,
+    *,
+    known_variance: ArrayLike = 0.0,
+) -> GridPredictive | ClassPredictive | MulticlassPredictive:
+    """Predictive distribution of labels by Bayes' rule under each draw, averaged over the draws.
+
+    Parameters
+    ----------
+    at : InverseCoordinates
+    embedding : Embedding, of n bags
+    tau : array, shape (S, K)
+    curve : array, shape (S, K, J)
+    classes : array, shape (C,), optional
+        The labels whose codes the model has.
+    known_variance : float or array, shape (n,), default 0
+        Of errors of the labels, units of y squared.
+    """
+    z, sizes, B = at.of(embedding.mean), embedding.sizes, at.functions(at.labels)
+    widths = np.ones(len(B)) if classes is not None else trapezoid_weights(at.labels)
+
+    def log_densities(i):
+        """Under one draw after the other, shape (len(i), M)."""
+        for own_tau, own_curve in zip(tau, curve, strict=True):
+            values = log_likelihoods(at, z[i], sizes[i], own_tau, own_curve, B) + at.log_prior
+            yield values - logsumexp(values, b=widths, axis=1, keepdims=True)
+
+    if classes is None:
+        noise_sd = np.sqrt((at.sigma_point or 0.0) ** 2 / sizes + known_variance)
+        return GridPredictive(log_densities, at.labels, len(z), len(tau), noise_sd)
+
+    def log_probabilities(i):
+        return np.array(list(log_densities(i)))
+
+    if len(classes) > 2:
+        return MulticlassPredictive(log_probabilities, len(z), len(tau), classes)
+    return ClassPredictive(
+        lambda i: tuple(np.moveaxis(log_probabilities(i), 2, 0)), len(z), len(tau), classes
+    )

@@ -1,0 +1,142 @@
+"""True labels behind labels with errors, by regression calibration.
+
+A label is seen with an error, y_i = l_i + e_i, e_i ~ N(0, v_i), v_i known, and the embedding
+follows the true label l_i. True labels spread about their middle m with variance s2, so that
+
+    l_i | y_i  ~  N(m + r_i (y_i - m), r_i v_i),    r_i = s2 / (s2 + v_i)
+
+Where functions of the label are wanted, their averages under this distribution are taken, and their
+covariance adds to what is left about a curve (Carroll, Ruppert, Stefanski and Crainiceanu 2006,
+"Measurement error in nonlinear models", chapter 4).
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from bdr_stan.embedding.label_functions import LabelFunctions
+from bdr_stan.types import Array, ArrayLike
+
+_NODES = 31  # of Gauss-Hermite quadrature; the functions have kinks at the ends of the labels
+_NEARLY_ALL = 0.95  # of the noise that explains the labels, so that something is left to learn
+_LEAST_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
+
+
+@dataclass(frozen=True)
+class TrueLabels:
+    """What labels with errors tell of the true ones, units of y.
+
+    mean, sd : arrays, shape (n,), of the true label given the one seen
+    plausible : array, shape (n,), labels that together spread as the true ones do
+    error_sd : array, shape (n,), of the errors
+    """
+
+    mean: Array
+    sd: Array
+    plausible: Array
+    error_sd: Array
+
+    def take(self, bags: ArrayLike) -> Self:
+        """Those of the bags with these indices."""
+        each = (values[bags] for values in vars(self).values())
+        return type(self)(*each)
+
+    def moments(self, functions: LabelFunctions) -> tuple[Array, Array]:
+        """Averages and covariances of the functions over what the true labels may be.
+
+        Shapes (n, J) and (n, J, J).
+        """
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        weights = weights / weights.sum()
+        labels = self.mean + nodes[:, None] * self.sd
+        values = functions(labels.ravel()).reshape(*labels.shape, -1)
+        average = np.tensordot(weights, values, 1)
+        away = values - average
+        return average, np.einsum("q,qni,qnj->nij", weights, away, away, optimize=True)
+
+
+def true_labels(
+    y: Array, error_variance: Array, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> TrueLabels:
+    """What labels tell of the true ones, given the variance of their errors.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+        Labels as they are seen.
+    error_variance : array, shape (n,), > 0
+        Units of y squared.
+    bounds : (lower, upper), default none
+        Between which plausible labels are kept.
+
+    Raises
+    ------
+    ValueError
+        As for `spread_of_true_labels`.
+    """
+    spread = spread_of_true_labels(y, error_variance)
+    weight = 1 / (spread + error_variance)
+    middle = np.average(y, weights=weight)
+    mean = middle + spread * weight * (y - middle)
+    sd = np.sqrt(spread * weight * error_variance)
+    # The scores of a normal distribution, one a bag, the same in each fit.
+    scores = norm.ppf((np.random.default_rng(0).permutation(len(y)) + 0.5) / len(y))
+    return TrueLabels(mean, sd, np.clip(mean + sd * scores, *bounds), np.sqrt(error_variance))
+
+
+def spread_of_true_labels(y: Array, error_variance: Array) -> float:
+    """Variance s2 of the true labels, by moments.
+
+    It solves sum (y_i - m)^2 / (s2 + v_i) = n - 1, with m the mean of y under the same weights
+    (Paule and Mandel 1982).
+
+    Parameters
+    ----------
+    y, error_variance
+        As for `true_labels`.
+
+    Raises
+    ------
+    ValueError
+        The errors explain all that the labels differ by.
+    """
+    if unexplained(y, error_variance) <= 0:
+        raise ValueError(
+            "the errors that label_sd tells explain all that the labels differ by, so there is "
+            "nothing to learn: give smaller label_sd, or leave it out"
+        )
+    unit = float(np.var(y))
+    found = brentq(lambda share: unexplained(y, share * unit + error_variance), 0, 2)
+    return unit * found
+
+
+def unexplained(y: Array, variance: Array) -> float:
+    """By how much labels differ more than these variances say: a chi-square less its average.
+
+    0 where the variances are right, > 0 where they are too small.
+    """
+    weight = 1 / variance
+    middle = np.average(y, weights=weight)
+    return float(np.sum(weight * (y - middle) ** 2) - (len(y) - 1))
+
+
+def most_point_noise(y: Array, sizes: Array, known_variance: ArrayLike = 0.0) -> float:
+    """The noise of one point that, with errors that are known, all but explains the labels.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+    sizes : array, shape (n,)
+        Points per bag.
+    known_variance : float or array, shape (n,), default 0
+        Units of y squared.
+    """
+    widest = float(np.ptp(y) * np.sqrt(sizes.max()))  # at which it explains more than they differ
+
+    def left(log_share):
+        return unexplained(y, known_variance + (np.exp(log_share) * widest) ** 2 / sizes)
+
+    return _NEARLY_ALL * widest * float(np.exp(brentq(left, _LEAST_LOG_SHARE, 0.0)))
