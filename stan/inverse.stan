@@ -17,7 +17,9 @@
 //
 // The curves c_k are integrated out, and drawn in generated quantities. Bags
 // of equal size share their variances, so the sums over each such group of
-// B B', B z' and z^2 say all that the likelihood needs.
+// B B', B z' and z^2 say all that the likelihood needs. Where sizes are many
+// the groups are fewer nodes, between which 1 / (tau^2 + lambda / N) and its
+// logarithm are interpolated to ten digits: their sums may be negative.
 // A label is predicted by Bayes' rule: p(y | z) is in proportion to
 // p(y) prod_k p(z_k | y)^power, in Python.
 // Units: z, tau, amplitude and the curves have none.
@@ -75,10 +77,10 @@ data {
   int<lower=1, upper=J - 1> S;           // straight ones
   int<lower=1> G;                        // groups of bags of equal size
   vector<lower=0>[G] bag_size;           // points per bag
-  array[G] int<lower=1> n_bags;          // bags per group
+  row_vector[G] n_bags;                  // bags per group
   matrix[J * J, G] gram;                 // sums of B B', a column a group
   array[J] matrix[G, K] cross;           // sums of B_j z_k
-  matrix<lower=0>[G, K] squares;         // sums of z_k^2
+  matrix[G, K] squares;                  // sums of z_k^2
   vector<lower=0>[K] lambda;             // within-bag variances
   vector<lower=0>[J] smooth;             // relative prior sd of coefficients
   real<lower=0> level_scale;             // prior sd of constants
@@ -92,7 +94,6 @@ data {
 transformed data {
   int bent = S < J - 1;                  // whether functions bend
   vector[G] inverse_size = inv(bag_size);
-  row_vector[G] count = to_row_vector(n_bags);
   int bad = first_row_not_finite(append_col(squares, gram'));
   array[6] real positive = {level_scale, tau_scale, amplitude_median,
                             amplitude_log_sd, bend_median, bend_log_sd};
@@ -108,6 +109,9 @@ transformed data {
   }
   if (!(min(bag_size) > 0)) {
     reject("bag_size must be > 0, found ", bag_size);
+  }
+  if (!(sum(n_bags) > 0 && sum(n_bags) < positive_infinity())) {
+    reject("n_bags must be finite and have a sum > 0, found ", n_bags);
   }
   if (!(min(smooth) > 0)) {
     reject("smooth must be > 0, found ", smooth);
@@ -131,9 +135,9 @@ model {
     matrix[G, K] precision = precisions(tau, lambda, inverse_size);
     matrix[J, K] pull = pulls(cross, precision);
     array[K] matrix[J, J] factor = factors(gram, precision, scales);
-    target += 0.5 * sum(count * log(precision)) - sum(log(scales))
+    target += 0.5 * sum(n_bags * log(precision)) - sum(log(scales))
               - 0.5 * sum(squares .* precision)
-              - 0.5 * sum(count) * K * log(2 * pi());
+              - 0.5 * sum(n_bags) * K * log(2 * pi());
     for (k in 1 : K) {
       target += 0.5 * dot_self(mdivide_left_tri_low(factor[k], pull[, k]))
                 - sum(log(diagonal(factor[k])));

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from scipy.interpolate import barycentric_interpolate
 from scipy.optimize import minimize
 
 from bdr_stan.embedding.label_functions import LabelFunctions
@@ -19,6 +20,7 @@ from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
+_INTERPOLATION_ERROR = 1e-12
 _LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _LEAST_OWN = 0.1  # of tau^2, that is not of uncertain labels
 _FARTHEST = 15.0  # from the middle of the priors that a mode may be, on the log scale
@@ -28,10 +30,12 @@ _FARTHEST = 15.0  # from the middle of the priors that a mode may be, on the log
 class CurveSums:
     """Sums over the bags of each size: all that the likelihood of the curves needs.
 
+    Many sizes are replaced by fewer nodes, see `at_nodes`.
+
     Attributes
     ----------
-    size : array, shape (G,), points per bag
-    n_bags : int array, shape (G,)
+    size : array, shape (G,), ascending, points per bag
+    n_bags : array, shape (G,)
     gram : array, shape (G, J, J), sums of B B'
     cross : array, shape (G, J, K), sums of B z'
     squares : array, shape (G, K), sums of z^2
@@ -52,11 +56,36 @@ class CurveSums:
         parts = list(zip(np.split(B[order], cuts), np.split(z[order], cuts), strict=True))
         return cls(
             size,
-            n_bags,
+            n_bags.astype(float),
             np.array([b.T @ b for b, _ in parts]),
             np.array([b.T @ x for b, x in parts]),
             np.array([np.sum(x**2, axis=0) for _, x in parts]),
-        )
+        ).at_nodes()
+
+    def at_nodes(self) -> Self:
+        """Sums that give the same likelihood to ten digits, at fewer sizes where there are many.
+
+        A bag enters through 1 / (tau^2 + lambda / N) and its logarithm. As functions of log N
+        their singularities are pi off the real line whatever tau and lambda are, so polynomials
+        through a few dozen Chebyshev nodes give them at all sizes between the least and the
+        largest. A node's sums are those of the sizes, weighted by its polynomial there, and may
+        be negative.
+        """
+        low, high = np.log(self.size[[0, -1]])
+        if high - low == 0:
+            return self
+        distance = 2 * np.pi / (high - low)
+        rate = np.log(distance + np.hypot(distance, 1))  # of convergence, by each node
+        n_nodes = int(np.ceil(-np.log(_INTERPOLATION_ERROR) / rate))
+        if n_nodes >= len(self.size):
+            return self
+        at = np.cos(np.pi * np.arange(n_nodes)[::-1] / (n_nodes - 1))
+        places = (2 * np.log(self.size) - low - high) / (high - low)
+        weights = barycentric_interpolate(at, np.eye(n_nodes), places)
+        size = np.exp((low + high + at * (high - low)) / 2)
+        size[[0, -1]] = self.size[[0, -1]]
+        parts = self.n_bags, self.gram, self.cross, self.squares
+        return type(self)(size, *(np.tensordot(weights, part, (0, 0)) for part in parts))
 
 
 @dataclass(frozen=True)

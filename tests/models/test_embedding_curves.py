@@ -1,6 +1,7 @@
 """Curves, their evidence, mode and coordinates, from definitions."""
 
 import numpy as np
+import pytest
 from builders import curves, reference
 from builders.training import JITTER, labelled_bags, training_of
 
@@ -133,3 +134,27 @@ def test_rows_of_certain_labels_stay(rng):
     same = rows_without_blur(z, sizes, lam, B, 0 * blur, np.ones(3), curve)
     for found, expected in zip(same, (B, z)):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("largest", [300, 100_000])
+def test_many_sizes_are_nodes_of_the_same_likelihood(rng, largest):
+    """Whatever tau and lambda, also where sums of nodes are negative."""
+    sizes = np.unique(np.geomspace(1, largest, 4000).round())
+    n, K = len(sizes), 40
+    y = rng.normal(size=n)
+    functions = functions_of_numbers(y)
+    B, z = functions(y), rng.normal(size=(n, K))
+    nodes = CurveSums.of(B, z, sizes)
+    assert len(nodes.size) < 60 < n
+    assert (nodes.size[0], nodes.size[-1]) == (1, largest)
+    every = CurveSums(
+        sizes, np.ones(n), B[:, :, None] * B[:, None], B[:, :, None] * z[:, None], z**2
+    )
+    assert nodes.n_bags.sum() == pytest.approx(n, rel=1e-12)
+    lam, tau = 10 ** rng.uniform(-3, 4, K), 10 ** rng.uniform(-3, 3, K)
+    scales = rng.gamma(2.0, size=(K, B.shape[1]))
+    found, expected = (curves_given(sums, lam, tau, scales) for sums in (nodes, every))
+    for name, values in vars(expected).items():
+        np.testing.assert_allclose(
+            getattr(found, name), values, rtol=1e-8, atol=1e-10, err_msg=name
+        )

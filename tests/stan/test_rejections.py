@@ -248,6 +248,7 @@ def test_consistent_data_of_curves_run():
         ({"bag_size": [0.0, 8.0]}, "bag_size must be > 0, found [0,8]"),
         ({"smooth": [1.0, 0.0]}, "smooth must be > 0, found [1,0]"),
         ({"squares": [[1.0, 2.0], [1.5, INF]]}, "squares and gram of group 2 must hold finite"),
+        ({"n_bags": [2.0, -3.0]}, "n_bags must be finite and have a sum > 0, found [2,-3]"),
         ({"gram": [[NAN, 3.0], *CURVES["gram"][1:]]}, "squares and gram of group 1 must hold"),
         (
             {"cross": [CURVES["cross"][0], [[1.0, 0.5], [NAN, -0.2]]]},
