@@ -9,7 +9,7 @@ Five tables, to inverse.md:
 4. The bags of the demonstration with its settings: digits, by size.
 5. A small stand-in of the faces, with default settings.
 The first and the fourth are fitted by NUTS, the others by Laplace's method (of the second BDR by
-NUTS) and at the mode (InverseBDR).
+NUTS), of the second and third InverseBDR at the mode.
 """
 
 import itertools
@@ -182,7 +182,7 @@ def faces(args):
         models = {
             "BDR": BDR(bandwidth="median", method="laplace"),
             "NonlinearBDR": NonlinearBDR(bandwidth="median", method="laplace"),
-            "InverseBDR": InverseBDR(bandwidth="median", method="optimize"),
+            "InverseBDR": InverseBDR(bandwidth="median", method="laplace"),
         }
         models["Stacked, all three"] = Stacked(list(models.values()))
         for name, model in models.items():
