@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.interpolate import barycentric_interpolate
+from numpy.polynomial.chebyshev import chebvander
 from scipy.optimize import minimize
 
 from bdr_stan.embedding.label_functions import LabelFunctions
@@ -81,11 +81,12 @@ class CurveSums:
             return self
         at = np.cos(np.pi * np.arange(n_nodes)[::-1] / (n_nodes - 1))
         places = (2 * np.log(self.size) - low - high) / (high - low)
-        weights = barycentric_interpolate(at, np.eye(n_nodes), places)
+        at_nodes, at_sizes = (chebvander(x, n_nodes - 1) for x in (at, places))
+        weights = np.linalg.solve(at_nodes.T, at_sizes.T)
         size = np.exp((low + high + at * (high - low)) / 2)
         size[[0, -1]] = self.size[[0, -1]]
         parts = self.n_bags, self.gram, self.cross, self.squares
-        return type(self)(size, *(np.tensordot(weights, part, (0, 0)) for part in parts))
+        return type(self)(size, *(np.tensordot(weights, part, 1) for part in parts))
 
 
 @dataclass(frozen=True)
