@@ -7,6 +7,7 @@ one search for the mode; how the rows change with a parameter is a difference of
 
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,13 +16,14 @@ from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.kernels import Kernel
+from bdr_stan.kernels import Kernel, fields_of
 from bdr_stan.posterior.evidence import ModeStarts, minimum_in_boxes
 from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
 from bdr_stan.types import Array
 
-# Prior sd of the parameters' logarithms around their start.
-_LOG_SD = 1.5
+# Prior sds of the parameters' logarithms around their start: of lengths, and of variances, as many
+# of the fields of a sum may have next to none.
+_LOG_SD, _LOG_SD_OF_VARIANCES = 1.5, 3.0
 _STEP = 1e-3  # of differences, on the log scale
 _TIGHT = 1e-13
 _ENOUGH = 1e-5  # relative gain in evidence below which the search ends
@@ -30,6 +32,7 @@ _ENOUGH = 1e-5  # relative gain in evidence below which the search ends
 def learn_kernel(
     kernel: Kernel,
     rows_at: Callable[[Kernel], AggregateRows],
+    columns_at: Callable[[Kernel], Array],
     y: Array,
     likelihood: Likelihood,
     link: Link,
@@ -44,9 +47,12 @@ def learn_kernel(
     Parameters
     ----------
     kernel : Kernel
-        Where the search begins. Each parameter's logarithm has the prior N(start, 1.5^2).
+        Where the search begins. Each parameter's logarithm has the prior N(start, 1.5^2); of
+        variances N(start, 3^2).
     rows_at : callable
         Gives the bags' rows with the features of a kernel: those of points, or weighted sums.
+    columns_at : callable
+        Gives the columns of these rows that belong to one field of a kernel.
     y : array, shape (n,)
     likelihood, link, trials
         As for `aggregate_likelihood`.
@@ -68,6 +74,9 @@ def learn_kernel(
     """
     start = kernel.log_parameters
     n, names = len(start), list(scales)
+    are_variances = [name.endswith("variance") for name in kernel.parameter_names]
+    log_sds = np.where(are_variances, _LOG_SD_OF_VARIANCES, _LOG_SD)
+    blocks = _Blocks(kernel, columns_at)
     starts = ModeStarts()  # with the square link there are several modes
 
     def own(values):  # scales of the likelihood
@@ -88,26 +97,26 @@ def learn_kernel(
 
     def objective(x):
         steps = _STEP * np.eye(len(x))
-        rows = rows_at(kernel.with_log_parameters(x[:n]))
-        value, density, mode, values = value_at(rows, x, starts.near(x))
+        here = kernel.with_log_parameters(x[:n])
+        rows, roots = rows_at(here), blocks.roots(here)
+        near = starts.near(x)
+        value, density, mode, values = value_at(rows, x, None if near is None else near / roots)
         by_rows = slope_in_rows(
             rows, y, likelihood, link, density, mode, trials=trials, **own(values)
         )
         slope = np.empty(len(x))
         for i, step in enumerate(steps):
+            up, down = x + step, x - step
             if i < n:
-                up, down = (
-                    rows_at(kernel.with_log_parameters(at[:n])) for at in (x + step, x - step)
-                )
-                change = np.vdot(by_rows, up.rows - down.rows)
+                kernels = (kernel.with_log_parameters(at[:n]) for at in (up, down))
+                change = blocks.change(by_rows, rows.rows, *kernels)
             else:
-                up, down = (value_at(rows, at, mode.theta)[0] for at in (x + step, x - step))
-                change = up - down
+                change = np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
             slope[i] = change / (2 * _STEP)
-        away = (x[:n] - start) / _LOG_SD
-        slope[:n] -= away / _LOG_SD
+        away = (x[:n] - start) / log_sds
+        slope[:n] -= away / log_sds
         loss = 0.5 * away @ away - value
-        starts.add(x, mode.theta, loss)
+        starts.add(x, mode.theta * roots, loss)
         return loss, -slope
 
     x0 = np.append(start, np.log(list(scales.values())))
@@ -116,6 +125,36 @@ def learn_kernel(
         if np.array_equal(best, x0):
             _warn_of_no_gain(*objective(x0))
     return kernel.with_log_parameters(best[:n])
+
+
+class _Blocks:
+    """Columns of the points' rows that belong to the fields of a kernel."""
+
+    def __init__(self, kernel, columns_at):
+        ends = np.cumsum([0, *(columns_at(field).shape[1] for field in fields_of(kernel))])
+        self.columns_at = columns_at
+        self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+
+    def roots(self, kernel):
+        """Root of the variance of the field of each weight, and 1 for the intercept.
+
+        Weights times these make nearly the same function whatever the variances.
+        """
+        roots = np.ones(self.slices[-1].stop + 1)
+        for block, field in zip(self.slices, fields_of(kernel), strict=True):
+            roots[block] = np.sqrt(field.variance)
+        return roots
+
+    def change(self, by_rows, rows, up, down):
+        """Difference of the evidence of two kernels near by, from its slope in the rows."""
+        change = 0.0
+        for block, a, b in zip(self.slices, fields_of(up), fields_of(down), strict=True):
+            if not np.array_equal(a.log_parameters, b.log_parameters):
+                change += np.vdot(by_rows[:, block], self.columns_at(a) - self.columns_at(b))
+            elif a.variance != b.variance:  # features go with its root
+                growth = np.log(a.variance / b.variance) / 2
+                change += growth * np.vdot(by_rows[:, block], rows[:, block])
+        return change
 
 
 def _warn_of_no_gain(loss, slope):

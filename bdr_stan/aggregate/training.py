@@ -1,5 +1,6 @@
 """From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, TableColumns
-from bdr_stan.embedding.landmarks import check_kernel_reaches, choose_landmarks
-from bdr_stan.kernels import Kernel, NystromFeatures, column_spreads, resolve_kernel
+from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
+from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
+from bdr_stan.kernels.fields import field_features, field_names, has_landmarks, landmarks_of_field
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -20,14 +22,14 @@ from bdr_stan.types import Array, ArrayLike, Seed
 # Parameters of the kernel are learned from about so many points, at least so many a bag.
 LEARNING_POINTS = 10_000
 LEARNING_POINTS_A_BAG = 10
-_SAMPLE_POINTS = 2000  # tell the columns' standard deviations
+_MOST_LEFT_OUT = 0.5  # share of a field's variance, above which users are told
 
 
 @dataclass(frozen=True)
 class AggregateFeatures:
     """What a fit needs of the training bags: features of a kernel, and the bags' rows in them.
 
-    feature_map : NystromFeatures
+    feature_map : FieldFeatures
         New points and bags go through it too.
     rows : AggregateRows
         Factors for the square link, points for "exp" and "logit", weighted sums for "identity".
@@ -40,7 +42,7 @@ class AggregateFeatures:
         How the points were made of the columns of a table.
     """
 
-    feature_map: NystromFeatures
+    feature_map: FieldFeatures
     rows: AggregateRows
     trials: Array | None
     index: Array
@@ -93,20 +95,33 @@ def training_features(
     AggregateFeatures
     """
     kernel = resolve_kernel(kernel, "scaled", bags, seed=seed)
-    sample = bags.sample_points(_SAMPLE_POINTS, np.random.default_rng(seed))
-    chosen = choose_landmarks(
-        bags,
-        n_landmarks if isinstance(landmarks, str) else None,
-        method=landmarks,
-        scale=column_spreads(sample, bags.sources),
-        seed=seed,
-    )
-    check_kernel_reaches(kernel, kernel(sample, chosen))
+    n_chosen = n_landmarks if isinstance(landmarks, str) else None
+    chosen = landmarks_of_fields(kernel, bags, n_chosen, method=landmarks, seed=seed)
+    sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
+    for field in filter(has_landmarks, fields_of(kernel)):
+        check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn is not None and len(kernel.log_parameters):
         kernel = learned_kernel(kernel, chosen, bags, y, likelihood, link, learn, trials=trials)
-    feature_map = NystromFeatures(kernel, chosen)
+    feature_map = FieldFeatures(kernel, chosen)
+    _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
     return AggregateFeatures(feature_map, rows, trials, bags.index, bags.features, bags.columns)
+
+
+def _warn_of_few_features(feature_map, points, names):
+    """Say so where features leave out much of a field, as they do where its lengths are short."""
+    left_out = feature_map.left_out_of_fields(points, feature_map(points))
+    called = field_names(feature_map.kernel, names, feature_map.n_inputs)
+    for field, name, own in zip(feature_map.fields, called, left_out, strict=True):
+        share = own.mean() / field.diagonal(points).mean()
+        if share > _MOST_LEFT_OUT:
+            more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
+            warnings.warn(
+                f"the features of {name} leave out {share:.0%} of its variance, for its lengths "
+                f"are short: raise {more}; intervals of points allow for it, their means do not",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def learned_kernel(
@@ -141,13 +156,17 @@ def learned_kernel(
         bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_A_BAG))
 
     def rows_at(kernel):
-        return rows_of(bags, NystromFeatures(kernel, landmarks))
+        return rows_of(bags, FieldFeatures(kernel, landmarks))
+
+    def columns_at(field):
+        return rows_of(bags, field_features(field, landmarks)).rows[:, :-1]
 
     model = model_of(rows_at(kernel))
     names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(
         kernel,
         rows_at,
+        columns_at,
         y - model.level * bags.totals,
         likelihood,
         link,

@@ -4,10 +4,21 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.kernels import Kernel, Stationary, column_spreads, shares, summands
+from bdr_stan.kernels import (
+    Kernel,
+    NormalScores,
+    Stationary,
+    column_spreads,
+    fields_of,
+    shares,
+    summands,
+)
+from bdr_stan.kernels.fields import has_landmarks
 from bdr_stan.types import Array, ArrayLike, Seed
 
 _NOTHING = 1e-100  # values of a kernel that are as good as 0: the exponential is cut before it is 0
+UNITS_SAMPLE = 2000  # points that tell the columns' standard deviations
+IN_ONE_COLUMN = 10  # landmarks of a field there: a smooth curve needs no more
 KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
 
 
@@ -57,8 +68,7 @@ def choose_landmarks(
         landmarks = bags.read_rows(rows).astype(np.float64)
         _check_distinct(landmarks, "use method='kmeans'")
         return landmarks
-    if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
-        raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
+    n_landmarks = checked_n_landmarks(n_landmarks)
     total = len(bags.points)
     if n_landmarks > total:
         raise ValueError(
@@ -72,6 +82,13 @@ def choose_landmarks(
     landmarks = bags.read_rows(rows).astype(np.float64)
     _check_distinct(landmarks, "ask for fewer, or use method='kmeans'")
     return landmarks
+
+
+def checked_n_landmarks(n_landmarks: int | None) -> int:
+    """This number of landmarks; raises ValueError unless it is one."""
+    if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
+        raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
+    return int(n_landmarks)
 
 
 def landmarks_of_kernel(
@@ -111,18 +128,83 @@ def landmarks_of_kernel(
     if len(parts) == 1:
         units = landmark_units(kernel, bags, seed)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
-    n_each = shares(n_landmarks, parts)
+    n_each = dict(zip(parts, shares(n_landmarks, parts), strict=True))
+    return _landmarks_in_columns(bags, n_each, method, seed)
+
+
+def landmarks_of_fields(
+    kernel: Kernel,
+    bags: Bags,
+    n_landmarks: int | None,
+    *,
+    method: str | ArrayLike = "kmeans",
+    seed: Seed = None,
+) -> Array:
+    """Landmarks for bags and each field of a kernel that has some; see `FieldFeatures`.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    bags : Bags
+    n_landmarks : int, >= 1, or None where `method` is an array
+        Of each field; at most 10 of one that looks at one column. Fields that look at the same
+        columns have the same.
+    method : "kmeans" (default), "random", "one per bag", or array, shape (d, p)
+        As for `choose_landmarks`; of an array NaN stands for columns that a landmark has not.
+    seed : int, optional
+
+    Returns
+    -------
+    float64 array, shape (d, p)
+        NaN in the columns that a landmark's field does not look at, where there are several.
+
+    Raises
+    ------
+    ValueError : as `choose_landmarks`.
+    """
+    p = bags.n_features
+    fields = fields_of(kernel)
+    if not isinstance(method, str):
+        return _given_landmarks(method, n_landmarks, p, partial=len(fields) > 1)
+    seen = {field.columns_seen(p): field for field in fields if has_landmarks(field)}
+    if not seen:
+        return np.empty((0, p))
+    if method == "one per bag" or (len(fields) == 1 and len(*seen) == p):
+        sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
+        units = column_spreads(sample, bags.sources)
+        return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
+    n = checked_n_landmarks(n_landmarks)
+    n_each = {c: n if len(c) > 1 else min(n, IN_ONE_COLUMN) for c in seen}
+    by_score = {c: field for c, field in seen.items() if isinstance(field, NormalScores)}
+    own = [
+        _rows_in_columns(field.spaced(n_each.pop(columns))[:, None], list(columns), p)
+        for columns, field in by_score.items()
+    ]
+    if n_each:
+        own.append(_landmarks_in_columns(bags, n_each, method, seed))
+    return np.vstack(own)
+
+
+def _rows_in_columns(values, columns, p):
+    """Values in some of p columns, NaN in the others."""
+    rows = np.full((len(values), p), np.nan)
+    rows[:, columns] = values
+    return rows
+
+
+def _landmarks_in_columns(bags, n_each, method, seed):
+    """For each group of columns so many landmarks there, or all values that there are."""
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     units = column_spreads(sample, bags.sources)
     own = []
-    for columns, n in zip(map(list, parts), n_each, strict=True):
+    for columns, n in n_each.items():
+        columns = list(columns)
         points = sample[:, columns]
         values = np.unique(points, axis=0)
         if len(values) > n:
             seen = Bags.from_points(points, sizes=[len(points)])
             values = choose_landmarks(seen, n, method=method, scale=units[columns], seed=seed)
-        own.append(np.full((len(values), bags.n_features), np.nan))
-        own[-1][:, columns] = values
+        own.append(_rows_in_columns(values, columns, bags.n_features))
     return np.vstack(own)
 
 

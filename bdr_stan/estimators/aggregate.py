@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from bdr_stan.aggregate.bag_effects import standard_effects
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
-from bdr_stan.aggregate.links import Link, link_of
+from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -28,7 +28,7 @@ from bdr_stan.estimators.validation import (
     check_stan_file,
     check_training,
 )
-from bdr_stan.kernels import Kernel, NystromFeatures, check_kernel
+from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
 from bdr_stan.posterior.model import Model
@@ -63,9 +63,12 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         "square" and "identity" the points are compressed without loss; "exp" and "logit" cost
         Stan all points (see `thin`).
     n_landmarks : int, default 60
+        Of each field; at most 10 of one that looks at one column.
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
-        ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``.
+        ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
+        with features of its own: landmarks in its columns, sines (`HilbertSpace`), or the columns
+        themselves (`Linear`). `map_kernel` makes one for maps.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
         method), with at most about 10,000 weighted points standing for all; False takes them as
@@ -92,12 +95,13 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     Attributes
     ----------
     idata : InferenceData or DataTree
-        posterior: intercept (f0), w (component), beta (landmark), rho in units of f; sigma,
-        dispersion, tau and effect (bag) where the model has them.
+        posterior: intercept (f0), w (component), rho in units of f; beta (landmark) where one
+        field has all landmarks; sigma, dispersion, tau and effect (bag) where the model has them.
     kernel_ : Kernel
         With the parameters that were learned.
     landmarks_ : array, shape (d, p)
-    feature_map_ : NystromFeatures
+        NaN in columns that a landmark's field does not look at, where there are several.
+    feature_map_ : FieldFeatures
         psi, of which f(x) = intercept + psi(x)' w.
     bound_ : float
         With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
@@ -411,10 +415,52 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points))
-        theta = evenly_spaced(_thetas(self._draws()), n_draws)
+        drawn = self._draws()
         return PointPredictive(
-            bags.read_checked, len(bags.points), self.feature_map_, theta, self._link
+            bags.read_checked,
+            len(bags.points),
+            self.feature_map_,
+            evenly_spaced(_thetas(drawn), n_draws),
+            self._link,
+            rho=evenly_spaced(drawn["rho"], n_draws),
         )
+
+    def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
+        """Posterior of each field of f at points: what covariates, space and others add to it.
+
+        Parameters
+        ----------
+        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
+        n_draws : int, default 1000
+            Draws of the posterior that are used, evenly spaced.
+
+        Returns
+        -------
+        dict, name of the field -> PointPredictive
+            A field for each summand of the kernel, on the scale of f: of log rates with "exp". f
+            is the intercept and the sum of them.
+        """
+        check_counts(n_draws=n_draws)
+        bags = self._like_training(as_points(self, points))
+        drawn, features = self._draws(), self.feature_map_
+        rho = evenly_spaced(drawn["rho"], n_draws)
+        w = evenly_spaced(drawn["w"], n_draws)
+        return {
+            name: PointPredictive(
+                bags.read_checked,
+                len(bags.points),
+                FieldFeatures(field, features.landmarks),
+                np.column_stack([w[:, block], np.zeros(len(w))]),
+                IDENTITY,
+                rho=rho,
+            )
+            for name, field, block in zip(
+                field_names(features.kernel, bags.features, bags.n_features),
+                features.fields,
+                features.blocks,
+                strict=True,
+            )
+        }
 
     # ------------------------------------------------------------ parts of a fit
 
@@ -543,13 +589,13 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions need, all chains in one."""
-        names = ("w", "intercept", "tau", *self._family.scales)
+        names = ("w", "intercept", "rho", "tau", *self._family.scales)
         return {name: self.result_.draws(name) for name in names if self.result_.has_draws(name)}
 
     def _set_fitted(self, result: Result) -> None:
         self.landmarks_ = result.constants["landmarks"]
         self.kernel_ = result.settings["kernel"]
-        self.feature_map_ = NystromFeatures(self.kernel_, self.landmarks_)
+        self.feature_map_ = FieldFeatures(self.kernel_, self.landmarks_)
         bound = result.groups["posterior"].attrs.get("bound")
         if bound is not None:
             self.bound_ = float(bound)

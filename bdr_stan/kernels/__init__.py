@@ -11,8 +11,11 @@ from bdr_stan.kernels.feature_maps import (
     NystromFeatures,
     draw_frequencies,
 )
+from bdr_stan.kernels.fields import FieldFeatures, field_names, fields_of, map_kernel
+from bdr_stan.kernels.hilbert_space import HilbertSpace
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.names import (
     KERNELS,
@@ -24,6 +27,7 @@ from bdr_stan.kernels.names import (
     kernel_text,
     resolve_kernel,
 )
+from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
 from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
@@ -38,13 +42,17 @@ __all__ = [
     "ConcatenatedFeatures",
     "Exponential",
     "FeatureMap",
+    "FieldFeatures",
     "FourierFeatures",
+    "HilbertSpace",
     "InverseMultiquadric",
     "Kernel",
     "LandmarkFeatures",
     "Linear",
+    "LinearEffects",
     "Matern32",
     "Matern52",
+    "NormalScores",
     "NystromFeatures",
     "Polynomial",
     "Product",
@@ -58,11 +66,14 @@ __all__ = [
     "check_kernel_and_bandwidth",
     "column_spreads",
     "draw_frequencies",
+    "field_names",
+    "fields_of",
     "kernel_config",
     "kernel_named",
     "kernel_of_config",
     "kernel_text",
     "landmark_features",
+    "map_kernel",
     "median_bandwidth",
     "rbf_convolution",
     "resolve_kernel",

@@ -173,8 +173,15 @@ class FourierFeatures:
         np.matmul(rows, self._matrix, out=angles)
         np.sin(angles, out=sines)
         np.cos(angles, out=angles)
-        out *= np.sqrt(1 / d) * np.exp(np.broadcast_to(log_scale, n))[:, None]
-        return out
+        out *= np.sqrt(1 / d)
+        return scaled_rows(out, log_scale)
+
+
+def scaled_rows(rows: Array, log_scale: ArrayLike) -> Array:
+    """Rows, shape (n, k), times exp(log_scale) of each, in place."""
+    if np.ndim(log_scale) or log_scale:
+        rows *= np.exp(np.broadcast_to(log_scale, len(rows)))[:, None]
+    return rows
 
 
 def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) -> Array:

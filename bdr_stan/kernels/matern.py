@@ -1,21 +1,40 @@
 """Matern kernels of smoothness 1/2 (the exponential kernel), 3/2 and 5/2."""
 
+from typing import ClassVar
+
 import numpy as np
+from scipy.special import gamma
 
 from bdr_stan.kernels.stationary import Stationary, distances
 from bdr_stan.types import Array
 
 
-class Exponential(Stationary):
+class Matern(Stationary):
+    """Base of the Matern kernels, which differ in their smoothness nu; as `Stationary`."""
+
+    smoothness: ClassVar[float]
+    has_spectral_density = True
+
+    def spectral_density(self, squared_frequency: Array, n_columns: int) -> Array:
+        nu, half = self.smoothness, n_columns / 2
+        constant = (4 * np.pi) ** half * gamma(nu + half) * (2 * nu) ** nu / gamma(nu)
+        return constant * (2 * nu + squared_frequency) ** -(nu + half)
+
+
+class Exponential(Matern):
     """exp(-r), the Matern kernel of smoothness 1/2; parameters as for `Stationary`."""
+
+    smoothness = 0.5
 
     def profile(self, out: Array) -> Array:
         distances(out, 1.0)
         return np.exp(np.negative(out, out=out), out=out)
 
 
-class Matern32(Stationary):
+class Matern32(Matern):
     """(1 + s) exp(-s), s = sqrt(3) r: Matern of smoothness 3/2; parameters as for `Stationary`."""
+
+    smoothness = 1.5
 
     def profile(self, out: Array) -> Array:
         distances(out, np.sqrt(3))
@@ -25,8 +44,10 @@ class Matern32(Stationary):
         return out
 
 
-class Matern52(Stationary):
+class Matern52(Matern):
     """(1 + s + s^2/3) exp(-s), s = sqrt(5) r: Matern of smoothness 5/2; as `Stationary`."""
+
+    smoothness = 2.5
 
     def profile(self, out: Array) -> Array:
         distances(out, np.sqrt(5))

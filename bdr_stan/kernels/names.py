@@ -11,9 +11,12 @@ import numpy as np
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.cauchy import Cauchy
+from bdr_stan.kernels.hilbert_space import HilbertSpace
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
+from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Polynomial
 from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
@@ -36,7 +39,8 @@ KERNELS: dict[str, type[Stationary]] = {
 # Before the name of a kernel, or by itself: a kernel of the name on each column, added up.
 ADDITIVE = "additive"
 _MOST_LENGTHS = 20  # that are shown one by one
-_KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), Polynomial, Sum, Product)}
+_OTHERS = (LinearEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
+_KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
 def check_kernel(kernel: str | Kernel) -> None:

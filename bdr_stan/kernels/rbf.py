@@ -12,8 +12,13 @@ SMALLEST_EXPONENT = -700.0
 class RBF(Stationary):
     """Gaussian kernel exp(-r^2 / 2); parameters as for `Stationary`."""
 
+    has_spectral_density = True
+
     def profile(self, out: Array) -> Array:
         return np.exp(np.maximum(out, SMALLEST_EXPONENT, out=out), out=out)
+
+    def spectral_density(self, squared_frequency: Array, n_columns: int) -> Array:
+        return (2 * np.pi) ** (n_columns / 2) * np.exp(-squared_frequency / 2)
 
     def evaluate(
         self,

@@ -7,7 +7,7 @@ there.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -103,8 +103,17 @@ class Stationary(ColumnKernel):
     variance: float = 1.0
     units: ArrayLike | None = None
 
+    has_spectral_density: ClassVar[bool] = False
+
     def profile(self, out: Array) -> Array:
         """-r^2 / 2 to the kernel's value at distance r and variance 1, in place."""
+        raise NotImplementedError
+
+    def spectral_density(self, squared_frequency: Array, n_columns: int) -> Array:
+        """Spectral density at |w|^2, with bandwidth and variance 1: the integral of k(r) e^(-iw'r).
+
+        Of the kernels that have `has_spectral_density`.
+        """
         raise NotImplementedError
 
     def __post_init__(self):

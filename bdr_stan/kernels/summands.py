@@ -35,16 +35,16 @@ def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
         One entry where the kernel is no sum. Summands of the same columns stay together.
     """
     found: dict[Columns, list[Kernel]] = {}
-    for term in _terms(kernel):
+    for term in terms(kernel):
         found.setdefault(term.columns_seen(n_columns), []).append(term)
     return {columns: reduce(add, terms) for columns, terms in found.items()}
 
 
-def _terms(kernel: Any, factor: float = 1.0) -> list[Kernel]:
+def terms(kernel: Any, factor: float = 1.0) -> list[Kernel]:
     """Kernels that are no sums and add up to a kernel times a factor."""
     factor *= kernel.variance
     if isinstance(kernel, Sum):
-        return [*_terms(kernel.first, factor), *_terms(kernel.second, factor)]
+        return [*terms(kernel.first, factor), *terms(kernel.second, factor)]
     return [kernel if factor == kernel.variance else replace(kernel, variance=factor)]
 
 

@@ -118,7 +118,7 @@ def aggregate_model(
     bag_effects : bool, default False
         Whether each bag has a normal effect on the log rate, or the log odds.
     weight_basis : array, shape (d, d), optional
-        Weights of the kernel at the landmarks per weight of a feature; default the identity.
+        Weights of the kernel at the landmarks per weight of a feature, where there are such.
     """
     defaults = rate_priors(rows, y, link, trials) | likelihood.default_priors(rows, y)
     scales: tuple[str, ...] = ("rho", *likelihood.scales)
@@ -132,7 +132,7 @@ def aggregate_model(
         scales=scales,
         priors=with_user_values(defaults, prior),
         prior_factor=np.eye(d),
-        weight_basis=np.eye(d) if weight_basis is None else weight_basis,
+        weight_basis=weight_basis,
         likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
         stan_data=partial(
             aggregate_data, rows, y, likelihood, trials=trials, has_effects=bag_effects

@@ -41,7 +41,7 @@ def totals_model(
     prior : dict, optional
         Numbers that replace the data-scaled defaults.
     weight_basis : array, shape (d, d), optional
-        Weights of the kernel at the landmarks per weight of a feature; default the identity.
+        Weights of the kernel at the landmarks per weight of a feature, where there are such.
     """
     priors = with_user_values(total_priors(rows, y), prior)
     compressed = compressed_totals(rows, y)
@@ -51,7 +51,7 @@ def totals_model(
         scales=("sigma", "rho"),
         priors=priors,
         prior_factor=np.eye(d),
-        weight_basis=np.eye(d) if weight_basis is None else weight_basis,
+        weight_basis=weight_basis,
         likelihood=partial(normal_likelihood, compressed, np.zeros(d)),
         stan_data=partial(blr_data, compressed),
         constants={"total_weight": (rows.total, ["bag"])},

@@ -33,8 +33,8 @@ class Model:
         Numbers of the priors by their names in the program.
     prior_factor : array, shape (d, d)
         P.
-    weight_basis : array, shape (d, d)
-        V of the landmark weights beta = V w.
+    weight_basis : array, shape (d, d), or None
+        V of the landmark weights beta = V w, where features are made of landmarks alone.
     likelihood : callable
         Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
     stan_data : callable
@@ -64,7 +64,7 @@ class Model:
     scales: tuple[str, ...]
     priors: dict[str, float]
     prior_factor: Array
-    weight_basis: Array
+    weight_basis: Array | None
     likelihood: Callable[..., LogLikelihood]
     stan_data: Callable[[dict[str, Any], dict[str, float]], dict[str, Any]]
     n_covariates: int = 0

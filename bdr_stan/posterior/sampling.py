@@ -178,7 +178,9 @@ def _less(level, data):
 
 
 def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
-    """The draws, and beta, the weights of the landmarks, among them."""
+    """The draws, and beta, the weights of the landmarks, among them where there are such."""
+    if model.weight_basis is None:
+        return drawn
     return {**drawn, "beta": drawn["w"] @ model.weight_basis.T}
 
 

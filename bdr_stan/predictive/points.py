@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.links import Link
@@ -25,6 +26,9 @@ class PointPredictive:
 
         rate_s(x) = link.rate(psi(x)' w_s + c_s).
 
+    What the features leave out of the Gaussian process, a normal number of variance
+    rho_s^2 (k(x, x) - |psi(x)|^2) at x, is added where rho is given; see `Link.with_left_out`.
+
     Parameters
     ----------
     read : callable
@@ -37,6 +41,8 @@ class PointPredictive:
         Posterior draws of the weights, and the intercept as the last column.
     link : Link
         One of `bdr_stan.aggregate.links.LINKS`.
+    rho : array, shape (S,), optional
+        Scale of the weights under each draw; `features` then tell what they leave out.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
     n_jobs : int, optional
@@ -45,7 +51,8 @@ class PointPredictive:
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of the rate
-        Of the posterior, both computed when one is first asked for.
+        Of the posterior, both computed when one is first asked for. What is left out adds to the
+        sd, and not to the mean: weighted means over a bag add up to what is predicted of it.
 
     Notes
     -----
@@ -60,12 +67,14 @@ class PointPredictive:
         features: FeatureMap,
         theta: Array,
         link: Link,
+        rho: Array | None = None,
         weights: Array | None = None,
         *,
         n_jobs: int | None = None,
     ) -> None:
         self._read, self._features, self._n_jobs = read, features, n_jobs
         self.n_points, self.theta, self.link, self.weights = n_points, theta, link, weights
+        self.rho = rho
 
     def __len__(self) -> int:
         return self.n_points
@@ -90,8 +99,10 @@ class PointPredictive:
     def _moments(self):
         weights = self._weights
 
-        def moments(rates, at):
-            mean = rates @ weights
+        def moments(points, at):
+            f, left_out = self._function(points)
+            mean = self.link.rate(f) @ weights
+            rates = self._rates(f, left_out)
             rates -= mean[:, None]
             np.square(rates, out=rates)
             return mean, np.sqrt(rates @ weights)
@@ -117,7 +128,8 @@ class PointPredictive:
         levels = quantile_levels(q)
         method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
 
-        def quantiles(rates, at):
+        def quantiles(points, at):
+            rates = self._rates(*self._function(points))
             return np.quantile(rates, levels, axis=1, overwrite_input=True, **method)
 
         values = self._pass(quantiles, len(levels))
@@ -169,7 +181,8 @@ class PointPredictive:
             raise ValueError("the threshold is NaN: pass a rate to compare with")
         each = np.broadcast_to(threshold, len(self))
 
-        def exceeding(rates, at):
+        def exceeding(points, at):
+            rates = self._rates(*self._function(points))
             return np.greater(rates, each[at, None], out=rates) @ weights
 
         # Weights that sum to 1 but for rounding may add up to more.
@@ -211,32 +224,49 @@ class PointPredictive:
                 f"there is no point {rows[strange][0]}: the points are 0 to {len(self) - 1}"
             )
         points = [self._read(row, row + 1) for row in rows]
-        return self._rates(np.concatenate(points)).T
+        return self._rates(*self._function(np.concatenate(points))).T
 
     @property
     def _weights(self):
         S = len(self.theta)
         return np.full(S, 1 / S) if self.weights is None else self.weights
 
-    def _rates(self, points):
-        """Rates of points, one row each, under all draws."""
+    @cached_property
+    def _noise(self):
+        """A standard normal number of each draw: of quantiles evenly spaced, in random order.
+
+        The same at all points, each of which is looked at by itself.
+        """
+        S = len(self.theta)
+        return ndtri((np.random.default_rng(0).permutation(S) + 0.5) / S)
+
+    def _function(self, points):
+        """f at points under all draws, shape (n, S), and the variance of what is left out of it.
+
+        The variance is None where nothing is added.
+        """
         phi = np.empty((len(points), self.theta.shape[1]))  # [psi', 1]
         self._features(points, out=phi[:, :-1])
         phi[:, -1] = 1
         f = phi @ self.theta.T
+        if self.rho is None:
+            return f, None
+        return f, np.multiply.outer(self._features.left_out(points, phi[:, :-1]), self.rho**2)
+
+    def _rates(self, f, left_out):
+        """Rates at points under all draws; may write to f."""
+        if left_out is not None:
+            f = self.link.with_left_out(f, left_out, self._noise)
         return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):
-        """What ``reduce(rates, at)`` gives for each chunk `at` of the points, shape (n_values, n).
-
-        It may write to its rates, shape (points of the chunk, S).
-        """
+        """What ``reduce(points, at)`` gives for each chunk `at` of them, shape (n_values, n)."""
         size = max(16, CHUNK_BYTES // (8 * len(self.theta)))
         out = np.empty((n_values, len(self)))
 
         def run(start):
             at = slice(start, min(start + size, len(self)))
-            out[:, at] = reduce(self._rates(self._read(at.start, at.stop)), at)
+            out[:, at] = reduce(self._read(at.start, at.stop), at)
 
         starts = range(0, len(self), size)
         n_threads = effective_n_jobs(-1 if self._n_jobs is None else self._n_jobs)

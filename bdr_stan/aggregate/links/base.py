@@ -70,6 +70,18 @@ class Link:
         """
         raise NotImplementedError
 
+    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
+        """f at points, and normal numbers of this variance added, the mean rate being as it was.
+
+        Bags' totals tell the mean rate, of f and of what its features leave out together.
+
+        Parameters
+        ----------
+        f, variance : arrays, shape (n, S)
+        noise : array, shape (S,), standard normal
+        """
+        return f + np.sqrt(variance) * noise
+
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         """What a fit needs of the bags' points, in one pass over them.
 

@@ -23,6 +23,10 @@ class Square(Link):
         level = np.sqrt(overall)
         return FunctionPrior(level, level / 3, level / 2)
 
+    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
+        rest = np.sqrt(np.maximum(f**2 - variance, 0))  # of the rate f^2
+        return super().with_left_out(np.copysign(rest, f), variance, noise)
+
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         return square_factors(bags, features)
 

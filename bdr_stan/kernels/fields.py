@@ -1,0 +1,201 @@
+"""Fields: a function that is a sum of parts, each with features of its own.
+
+    f(x) = f0 + psi_1(x)' w_1 + psi_2(x)' w_2 + ...
+
+A sum of kernels is a sum of such fields. One that looks at covariates has landmarks there, one in
+space has sines or landmarks in space, and straight lines have the columns themselves.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from itertools import count, pairwise
+from operator import add
+
+import numpy as np
+
+from bdr_stan.kernels.feature_maps import (
+    ConcatenatedFeatures,
+    FeatureMap,
+    NystromFeatures,
+    scaled_rows,
+)
+from bdr_stan.kernels.hilbert_space import HilbertSpace, HilbertSpaceFeatures
+from bdr_stan.kernels.kernel import Kernel
+from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.kernels.matern import Matern32
+from bdr_stan.kernels.normal_scores import NormalScores
+from bdr_stan.kernels.summands import terms
+from bdr_stan.types import Array, ArrayLike
+
+
+def fields_of(kernel: Kernel) -> list[Kernel]:
+    """The fields of a kernel: its summands, or the kernel itself."""
+    return terms(kernel)
+
+
+def map_kernel(
+    covariates: Sequence[str | int],
+    space: Sequence[str | int] = ("x", "y"),
+    *,
+    n_functions: int = 300,
+) -> Kernel:
+    """Kernel for maps: lines and smooth curves in covariates, and a Matern 3/2 field in space.
+
+    Parameters
+    ----------
+    covariates : sequence of names or indices of columns of numbers
+        Each has a straight line and, on its normal scores, a smooth deviation from it.
+    space : sequence of names or indices, default ("x", "y")
+        Columns of the place.
+    n_functions : int, default 300
+        Basis functions of the field in space, see `HilbertSpace`.
+
+    Returns
+    -------
+    Kernel
+        A sum, to which others may be added.
+    """
+    lines: Kernel = LinearEffects(columns=covariates)
+    curves = [NormalScores(columns=[column]) for column in covariates]
+    field = HilbertSpace(Matern32(columns=space), n_functions=n_functions)
+    return reduce(add, [*curves, field], lines)
+
+
+def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
+    """A name of each field of a kernel, from `resolve_kernel`: its kind and its columns."""
+    called = []
+    for field in fields_of(kernel):
+        seen = field.columns_seen(n_columns)
+        columns = ", ".join(names[k] if names else str(k) for k in seen)
+        called.append(f"{type(field).__name__}({'' if len(seen) == n_columns else columns})")
+    counts = Counter(called)
+    nth = {name: count(1) for name in counts}
+    return [name if counts[name] == 1 else f"{name} {next(nth[name])}" for name in called]
+
+
+def has_landmarks(field: Kernel) -> bool:
+    """Whether the features of a field are made of landmarks."""
+    return not isinstance(field, (LinearEffects, HilbertSpace))
+
+
+class LinearFeatures:
+    """psi of a `LinearEffects` kernel: its columns, standardised.
+
+    Parameters
+    ----------
+    kernel : LinearEffects, from `resolve_kernel`
+    n_inputs : int
+        p, columns of the points.
+    """
+
+    def __init__(self, kernel: LinearEffects, n_inputs: int):
+        self.kernel, self.n_inputs = kernel, n_inputs
+        self.n_columns = len(kernel.columns_seen(n_inputs))
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        if out is None:
+            out = np.empty((len(points), self.n_columns))
+        np.multiply(self.kernel.standardised(points), np.sqrt(self.kernel.variance), out=out)
+        return scaled_rows(out, log_scale)
+
+
+class FieldFeatures(ConcatenatedFeatures):
+    """Features of the fields of a kernel, side by side.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    landmarks : array, shape (d, p), in the units of the points
+        A field has those that have numbers in its own columns and NaN elsewhere, or, where there
+        are none such, those that have numbers in all columns.
+
+    Attributes
+    ----------
+    fields : list of Kernel
+    blocks : list of slice
+        The features of each field.
+    projection : array, or None
+        Of a kernel that is one field with landmarks: weights w of the features are weights
+        ``projection @ w`` of the kernel at the landmarks.
+
+    Raises
+    ------
+    ValueError : a field without landmarks, or landmarks as for `NystromFeatures`.
+    """
+
+    def __init__(self, kernel: Kernel, landmarks: ArrayLike):
+        self.kernel, self.landmarks = kernel, np.asarray(landmarks, np.float64)
+        self.fields = fields_of(kernel)
+        super().__init__([field_features(field, self.landmarks) for field in self.fields])
+        ends = np.cumsum([0, *(each.n_columns for each in self.maps)])
+        self.blocks = [slice(a, b) for a, b in pairwise(ends.tolist())]
+
+    @property
+    def projection(self) -> Array | None:
+        only = self.maps[0] if len(self.maps) == 1 else None
+        return only.projection if isinstance(only, NystromFeatures) else None
+
+    def left_out(self, points: Array, rows: Array) -> Array:
+        """What of k(x, x) the features leave out, shape (n,), >= 0.
+
+        Parameters
+        ----------
+        points : array, shape (n, p)
+        rows : array, shape (n, n_columns)
+            Their features.
+        """
+        return np.sum(self.left_out_of_fields(points, rows), axis=0)
+
+    def left_out_of_fields(self, points: Array, rows: Array) -> Array:
+        """What of each field's k(x, x) its features leave out, shape (number of fields, n)."""
+        left_out = np.zeros((len(self.fields), len(points)))
+        for k, (field, block) in enumerate(zip(self.fields, self.blocks, strict=True)):
+            if not isinstance(field, LinearEffects):  # whose features are exact
+                own = np.einsum("ij,ij->i", rows[:, block], rows[:, block])
+                left_out[k] = np.maximum(field.diagonal(points) - own, 0)
+        return left_out
+
+
+def field_features(field: Kernel, landmarks: Array) -> FeatureMap:
+    """Features of one field of a kernel; landmarks as for `FieldFeatures`."""
+    p = landmarks.shape[1]
+    if isinstance(field, LinearEffects):
+        return LinearFeatures(field, p)
+    if isinstance(field, HilbertSpace):
+        return HilbertSpaceFeatures(field, p)
+    return NystromFeatures(field, landmarks_of_field(field, landmarks))
+
+
+def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
+    """Landmarks of a field among those of all fields, shape (k, p), 0 in columns it does not see.
+
+    Raises
+    ------
+    ValueError : there are none.
+    """
+    p = landmarks.shape[1]
+    columns = list(field.columns_seen(p))
+    known = np.isfinite(landmarks)
+    own = np.zeros(p, bool)
+    own[columns] = True
+    chosen = np.all(known == own, axis=1)
+    if not chosen.any():
+        chosen = known.all(axis=1)
+    if not chosen.any():
+        raise ValueError(
+            f"no landmark has numbers in the columns {columns} of {field!r}: give some that have "
+            "all columns, or those columns alone"
+        )
+    values = np.unique(landmarks[chosen][:, columns], axis=0) if not own.all() else None
+    if values is None:
+        return landmarks[chosen]
+    found = np.zeros((len(values), p))
+    found[:, columns] = values
+    return found

@@ -1,0 +1,99 @@
+"""Linear effects of columns, whose features are the columns themselves, standardised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.kernels.bandwidth import column_spreads
+from bdr_stan.kernels.kernel import ColumnKernel, row_factors
+from bdr_stan.types import Array, ArrayLike, Seed
+
+_SAMPLE = 2000  # points that tell mean and spread of the columns
+
+
+class PreparedColumns(NamedTuple):
+    """Landmarks u prepared for ((x - c) / s)'((u - c) / s) = x'A - c'A."""
+
+    matrix: Array  # A = (u - c)' / s^2, shape (k, d)
+    offset: Array  # c'A, shape (d,)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearEffects(ColumnKernel):
+    """((x - centre) / units)'((y - centre) / units): straight lines in the columns.
+
+    Parameters
+    ----------
+    columns : sequence of names or indices, optional
+        The columns that the kernel looks at; default all.
+    variance : float, > 0, default 1
+        Factor on the values.
+    centre, units : arrays of shape (k,), optional, in the units of the points
+        Of the columns it looks at; estimators set their means and standard deviations, so that
+        years and dollars count alike.
+    """
+
+    columns: Sequence[str | int] | None = None
+    variance: float = 1.0
+    centre: ArrayLike | None = None
+    units: ArrayLike | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.centre is None) != (self.units is None):
+            raise ValueError("LinearEffects has centre and units, or neither: give both")
+        for name in ("centre", "units"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
+
+    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        """The kernel with the columns' mean and standard deviation."""
+        if self.units is not None:
+            return self
+        bags = as_bags(bags)
+        points = self.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
+        units = column_spreads(points, self.select(bags.sources[None])[0])
+        return replace(self, centre=points.mean(axis=0), units=units)
+
+    def scaled(self, factor: float) -> Self:
+        """The kernel itself: it has no bandwidth."""
+        return self
+
+    def standardised(self, points: Array) -> Array:
+        """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k)."""
+        if self.units is None:
+            raise ValueError("LinearEffects waits for data: call at_median(bags)")
+        seen = np.asarray(self.select(points), np.float64)
+        return (seen - np.asarray(self.centre)) / self.units
+
+    def prepare(self, landmarks: ArrayLike) -> PreparedColumns:
+        values = self.standardised(np.asarray(landmarks))
+        matrix = np.ascontiguousarray((values / self.units).T)
+        return PreparedColumns(matrix, self.centre @ matrix)
+
+    def evaluate(
+        self,
+        points: Array,
+        prepared: PreparedColumns,
+        out: Array,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        np.matmul(np.asarray(self.select(points), np.float64), prepared.matrix, out=out)
+        out -= prepared.offset
+        out *= row_factors(self.variance, log_scale)
+        return out
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        values = self.standardised(np.asarray(x))
+        return self.variance * np.einsum("ij,ij->i", values, values)
+
+    def learnable(self) -> list[tuple[str, float]]:
+        return []
+
+    def with_log_parameters(self, values: ArrayLike) -> Self:
+        """The kernel itself: nothing of it is learned."""
+        return self

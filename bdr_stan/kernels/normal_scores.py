@@ -1,0 +1,121 @@
+"""A kernel on the normal scores of one column, for columns that are skewed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.kernels.kernel import ColumnKernel, Kernel, row_factors
+from bdr_stan.kernels.rbf import RBF
+from bdr_stan.types import Array, ArrayLike, Seed
+
+_SAMPLE = 20_000  # points that tell the quantiles
+_KNOTS = 101  # quantiles between which scores are interpolated
+
+
+@dataclass(frozen=True, eq=False)
+class NormalScores(ColumnKernel):
+    """k(z(x), z(y)), z(x) the normal score of a column: a quantile of N(0, 1) of the same rank.
+
+    Distances, incomes and hours of travel have long tails, and what they do changes within the
+    first few kilometres: on their ranks one length serves all.
+
+    Parameters
+    ----------
+    base : Kernel, default RBF()
+        Of the scores; one without columns.
+    columns : sequence of one name or index
+        The column.
+    variance : float, > 0, default 1
+        Factor on the values.
+    knots : array of shape (2, q), optional
+        Values of the column, ascending, and their scores, between which scores are interpolated;
+        estimators set them to quantiles of the points. Beyond the ends scores stay as they are.
+    """
+
+    base: Kernel = field(default_factory=lambda: RBF(1.0))
+    columns: Sequence[str | int] | None = None
+    variance: float = 1.0
+    knots: ArrayLike | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not isinstance(self.base, Kernel):
+            raise TypeError(f"base of NormalScores must be a Kernel, found {self.base!r}")
+        if getattr(self.base, "columns", None) is not None:
+            raise ValueError(
+                "the base of NormalScores sees scores alone: name the column as "
+                f"NormalScores(base, columns=[{self.base.columns[0]!r}])"
+            )
+        if self.columns is None or len(self.columns) != 1:
+            raise ValueError(
+                f"NormalScores looks at one column, found columns={self.columns!r}: name one"
+            )
+        if self.knots is not None:
+            object.__setattr__(self, "knots", np.asarray(self.knots, np.float64))
+
+    def scores(self, points: Array) -> Array:
+        """Normal scores of points, shape (n, p) to (n, 1)."""
+        values, scores = self._knots
+        return np.interp(self.select(np.asarray(points))[:, 0], values, scores)[:, None]
+
+    @property
+    def _knots(self):
+        if self.knots is None:
+            raise ValueError("NormalScores waits for data: call at_median(bags)")
+        return np.asarray(self.knots)
+
+    def spaced(self, n: int) -> Array:
+        """At most n values of the column whose scores are evenly spaced, ascending."""
+        values, scores = self._knots
+        return np.unique(np.interp(np.linspace(scores[0], scores[-1], n), scores, values))
+
+    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        if self.knots is not None:
+            return self
+        points = as_bags(bags).sample_points(_SAMPLE, np.random.default_rng(seed))
+        changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
+        scores = Bags.from_points(changed.scores(points), sizes=[len(points)])
+        return replace(changed, base=self.base.at_median(scores, seed=seed))
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, base=self.base.scaled(factor))
+
+    def prepare(self, landmarks: ArrayLike) -> Any:
+        return self.base.prepare(self.scores(np.asarray(landmarks)))
+
+    def evaluate(
+        self,
+        points: Array,
+        prepared: Any,
+        out: Array,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        self.base.evaluate(self.scores(points), prepared, out)
+        out *= row_factors(self.variance, log_scale)
+        return out
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        return self.variance * self.base.diagonal(self.scores(np.asarray(x)))
+
+    def learnable(self) -> list[tuple[str, float]]:
+        return []
+
+    def with_log_parameters(self, values: ArrayLike) -> Self:
+        """The kernel itself: nothing of it is learned."""
+        return self
+
+
+def _quantiles(values, columns):
+    """Quantiles of values, and their normal scores; equal quantiles share their mean score."""
+    levels = (np.arange(_KNOTS) + 0.5) / _KNOTS
+    quantiles = np.quantile(values, levels)
+    knots, which = np.unique(quantiles, return_inverse=True)
+    if len(knots) == 1:
+        raise ValueError(f"column {columns[0]} is constant: leave it out of NormalScores")
+    scores = np.bincount(which, ndtri(levels)) / np.bincount(which)
+    return np.vstack([knots, scores])
