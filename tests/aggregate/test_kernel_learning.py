@@ -13,7 +13,8 @@ from bdr_stan.aggregate.kernel_learning import learn_kernel, slope_in_rows
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
-from bdr_stan.kernels import RBF, Matern32, NystromFeatures
+from bdr_stan.kernels import RBF, FieldFeatures, Matern32
+from bdr_stan.kernels.fields import field_features
 from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import find_mode
 
@@ -26,6 +27,14 @@ def mode_of(rows, p, scales, rho=RHO):
     prior = p.priors["intercept_location"], p.priors["intercept_scale"]
     factor = np.eye(rows.rows.shape[1] - 1)
     return density, find_mode(density, factor, prior, rho=rho, tol=1e-15)
+
+
+def rows_of(bags, landmarks):
+    """Points' rows of a kernel, and the columns of one of its fields."""
+    return (
+        lambda kernel: point_rows(bags, FieldFeatures(kernel, landmarks)),
+        lambda field: point_rows(bags, field_features(field, landmarks)).rows[:, :-1],
+    )
 
 
 @pytest.mark.parametrize("likelihood, link", totals.MODELS)
@@ -66,11 +75,9 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     def log_prior(**scales):
         return -0.5 * sum(np.log(scale / 0.5) ** 2 for scale in scales.values())
 
-    def rows_at(kernel):
-        return point_rows(bags, NystromFeatures(kernel, landmarks))
-
+    rows_at, columns_at = rows_of(bags, landmarks)
     found = learn_kernel(
-        start, rows_at, y, family, of,
+        start, rows_at, columns_at, y, family, of,
         intercept_prior=level, scales=others, log_prior=log_prior,
     )  # fmt: skip
     assert type(found) is type(start) and found.log_parameters.shape == (4,)
@@ -83,9 +90,9 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
             return aggregate_likelihood(rows, y, family, of, **scales)
 
         scales, mode, _ = maximise_evidence(
-            likelihood_at, np.eye(len(landmarks)), level, others, log_prior=log_prior
+            likelihood_at, np.eye(rows.rows.shape[1] - 1), level, others, log_prior=log_prior
         )
-        away = (log_parameters - start.log_parameters) / 1.5
+        away = (log_parameters - start.log_parameters) / [1.5, 1.5, 1.5, 3]  # the last a variance
         return mode.log_evidence + log_prior(**scales) - 0.5 * away @ away
 
     at, top = found.log_parameters, best(found.log_parameters)
@@ -102,7 +109,7 @@ def learned_from_waves(seed):
     landmarks = np.array(bags.points[::8])
     return learn_kernel(
         RBF([1.0, 1.0]),
-        lambda kernel: point_rows(bags, NystromFeatures(kernel, landmarks)),
+        *rows_of(bags, landmarks),
         1.0 * rng.poisson(bags.sums(f**2)),
         LIKELIHOODS["poisson"],
         LINKS["square"],
