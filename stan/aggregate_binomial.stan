@@ -13,8 +13,9 @@
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Every point is a row [psi_j', 1].
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
+// The sampler moves in t and t_effect: whitened_weights() turns t into w,
+// whitened_effects() the other into effects. Whatever the whitening's data,
+// the posterior is the same.
 // Units: intercept, w, rho, tau, effects on the scale of log odds; p as given.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
@@ -23,6 +24,27 @@ functions {
   #include functions/whitening.stanfunctions
   #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
+  #include functions/effects.stanfunctions
+  /**
+   * Mean of inv_logit over the points of each bag.
+   * @param f log odds at the points
+   * @param effect of each bag, added to f; none: empty
+   * @param share of each point in its bag, summing to 1
+   * @param start, end first and last point of each bag
+   */
+  vector mean_rates(vector f, vector effect, vector share,
+                    array[] int start, array[] int end) {
+    int n = size(start);
+    vector[n] means;
+    for (a in 1 : n) {
+      vector[end[a] - start[a] + 1] f_a = f[start[a] : end[a]];
+      if (size(effect) > 0) {
+        f_a += effect[a];
+      }
+      means[a] = dot_product(share[start[a] : end[a]], inv_logit(f_a));
+    }
+    return means;
+  }
 }
 data {
   int<lower=1> A;                        // bags
@@ -41,6 +63,8 @@ data {
   real intercept_centre;                 // intercept at w = 0, t = 0
   vector[D] intercept_slope;             // its change with w
   real<lower=0> intercept_unit;          // its change with t
+  vector<lower=0>[has_effects * A] effect_information;  // of labels on effects
+  vector[has_effects * A] effect_target;  // log odds of each label
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
@@ -57,6 +81,7 @@ transformed data {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd and",
            " tau_scale must be > 0, found ", positive);
   }
+  check_effects(effect_information, use_likelihood);
   check_rows(rows, start, length);
   for (a in 1 : A) {
     end[a] = start[a] + length[a] - 1;
@@ -73,7 +98,7 @@ parameters {
   vector[D + 1] t;                       // whitened [w; intercept]
   real<lower=0> rho;
   array[has_effects] real<lower=0> tau;
-  vector[has_effects * A] effect_raw;    // effects in units of tau
+  vector[has_effects * A] t_effect;      // whitened effects
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
@@ -87,17 +112,26 @@ model {
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
   tau ~ normal(0, tau_scale);
-  effect_raw ~ std_normal();
   if (use_likelihood) {
     vector[T] f = rows * append_row(w, intercept);
-    vector[A] mean_rate;
-    for (a in 1 : A) {
-      vector[length[a]] f_a = f[start[a] : end[a]];
-      if (has_effects) {
-        f_a += tau[1] * effect_raw[a];
-      }
-      mean_rate[a] = dot_product(share[start[a] : end[a]], inv_logit(f_a));
+    vector[has_effects * A] effect;
+    if (has_effects) {
+      vector[A] odds = logit(mean_rates(f, effect[1 : 0], share, start, end));
+      effect = whitened_effects(t_effect, odds, effect_information,
+                                effect_target, tau[1]);
+      target += effects_log_density(effect, effect_information, tau[1]);
     }
-    y ~ binomial(trials, mean_rate);
+    y ~ binomial(trials, mean_rates(f, effect, share, start, end));
+  } else {
+    t_effect ~ std_normal();
+  }
+}
+generated quantities {
+  vector[has_effects * A] effect;
+  if (has_effects) {
+    vector[T] f = rows * append_row(w, intercept);
+    vector[A] odds = logit(mean_rates(f, effect[1 : 0], share, start, end));
+    effect = whitened_effects(t_effect, odds, effect_information,
+                              effect_target, tau[1]);
   }
 }

@@ -16,8 +16,9 @@
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Every point is a row [psi_j', 1]; reduce_sum shares the bags among threads.
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
+// The sampler moves in t and t_effect: whitened_weights() turns t into w,
+// whitened_effects() the other into effects. Whatever the whitening's data,
+// the posterior is the same.
 // Units: y and p as given, exp(intercept) in units of y per p; w, rho, tau and
 // the effects on the scale of log rates.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
@@ -27,6 +28,7 @@ functions {
   #include functions/whitening.stanfunctions
   #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
+  #include functions/effects.stanfunctions
   /**
    * log sum_j p_j exp(phi_j' theta) of the points of one bag. The density of
    * a category is exp(f_1) over this sum: Stan has its slope in closed form,
@@ -40,27 +42,50 @@ functions {
            - categorical_logit_glm_lpmf(1 | theta, log_weight, phi);
   }
   /**
-   * Log density of the labels of bags first, ..., last; see reduce_sum.
+   * Logarithms of the means of some bags, without effects.
+   * @param start first point of each of these bags
+   * @param length number of its points
+   */
+  vector log_means(vector theta, array[] int start, array[] int length,
+                   matrix phi, vector log_weight) {
+    int n = size(start);
+    vector[n] log_lambda;
+    for (a in 1 : n) {
+      int end = start[a] + length[a] - 1;
+      log_lambda[a] = log_total_rate(theta', phi[, start[a] : end],
+                                     log_weight[start[a] : end]);
+    }
+    return log_lambda;
+  }
+  /**
+   * Log density of the labels of bags first, ..., last, and of their effects;
+   * see reduce_sum.
    * @param start first point of each of these bags
    * Further arguments: all bags' data, as below, and the parameters.
    */
   real bags_log_density(array[] int start, int first, int last,
                         array[] int length, matrix phi, vector log_weight,
                         vector y, array[] int count, int is_count,
-                        vector theta, vector effect,
+                        vector effect_information, vector effect_target,
+                        vector theta, vector t_effect, array[] real tau,
                         array[] real dispersion) {
-    int n = size(start);
-    vector[n] log_lambda;
-    for (i in 1 : n) {
-      int end = start[i] + length[first + i - 1] - 1;
-      log_lambda[i] = log_total_rate(theta', phi[, start[i] : end],
-                                     log_weight[start[i] : end]);
+    vector[size(start)] log_lambda = log_means(theta, start,
+                                               length[first : last], phi,
+                                               log_weight);
+    real of_effects = 0;
+    if (size(tau) > 0) {
+      vector[size(start)] effect
+        = whitened_effects(t_effect[first : last], log_lambda,
+                           effect_information[first : last],
+                           effect_target[first : last], tau[1]);
+      of_effects = effects_log_density(effect,
+                                       effect_information[first : last],
+                                       tau[1]);
+      log_lambda += effect;
     }
-    if (size(effect) > 0) {
-      log_lambda += effect[first : last];
-    }
-    return aggregate_log_density(y[first : last], count[first : last],
-                                 log_lambda, is_count, dispersion);
+    return of_effects
+           + aggregate_log_density(y[first : last], count[first : last],
+                                   log_lambda, is_count, dispersion);
   }
 }
 data {
@@ -82,6 +107,8 @@ data {
   real intercept_centre;                 // intercept at w = 0, t = 0
   vector[D] intercept_slope;             // its change with w
   real<lower=0> intercept_unit;          // its change with t
+  vector<lower=0>[has_effects * A] effect_information;  // of labels on effects
+  vector[has_effects * A] effect_target;   // log of each label
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
@@ -104,6 +131,7 @@ transformed data {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
            " dispersion_scale and tau_scale must be > 0, found ", positive);
   }
+  check_effects(effect_information, use_likelihood);
   check_rows(rows, start, length);
   for (j in 1 : T) {
     if (weight[j] == 0) {
@@ -120,7 +148,7 @@ parameters {
   real<lower=0> rho;
   array[has_dispersion] real<lower=0> dispersion;
   array[has_effects] real<lower=0> tau;
-  vector[has_effects * A] effect_raw;    // effects in units of tau
+  vector[has_effects * A] t_effect;      // whitened effects
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
@@ -135,15 +163,23 @@ model {
   rho ~ lognormal(log(rho_median), rho_log_sd);
   dispersion ~ normal(0, dispersion_scale);
   tau ~ normal(0, tau_scale);
-  effect_raw ~ std_normal();
   if (use_likelihood) {
-    vector[has_effects * A] effect = effect_raw;
-    if (has_effects) {
-      effect *= tau[1];
-    }
     // static: the sum does not depend on the number of threads
     target += reduce_sum_static(bags_log_density, start, grainsize, length,
                                 phi, log_weight, y, count, is_count,
-                                append_row(w, intercept), effect, dispersion);
+                                effect_information, effect_target,
+                                append_row(w, intercept), t_effect, tau,
+                                dispersion);
+  } else {
+    t_effect ~ std_normal();
+  }
+}
+generated quantities {
+  vector[has_effects * A] effect;
+  if (has_effects) {
+    vector[A] log_lambda = log_means(append_row(w, intercept), start, length,
+                                     phi, log_weight);
+    effect = whitened_effects(t_effect, log_lambda, effect_information,
+                              effect_target, tau[1]);
   }
 }

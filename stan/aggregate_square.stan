@@ -21,8 +21,9 @@
 // factor Q_a: lambda_a = |Q_a [w; intercept]|^2, the same likelihood whatever
 // the number of points. Where that is smaller, the triangles of Q_a' Q_a are
 // given instead, packed to one row a bag, off-diagonal entries doubled.
-// The sampler moves in t: whitened_weights() turns it into w. Whatever the
-// whitening's data, the posterior is the same.
+// The sampler moves in t and t_effect: whitened_weights() turns t into w,
+// whitened_effects() the other into effects. Whatever the whitening's data,
+// the posterior is the same.
 // Units: y and p as given, f^2, intercept^2 and rho^2 in units of y per p.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
@@ -31,7 +32,20 @@ functions {
   #include functions/whitening.stanfunctions
   #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
+  #include functions/effects.stanfunctions
   #include functions/squares.stanfunctions
+  /**
+   * Logarithms of the bags' means without effects, |Q_a theta|^2.
+   * @param x rows of the bags, where there are such
+   * Further arguments: as in data.
+   */
+  vector log_means(vector theta, matrix x, array[] int start,
+                   array[] int length, matrix packed) {
+    if (rows(packed) > 0) {
+      return log(packed * products_of_pairs(theta));
+    }
+    return log(sums_of_squares(x * theta, start, length));
+  }
 }
 data {
   int<lower=1> A;                        // bags
@@ -52,6 +66,8 @@ data {
   real intercept_centre;                 // intercept at w = 0, t = 0
   vector[D] intercept_slope;             // its change with w
   real<lower=0> intercept_unit;          // its change with t
+  vector<lower=0>[has_effects * A] effect_information;  // of labels on effects
+  vector[has_effects * A] effect_target;   // log of each label
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
@@ -72,6 +88,7 @@ transformed data {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
            " dispersion_scale and tau_scale must be > 0, found ", positive);
   }
+  check_effects(effect_information, use_likelihood);
   if ((T > 0) == (P > 0)) {
     reject("the bags must be given either as rows (T > 0) or packed (P > 0), ",
            "found T = ", T, " and P = ", P);
@@ -97,7 +114,7 @@ parameters {
   real<lower=0> rho;
   array[has_dispersion] real<lower=0> dispersion;
   array[has_effects] real<lower=0> tau;
-  vector[has_effects * A] effect_raw;    // effects in units of tau
+  vector[has_effects * A] t_effect;      // whitened effects
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
@@ -112,19 +129,28 @@ model {
   rho ~ lognormal(log(rho_median), rho_log_sd);
   dispersion ~ normal(0, dispersion_scale);
   tau ~ normal(0, tau_scale);
-  effect_raw ~ std_normal();
   if (use_likelihood) {
-    vector[D + 1] theta = append_row(w, intercept);
-    vector[A] log_lambda;
-    if (P > 0) {
-      log_lambda = log(packed * products_of_pairs(theta));
-    } else {
-      log_lambda = log(sums_of_squares(rows * theta, start, length));
-    }
+    vector[A] log_lambda = log_means(append_row(w, intercept), rows, start,
+                                     length, packed);
     if (has_effects) {
-      log_lambda += tau[1] * effect_raw;
+      vector[A] effect = whitened_effects(t_effect, log_lambda,
+                                          effect_information, effect_target,
+                                          tau[1]);
+      target += effects_log_density(effect, effect_information, tau[1]);
+      log_lambda += effect;
     }
     target += aggregate_log_density(y, count, log_lambda, is_count,
                                     dispersion);
+  } else {
+    t_effect ~ std_normal();
+  }
+}
+generated quantities {
+  vector[has_effects * A] effect;
+  if (has_effects) {
+    vector[A] log_lambda = log_means(append_row(w, intercept), rows, start,
+                                     length, packed);
+    effect = whitened_effects(t_effect, log_lambda, effect_information,
+                              effect_target, tau[1]);
   }
 }

@@ -18,7 +18,7 @@ from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel, fields_of
 from bdr_stan.posterior.evidence import ModeStarts, minimum_in_boxes
-from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
+from bdr_stan.posterior.mode import Mode, blas_threads, find_mode
 from bdr_stan.types import Array
 
 # Prior sds of the parameters' logarithms around their start: of lengths, and of variances, as many
@@ -82,37 +82,42 @@ def learn_kernel(
     def own(values):  # scales of the likelihood
         return {name: value for name, value in values.items() if name != "rho"}
 
-    def mode_at(rows, values, theta):
-        density = aggregate_likelihood(rows, y, likelihood, link, trials=trials, **own(values))
-        prior_factor = np.eye(rows.rows.shape[1] - 1)
-        mode = find_mode(
-            density, prior_factor, intercept_prior, rho=values["rho"], start=theta, tol=_TIGHT
-        )
-        return density, mode
-
     def value_at(rows, x, theta):
         values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
-        density, mode = mode_at(rows, values, theta)
-        return mode.log_evidence + log_prior(**values), density, mode, values
+        density = aggregate_likelihood(
+            rows,
+            y,
+            likelihood,
+            link,
+            trials=trials,
+            exact_curvature=rows.weights is None,
+            **own(values),
+        )
+        prior_factor, rho = np.eye(rows.rows.shape[1] - 1), values["rho"]
+        mode = find_mode(density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_TIGHT)
+        return mode.log_evidence + log_prior(**values), mode, values
 
     def objective(x):
-        steps = _STEP * np.eye(len(x))
         here = kernel.with_log_parameters(x[:n])
-        rows, roots = rows_at(here), blocks.roots(here)
-        near = starts.near(x)
-        value, density, mode, values = value_at(rows, x, None if near is None else near / roots)
-        by_rows = slope_in_rows(
-            rows, y, likelihood, link, density, mode, trials=trials, **own(values)
-        )
-        slope = np.empty(len(x))
-        for i, step in enumerate(steps):
-            up, down = x + step, x - step
+        rows, roots, near = rows_at(here), blocks.roots(here), starts.near(x)
+        value, mode, values = value_at(rows, x, None if near is None else near / roots)
+        by_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **own(values))
+
+        def along(i, up, down):
+            """Difference of the evidence and the prior of the scales between two x near by."""
             if i < n:
                 kernels = (kernel.with_log_parameters(at[:n]) for at in (up, down))
-                change = blocks.change(by_rows, rows.rows, *kernels)
-            else:
-                change = np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
-            slope[i] = change / (2 * _STEP)
+                return blocks.change(by_rows, rows.rows, *kernels)
+            if names[i - n] != "rho":
+                return np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
+            # The evidence knows rho as a factor of the features.
+            priors = (log_prior(**values | {"rho": float(np.exp(at[i]))}) for at in (up, down))
+            growth = np.vdot(by_rows[:, :-1], rows.rows[:, :-1])
+            return growth * (up[i] - down[i]) + np.subtract(*priors)
+
+        steps = _STEP * np.eye(len(x))
+        slope = np.array([along(i, x + step, x - step) for i, step in enumerate(steps)])
+        slope /= 2 * _STEP
         away = (x[:n] - start) / log_sds
         slope[:n] -= away / log_sds
         loss = 0.5 * away @ away - value
@@ -120,7 +125,7 @@ def learn_kernel(
         return loss, -slope
 
     x0 = np.append(start, np.log(list(scales.values())))
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(blas_threads(blocks.slices[-1].stop), user_api="blas"):
         best = minimum_in_boxes(objective, x0, jac=True, ftol=_ENOUGH, maxiter=100)
         if np.array_equal(best, x0):
             _warn_of_no_gain(*objective(x0))
@@ -174,7 +179,6 @@ def slope_in_rows(
     y: Array,
     likelihood: Likelihood,
     link: Link,
-    density: LogLikelihood,
     mode: Mode,
     *,
     trials: Array | None = None,
@@ -187,10 +191,8 @@ def slope_in_rows(
     rows : AggregateRows
     y, likelihood, link, trials, **scales
         As for `aggregate_likelihood`.
-    density : callable
-        What `aggregate_likelihood` gave for them.
     mode : Mode
-        Of its posterior at `rho`.
+        Of the posterior at some rho.
 
     Returns
     -------
@@ -215,7 +217,11 @@ def slope_in_rows(
     spread = np.sum(g * solved, axis=1)
     along = np.einsum("jk,jk->j", X, solved[bag])
     h = g.T @ (change * spread) + 2 * X.T @ (information[bag] * curvatures * along)
-    C = H + density(theta)[3] - density(theta)[2]  # both have the prior's precision
+    density = aggregate_likelihood(
+        rows, y, likelihood, link, trials=trials, exact_curvature=True, **scales
+    )
+    fisher, hessian = density(theta)[2:]
+    C = H + hessian - fisher  # both have the prior's precision
     v = -0.5 * np.linalg.solve(C, h)
     of_mean = score - 0.5 * change * spread - curvature * (g @ v)
     of_slope = score[:, None] * v - information[:, None] * solved

@@ -72,6 +72,7 @@ def aggregate_data(
         "tau_scale": 1.0,
         **priors,
         "use_likelihood": int(use_likelihood),
+        **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
     }
     if rows.packs:
         packed = rows.packed()
@@ -87,6 +88,14 @@ def aggregate_data(
     if rows.weights is None:
         return {**data, "P": 0, "packed": np.empty((0, 0))}
     return {**data, "weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
+
+
+def _effect_data(y, likelihood, trials, has_effects, use_likelihood):
+    """What labels say of their bags' effects, for the sampler's coordinates."""
+    if not has_effects:
+        return {"effect_information": [], "effect_target": []}
+    target, information = likelihood.label_on_log_scale(y, trials)
+    return {"effect_information": information * use_likelihood, "effect_target": target}
 
 
 def aggregate_model(
@@ -248,7 +257,9 @@ def _likelihood(
     if summed_over is not None and "tau" in scales:
         likelihood = LIKELIHOODS[summed_over]
         scales = {likelihood.scales[0]: scales["tau"]}
-    return aggregate_likelihood(rows, y, likelihood, link, trials=trials, **scales)
+    return aggregate_likelihood(
+        rows, y, likelihood, link, trials=trials, exact_curvature=rows.weights is None, **scales
+    )
 
 
 def _inits(n_effects: int, start: dict[str, Any]) -> dict[str, Any]:
@@ -257,15 +268,15 @@ def _inits(n_effects: int, start: dict[str, Any]) -> dict[str, Any]:
         **start,
         "dispersion": [start["dispersion"]] if "dispersion" in start else [],
         "tau": [start.get("tau", _FIRST_TAU)] if n_effects else [],
-        "effect_raw": np.zeros(n_effects),
+        "t_effect": np.zeros(n_effects),
     }
 
 
 def _draws(drawn: Draws) -> Draws:
-    """Scales as numbers, and effects in place of those in units of tau."""
+    """Scales as numbers."""
     drawn = {
         name: values[..., 0] if name in ("dispersion", "tau") else values
         for name, values in drawn.items()
     }
-    raw = drawn.pop("effect_raw", None)
-    return drawn if raw is None else {**drawn, "effect": drawn["tau"][..., None] * raw}
+    drawn.pop("t_effect", None)  # which serves the sampler
+    return drawn

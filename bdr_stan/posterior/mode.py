@@ -18,6 +18,15 @@ from bdr_stan.types import Array, ArrayLike
 LogLikelihood = Callable[[Array], tuple[float, Array, Array, Array]]
 
 
+# Products of smaller matrices gain nothing from BLAS's threads, and lose much on a busy machine.
+_SMALL = 300
+
+
+def blas_threads(n_weights: int) -> int | None:
+    """Threads for products of matrices of so many columns; None for all that there are."""
+    return 1 if n_weights < _SMALL else None
+
+
 @dataclass(frozen=True)
 class Mode:
     """Mode of theta = [w; gamma; intercept] given the scales.

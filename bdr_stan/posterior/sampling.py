@@ -15,7 +15,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.progress import shows_bars, status
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior.evidence import maximise_evidence
-from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.mode import Mode, blas_threads
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
@@ -79,9 +79,9 @@ def most_probable_scales(
     ValueError
         Priors and data so far apart that numbers overflow.
     """
-    # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
     likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
-    with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
+    threads = blas_threads(len(model.prior_factor))
+    with threadpool_limits(threads, user_api="blas"), np.errstate(all="ignore"):
         try:
             scales, mode, log_sds = maximise_evidence(
                 likelihood,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from builders import reference, totals
 from scipy.integrate import quad
+from scipy.special import expit
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
 from bdr_stan.aggregate.links import LINKS
@@ -158,3 +159,21 @@ def test_scales_have_default_priors(likelihood):
     priors = likelihood.default_priors(totals.point_rows(p), p.y)
     assert set(priors) == {f"{name}_scale" for name in likelihood.scales}
     assert all(value > 0 for value in priors.values())
+
+
+@pytest.mark.parametrize("name", ["poisson", "exponential", "binomial"])
+def test_labels_say_where_their_effects_are(name, rng):
+    """The likelihood of an effect alone is highest at the target, and as curved as it is told."""
+    likelihood, trials = LIKELIHOODS[name], np.array([900.0, 4000.0, 70_000.0])
+    y = np.array([300.0, 900.0, 40_000.0])
+    target, information = likelihood.label_on_log_scale(y, trials)
+    mean_of = expit if name == "binomial" else np.exp
+
+    def log_density(effect):
+        law = likelihood.distribution(mean_of(effect), trials=trials)
+        return law.logpdf(y) if name == "exponential" else law.logpmf(y)
+
+    step = information**-0.5
+    at, above, below = (log_density(target + k * step) for k in (0, 1, -1))
+    np.testing.assert_allclose((above + below) / 2 - at, -0.5, atol=0.06)
+    np.testing.assert_allclose(above - below, 0, atol=0.4)

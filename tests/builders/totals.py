@@ -95,7 +95,7 @@ def draw_parameters(rng, p):
         drawn["dispersion"] = abs(rng.normal(0, p.priors["dispersion_scale"]))
     if p.has_effects:
         drawn["tau"] = abs(rng.normal(0, p.priors["tau_scale"]))
-        drawn["effect_raw"] = rng.normal(size=len(p.psi))
+        drawn["effect"] = rng.normal(0, drawn["tau"], size=len(p.psi))
     return drawn
 
 
@@ -111,9 +111,9 @@ def rate_means(p, w, intercept, effect):
     return np.array(means)
 
 
-def law_of_labels(p, w, intercept, sigma=None, dispersion=None, tau=0.0, effect_raw=0.0):
+def law_of_labels(p, w, intercept, sigma=None, dispersion=None, tau=None, effect=0.0):
     """SciPy's distribution of the labels given the parameters."""
-    mean = rate_means(p, w, intercept, np.broadcast_to(tau * np.asarray(effect_raw), len(p.psi)))
+    mean = rate_means(p, w, intercept, np.broadcast_to(effect, len(p.psi)))
     if p.likelihood == "poisson":
         return stats.poisson(mean)
     if p.likelihood == "negative binomial":
@@ -139,7 +139,8 @@ def log_density(p, rho, use_likelihood=True, **parameters):
     for name in ("dispersion", "tau"):
         if name in parameters:
             value += stats.halfnorm.logpdf(parameters[name], scale=p.priors[f"{name}_scale"])
-    value += stats.norm.logpdf(parameters.get("effect_raw", [])).sum()
+    if "effect" in parameters:
+        value += stats.norm.logpdf(parameters["effect"], 0, parameters["tau"]).sum()
     return value + (log_likelihood(p, **parameters) if use_likelihood else 0.0)
 
 
@@ -149,8 +150,22 @@ def stan_parameters(p, data, point):
         "t": reference.whiten(data, point["w"], point["intercept"], point["rho"]),
         "rho": point["rho"],
         **{name: [point[name]] if name in point else [] for name in ("dispersion", "tau")},
-        "effect_raw": point.get("effect_raw", np.empty(0)),
+        "t_effect": whitened_effects(p, data, **point) if p.has_effects else [],
     }
+
+
+def effect_coordinates(p, data, w, intercept, tau):
+    """Centre and unit of each bag's effect: effect = centre + unit t_effect."""
+    mean = rate_means(p, w, intercept, np.zeros(len(p.psi)))
+    without = stats.logistic.ppf(mean) if p.link == "logit" else np.log(mean)
+    information, target = map(np.asarray, (data["effect_information"], data["effect_target"]))
+    precision = information + tau**-2.0
+    return information / precision * (target - without), precision**-0.5
+
+
+def whitened_effects(p, data, *, w, intercept, tau, effect, **rest):
+    centre, unit = effect_coordinates(p, data, w, intercept, tau)
+    return (effect - centre) / unit
 
 
 def gradient(p, data, point, use_likelihood=True):
@@ -162,13 +177,15 @@ def gradient(p, data, point, use_likelihood=True):
         values = dict(zip(scales, np.exp(x[n : n + k])))
         w, intercept, jacobian = reference.unwhiten(data, x[:n], values["rho"])
         if p.has_effects:
-            values["effect_raw"] = x[n + k :]
+            centre, unit = effect_coordinates(p, data, w, intercept, values["tau"])
+            values["effect"] = centre + unit * x[n + k :]
+            jacobian += np.log(unit).sum()
         value = log_density(p, w=w, intercept=intercept, use_likelihood=use_likelihood, **values)
         return value + jacobian + x[n : n + k].sum()  # and those of the logarithms
 
-    t = reference.whiten(data, point["w"], point["intercept"], point["rho"])
+    given = stan_parameters(p, data, point)
     logs = np.log([point[name] for name in scales])
-    return reference.gradient(density, np.r_[t, logs, point.get("effect_raw", [])])
+    return reference.gradient(density, np.r_[given["t"], logs, given["t_effect"]])
 
 
 def problem(likelihood, link, n=6):
@@ -240,7 +257,7 @@ def start_at(p):
         "rho": RHO,
         "dispersion": [0.5] if p.likelihood == "negative binomial" else [],
         "tau": [0.3] if p.has_effects else [],
-        "effect_raw": np.zeros(len(p.psi) if p.has_effects else 0),
+        "t_effect": np.zeros(len(p.psi) if p.has_effects else 0),
     }
 
 
@@ -259,7 +276,11 @@ def prior_points(p, number):
 
 def density_of_weights(model, p, data, point):
     """A Stan program's log density at weights, intercept, scales and effects."""
-    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
+    value = reference.density_of_weights(model, data, stan_parameters(p, data, point))
+    if not p.has_effects:
+        return value
+    at = {name: point[name] for name in ("w", "intercept", "tau")}
+    return value - np.log(effect_coordinates(p, data, **at)[1]).sum()
 
 
 # ---------------------------------------------------------------- data that make no sense

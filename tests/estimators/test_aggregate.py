@@ -334,9 +334,7 @@ def test_bag_effects(likelihood, link):
     model, _, _ = fitted(likelihood, link, "nuts", bag_effects=True)
     posterior = model.idata["posterior"]
     assert posterior["effect"].shape == (2, 100, 30) and posterior["tau"].shape == (2, 100)
-    assert (
-        "effect_raw" not in posterior and model.priors().loc["tau", "prior"] == "half-normal(0, 1)"
-    )
+    assert "t_effect" not in posterior and model.priors().loc["tau", "prior"] == "half-normal(0, 1)"
     tau = float(posterior["tau"].mean())
     assert 0.5 * tau < float(posterior["effect"].std()) < 2 * tau
     new = country(7, seed=5)

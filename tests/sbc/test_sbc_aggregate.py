@@ -29,13 +29,13 @@ def simulator(likelihood, link, has_effects, n=10):
 
 def together(parameters):
     """The scales, and in "weights" those of the features, then the bags' effects."""
-    weights = [parameters["w"], *([parameters["effect_raw"]] if "tau" in parameters else [])]
+    weights = [parameters["w"], *([parameters["effect"]] if "tau" in parameters else [])]
     scales = {name: parameters[name] for name in SCALES if name in parameters}
     return {**scales, "weights": np.concatenate(weights, axis=-1)}
 
 
 def log_likelihood(p, weights, rho, **scales):
-    effects = {"effect_raw": weights[LANDMARKS:]} if p.has_effects else {}
+    effects = {"effect": weights[LANDMARKS:]} if p.has_effects else {}
     return totals.log_likelihood(p, w=weights[:LANDMARKS], **scales, **effects)
 
 

@@ -158,6 +158,26 @@ class Likelihood:
         """
         raise NotImplementedError
 
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        """Labels as their bags' effects see them, and how much each says of its effect.
+
+        Only the sampler's coordinates depend on it, not the posterior.
+
+        Parameters
+        ----------
+        y : array, shape (n,)
+        trials : array, shape (n,)
+            Of the binomial.
+
+        Returns
+        -------
+        target : array, shape (n,)
+            Logarithms of the labels; of the binomial log odds of their shares.
+        information : array, shape (n,)
+            About minus the second derivative of the log density in the effect.
+        """
+        return np.zeros(len(y)), np.zeros(len(y))
+
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
         """What a Stan program is told of the likelihood, and labels as it takes them."""
         return {

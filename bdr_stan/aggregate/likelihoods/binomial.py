@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import gammaln, logit
 from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
@@ -38,6 +38,10 @@ class Binomial(Likelihood):
             )
 
         return density
+
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        share = (y + 0.5) / (np.asarray(trials) + 1)
+        return logit(share), np.asarray(trials) * share * (1 - share)
 
     def distribution(self, mean: Array, *, trials: ArrayLike = 1, **given: Any) -> rv_frozen:
         return stats.binom(np.asarray(trials).astype(np.int64), mean)

@@ -57,6 +57,9 @@ class Exponential(Likelihood):
 
         return density
 
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        return np.log(y), np.ones(len(y))
+
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
         return stats.expon(scale=mean)
 

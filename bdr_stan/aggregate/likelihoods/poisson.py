@@ -46,6 +46,9 @@ class Poisson(Likelihood):
 
         return density
 
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        return np.log(y + 0.5), y + 0.5
+
     def constant(self, y: Array, **scales: float) -> float:
         return -gammaln(y + 1).sum()
 
