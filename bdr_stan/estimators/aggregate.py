@@ -103,6 +103,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         psi, of which f(x) = intercept + psi(x)' w.
     bound_ : float
         With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
+    log_evidence_ : float
+        But with "vb" and `stan_file`: log density of the labels at the most probable scales, the
+        weights integrated out by Laplace's method.
     thinning_error_ : array, shape (about 20, n)
         With `thin`: relative errors of the training bags' means, a row for each of some draws.
 
@@ -204,9 +207,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         self.check_parameters()
+        y = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        y = self._checked_labels(bags, y, trials)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         seed = self._seed(seed)
         training = self.training_features(bags, y, trials=trials, seed=seed)
@@ -249,7 +252,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             For `fit_features`.
         """
         bags = as_bags(bags)
-        y = self._checked_labels(bags, y, trials)
+        y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
         return training_features(
             bags,
@@ -451,6 +454,19 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     # ------------------------------------------------------------ parts of a fit
 
+    def check_labels(
+        self, bags: Bags, y: ArrayLike, trials: ArrayLike | str | None = None
+    ) -> Array:
+        """Labels as an array, once they and `trials` are known to be of use; see `fit`."""
+        if self._family.has_trials and trials is None:
+            raise ValueError(
+                f"the {self.likelihood} likelihood needs trials, the people asked in each bag: "
+                "pass numbers, or the name of a column of the bags' metadata"
+            )
+        if trials is not None:
+            trials = values_of_bags(bags, trials, "trials")
+        return self._family.check_labels(bags, y, trials)
+
     def _effects(self, bags: Bags) -> Array | None:
         """Effects of bags that were not in the fit under each draw, where the model has such."""
         drawn = self._draws()
@@ -554,14 +570,6 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """Add settings to the result of a fit."""
         self._keep(replace(self.result_, settings={**self.result_.settings, **settings}))
 
-    def _checked_labels(self, bags: Bags, y: ArrayLike, trials: ArrayLike | None) -> Array:
-        if self._family.has_trials and trials is None:
-            raise ValueError(
-                f"the {self.likelihood} likelihood needs trials, the people asked in each bag: pass "
-                "numbers, or the name of a column of the bags' metadata"
-            )
-        return self._family.check_labels(bags, y, trials)
-
     @property
     def columns_of_bags(self) -> list[str]:
         check_is_fitted(self, "result_")
@@ -605,6 +613,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             self.bound_ = float(bound)
         if "thinning_error" in result.settings:
             self.thinning_error_ = result.settings["thinning_error"]
+        log_evidence = result.groups["posterior"].attrs.get("log_evidence")
+        if log_evidence is not None:
+            self.log_evidence_ = float(log_evidence)
 
 
 def _thetas(drawn: Mapping[str, Array]) -> Array:
