@@ -214,6 +214,34 @@ def test_a_point_may_lie_in_several_bags():
 
 
 @pytest.mark.parametrize(
+    "likelihood, link", [("poisson", "square"), ("poisson", "exp"), ("binomial", "logit")]
+)
+def test_points_with_labels_of_their_own_sharpen_rates_near_them(likelihood, link):
+    """Forty places east of 0.5, each a bag of one point, beside twenty districts."""
+    rng = np.random.default_rng(3)
+    places = np.column_stack([rng.uniform(0.5, 2, 40), rng.uniform(-2, 2, 40)])
+    alone = country(20)
+    both = Bags.concatenate(
+        [alone, Bags.from_points(places, sizes=np.ones(40, int), weights=np.full(40, 20.0))]
+    )
+    landmarks = np.stack(np.meshgrid([-2, -1.2, -0.4, 0.4, 1.2, 2], [-2, 0, 2]), -1)
+    options = {"landmarks": landmarks.reshape(-1, 2)}
+    models = [fitted(likelihood, link, bags=bags, **options)[0] for bags in (alone, both)]
+
+    def of_points(west, east):
+        at = np.column_stack([rng.uniform(west, east, 200), rng.uniform(-2, 2, 200)])
+        rates, truth = [model.predict_points(at) for model in models], RATES[link](surface(at))
+        narrower = np.median(rates[1].sd / rates[0].sd)
+        errors = [np.mean(np.abs(rate.mean - truth)) for rate in rates]
+        return narrower, errors[1] / errors[0]
+
+    narrower, nearer = of_points(0.7, 1.8)
+    assert narrower < 0.5 and nearer < 0.6
+    narrower, _ = of_points(-1.8, -0.7)  # far from them they tell next to nothing
+    assert 0.8 < narrower < 1.2
+
+
+@pytest.mark.parametrize(
     "likelihood, link", [("poisson", "exp"), ("binomial", "logit"), ("poisson", "square")]
 )
 def test_points_of_tables_and_memory_maps(likelihood, link, tmp_path):
