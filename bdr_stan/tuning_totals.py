@@ -108,7 +108,8 @@ class TotalsTask:
                 if model.learn_kernel and scale != bandwidth_scale[0]:
                     continue
                 candidate = self.candidate(model, kernel, n, scale)
-                with telling(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
+                at = "" if model.learn_kernel else f", bandwidth x {scale:g}"
+                with telling(f"{name}, {n} landmarks{at}"):
                     scores = self.scores(candidate, method)
                 columns = {
                     "n_landmarks": self._n_landmarks(candidate),
