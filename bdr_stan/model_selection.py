@@ -34,7 +34,8 @@ class SpatialBlocks(BaseCrossValidator):
     A bag lies at the weighted mean of its points in the two columns. Regions are the clusters of
     scikit-learn's k-means on these centres, so they hold different numbers of bags; those next to
     a border still have neighbours beyond it. Goes wherever scikit-learn takes `cv`, and in
-    `bdr_stan.tune`.
+    `bdr_stan.tune`. Source: Roberts et al. (2017), "Cross-validation strategies for data with
+    temporal, spatial, hierarchical, or phylogenetic structure".
     """
 
     def __init__(

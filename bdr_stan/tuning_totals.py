@@ -28,8 +28,9 @@ class TotalsTask:
     y : array, shape (n,)
     trials : array, shape (n,), or None
     held : (Bags, labels, trials), or None
-        None where the training bags are held out by folds, or no bags are.
-    splits : pairs of arrays of (training, held-out) indices
+        Those to predict: the same ones where folds hold them out, None where none are held out.
+    splits : pairs of arrays
+        Indices of training bags, and of those to predict.
     seed : int
     options : mapping, of the fits
     """
