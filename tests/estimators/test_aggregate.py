@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import Pipeline
 
 import bdr_stan
-from bdr_stan import AggregateRegressor, Bags
+from bdr_stan import AggregateRegressor, Bags, SpatialBlocks
 from bdr_stan.aggregate import training
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.rows import with_ones
@@ -503,6 +503,12 @@ def test_trials_of_a_column_go_with_the_bags(survey, tmp_path):
         routed = of_survey().set_fit_request(trials=True)
         found = cross_val_predict(routed, bags, y, cv=cv, params={"trials": "asked"})
     np.testing.assert_array_equal(found, expected)
+    search = GridSearchCV(
+        of_survey(), {"n_landmarks": [3, 5]}, cv=cv, scoring="neg_mean_squared_error"
+    )
+    search.fit(bags, y, trials="asked")
+    errors = [np.mean((y[test] - expected[test]) ** 2) for _, test in cv.split(bags)]
+    assert search.cv_results_["mean_test_score"][1] == pytest.approx(-np.mean(errors))
     model = of_survey().fit(bags, y, trials="asked")
     model.save(tmp_path / "fit.nc")
     again = bdr_stan.load(tmp_path / "fit.nc")
@@ -525,7 +531,7 @@ def test_trials_of_a_column_of_a_table(survey):
 
 def test_trials_are_routed_and_sliced_with_the_bags(survey):
     bags, y, asked = survey
-    cv = KFold(3)
+    cv = SpatialBlocks(3, columns=(0, 1))
     with config_context(enable_metadata_routing=True):
         model = of_survey().set_fit_request(trials=True).set_score_request(trials=True)
         scores = cross_validate(model, bags, y, cv=cv, params={"trials": asked})["test_score"]
