@@ -52,6 +52,7 @@ _HOME_OF = {
     "PointPredictive": "predictive",
     "Contrast": "predictive",
     "KernelMean": "kernel_means.kernel_mean",
+    "SpatialBlocks": "model_selection",
     "tune": "tuning",
     "learn_landmarks": "learned_landmarks",
 }

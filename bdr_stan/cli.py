@@ -287,7 +287,7 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
             f"{fitted} was fitted to points without column names: predict in Python, with "
             f"bdr_stan.load({str(fitted)!r})"
         )
-    if getattr(model, "likelihood", None) == "binomial":
+    if getattr(model, "likelihood", None) == "binomial" and not model.columns_of_bags:
         raise ValueError(
             f"{fitted} was fitted to counts out of trials, which a prediction needs too: predict "
             f"in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"
@@ -295,7 +295,7 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     known = {"features": list(model.feature_names_in_)}
     if model.columns_ is not None:
         known = {"like": model, "unseen": unseen}
-    named = getattr(model, "covariates", None) or None
+    named = model.columns_of_bags or None
     bags = _read_bags(new, bag, weight=weight, missing=missing, metadata=named, **known)
     predictive = model.predictive(bags)
     lower, upper = predictive.interval(level)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
 from bdr_stan.cmdstan.progress import status
 from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
+from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.validation import (
+    check_choice,
     check_counts,
-    check_folds,
     check_positive,
     check_seed,
     checked_splits,
@@ -29,7 +29,9 @@ from bdr_stan.estimators.validation import (
 )
 from bdr_stan.kernels import Kernel, check_kernel, kernel_config, resolve_kernel, summands
 from bdr_stan.metrics import mse
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.tuning_totals import TotalsTask, check_evidence
+from bdr_stan.types import ArrayLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 N_LANDMARKS = (30, 60, 90)
+# Scores of training labels.
+EVIDENCES = ("bound", "evidence")
 
 # The search for length scales: how far it may go, its first steps, and when it stops, all on the
 # log scale; a change of the score by less means nothing.
@@ -61,7 +65,11 @@ class Tuned:
         bandwidth_scale, bandwidth, nll (mean negative log predictive density of held-out labels;
         NaN for models without one), mse (units of y squared; for classifiers half the squared
         distance of the probabilities, of two classes that of the second). Where `refine` is given
-        also refined, whether a search set the bandwidth.
+        also refined, whether a search set the bandwidth. Of models of totals there is no
+        bandwidth, bandwidth_scale is NaN where the model learns its kernel, and there are bound
+        (the variational lower bound of the log evidence) and evidence (its value by Laplace's
+        method) of the training labels, means over the splits: each fit has one of them, the other
+        is NaN.
     """
 
     best: BagEstimator
@@ -74,7 +82,8 @@ def tune(
     y: ArrayLike,
     *,
     models: Sequence[BagEstimator] | dict[str, BagEstimator] | None = None,
-    validation: tuple[BagsLike, ArrayLike] | None = None,
+    trials: ArrayLike | str | None = None,
+    validation: Sequence[Any] | None = None,
     cv: Any = None,
     bandwidth_scale: Sequence[float] = BANDWIDTH_SCALES,
     n_landmarks: Sequence[int] = N_LANDMARKS,
@@ -88,7 +97,9 @@ def tune(
 ) -> Tuned:
     """Choose among models and settings by their predictions for held-out bags.
 
-    Every (bandwidth, landmarks) is embedded once, whatever the number of models and folds.
+    Every (bandwidth, landmarks) is embedded once, whatever the number of models and folds. Models
+    of totals, `AggregateRegressor`, are fitted to each fold from its points on, and may be chosen
+    by the evidence of the training labels too.
 
     Parameters
     ----------
@@ -96,14 +107,19 @@ def tune(
     y : array, shape (n,)
     models : list of estimators or dict name -> estimator, default ``[BDR()]``
         In a list a model is named by its class, followed by its place if there are several of
-        the class: "BDR 1", "BDR 2".
-    validation : (bags, y), optional
-        Held-out bags and labels.
+        the class: "BDR 1", "BDR 2". All on mean embeddings or all of totals; to try links of these,
+        give a model with each.
+    trials : array, shape (n,), or str, optional
+        Of binomial totals, as for `AggregateRegressor.fit`.
+    validation : (bags, y), or (bags, y, trials), optional
+        Held-out bags, their labels and, where `trials` is an array, their trials.
     cv : int or scikit-learn splitter, optional
-        Cross-validation instead, a number of folds shuffled by `seed`; give exactly one of the
-        two. Landmarks, bandwidth and within-bag covariance then come from all bags, labels only
-        from the training folds.
+        Cross-validation instead: a number of folds, shuffled by `seed`, or a splitter such as
+        `SpatialBlocks`. Give exactly one of the two, or none to score the training labels.
+        Landmarks, bandwidth and within-bag covariance then come from all bags, labels only from
+        the training folds.
     bandwidth_scale : sequence of float, default (0.5, 0.75, 1, 1.25, 1.5)
+        Left alone where a model learns its kernel.
     n_landmarks : sequence of int, default (30, 60, 90)
         Left alone where a model's landmarks are given as an array.
     kernel : sequence of str or Kernel, optional
@@ -111,17 +127,18 @@ def tune(
     method : str or None, default "laplace"
         How Bayesian candidates are fitted; `best` keeps its own method. None fits each by its
         own.
-    score : {"nll", "mse"}, default "nll"
-        What is to be small. With "nll" models without a predictive density come last, in the
-        order of their mse.
+    score : {"nll", "mse", "bound", "evidence"}, default "nll"
+        By which candidates are ranked. With "nll" models without a predictive density come last,
+        in the order of their mse. "bound" (with method "vb") and "evidence" (with the others) of
+        models of totals need no held-out bags.
     refine : None (default), "bandwidth" or "ard"
         Then search on from the best candidate of each model, its landmarks held: for a better
         bandwidth, or for one length scale per feature (automatic relevance determination); of
         a kernel given as an object, for a factor on all its bandwidths, or for all that it can
         learn. The estimator carries the result as `bandwidth` or in its `kernel`, and the
-        landmarks as an array. Each step
-        embeds the bags anew, and the held-out bags are used many times: with few of them the
-        score of a refined row flatters it.
+        landmarks as an array. Each step embeds the bags anew, and the held-out bags are used
+        many times: with few of them the score of a refined row flatters it. Models of totals
+        learn their kernels themselves.
     seed : int, default 0
     progress : bool, optional
         None tells on stderr, every ten seconds, where it is; True tells of each candidate, False
@@ -137,57 +154,60 @@ def tune(
     ------
     ValueError, TypeError
         Unusable bags, labels or settings; neither or both of `validation` and `cv`.
+
+    Notes
+    -----
+    "bound" and "evidence" are what Law et al. (2018, aggregate outputs) choose settings by in
+    VBAgg-Obj: no labels are set aside, but a model that is wrong may have the higher evidence.
     """
     import pandas as pd
 
-    if (validation is None) == (cv is None):
+    models = _by_name([BDR()] if models is None else models)
+    of_totals = _are_of_totals(models)
+    check_choice(score, "score", ("nll", "mse", *(EVIDENCES if of_totals else ())))
+    if (validation is None) == (cv is None) and (score not in EVIDENCES or cv is not None):
         raise ValueError("give validation=(bags, y) or cv=folds, and not both")
     check_seed(seed, "seed")
     n_landmarks, bandwidth_scale = _checked_grid(n_landmarks, bandwidth_scale)
-    if score not in ("nll", "mse"):
-        raise ValueError(f"score must be 'nll' or 'mse', found {score!r}")
     if refine not in (None, "bandwidth", "ard"):
         raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")
-    models = _by_name([BDR()] if models is None else models)
     kernels = _checked_kernels(kernel)
     for name, model in models.items():
-        if not hasattr(model, "fit_features") or not hasattr(model, "bandwidth_scale"):
-            raise TypeError(
-                f"{name} cannot be tuned: give models on mean embeddings, such as BDR(), BLR() or "
-                "RBFNetwork()"
-            )
-        model.check_parameters()
         methods = getattr(model, "methods", None)
         if method is not None and methods is not None and method not in methods:
             raise ValueError(f"{name} has no method {method!r}; there are: {', '.join(methods)}")
-    task = _Task.of(bags, y, validation, cv, models, seed, options)
+        _fitted_by(model, method).check_parameters()
+    if of_totals and refine is not None:
+        raise ValueError(
+            "refine goes with models on mean embeddings: AggregateRegressor learns its kernel "
+            "itself, by learn_kernel=True"
+        )
+    if score in EVIDENCES:
+        check_evidence(models, method, score)
+    task: Any
+    if of_totals:
+        task = TotalsTask.of(bags, y, trials, validation, cv, models, seed, options)
+    elif trials is None:
+        task = _Task.of(bags, y, validation, cv, models, seed, options)
+    else:
+        raise ValueError("trials go with models of totals, AggregateRegressor: leave them out")
 
     rows: list[dict[str, Any]] = []
     candidates: list[tuple[Any, Any]] = []
 
-    def enter(name, candidate, embedded, **columns):
-        training, held = embedded
-        rows.append(
-            {
-                "model": name,
-                **({} if kernel is None else {"kernel": _kernel_name(candidate.kernel)}),
-                "n_landmarks": len(training.landmarks),
-                "bandwidth_scale": candidate.bandwidth_scale,
-                "bandwidth": training.bandwidth,
-                **task.scores(candidate, training, held, method),
-                **columns,
-            }
-        )
+    def enter(name, kernel, candidate, columns, *training):
+        named = {"model": name} if kernel is None else {"model": name, "kernel": _text(kernel)}
+        rows.append({**named, **columns, **({} if refine is None else {"refined": False})})
         candidates.append((candidate, training))
 
     def ranked():
         """The table, best first, and the row of each model's best candidate."""
         # Models without a density have NaN for nll, which sorts last.
-        by = ["nll", "mse"] if score == "nll" else ["mse"]
-        table = pd.DataFrame(rows).sort_values(by, kind="stable")
+        by = ["nll", "mse"] if score == "nll" else [score]
+        lowest_first = score not in EVIDENCES
+        table = pd.DataFrame(rows).sort_values(by, kind="stable", ascending=lowest_first)
         return table, {name: row for row, name in table["model"].drop_duplicates().items()}
 
-    new = {} if refine is None else {"refined": False}
     at = ""
 
     def telling(text):
@@ -195,29 +215,19 @@ def tune(
         at = text
         return status(text, bool(progress))
 
+    grid = kernels, n_landmarks, bandwidth_scale
     with status("Tuning", progress is None, after=10, detail=lambda: at):
-        for tried, n, scale in product(kernels, n_landmarks, bandwidth_scale):
-            embedded = {}
-            for name, model in models.items():
-                candidate = clone(model).set_params(bandwidth_scale=scale, random_state=seed)
-                if tried is not None:
-                    candidate.set_params(kernel=tried)
-                if isinstance(model.landmarks, str):
-                    candidate.set_params(n_landmarks=n)
-                elif n != n_landmarks[0]:
-                    continue
-                with telling(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
-                    view = _view(candidate, models.values())
-                    key = _embedding_key(view)
-                    if key not in embedded:
-                        embedded[key] = task.embedded(view)
-                    enter(name, candidate, embedded[key], **new)
+        for entry in task.entries(models, grid, method, telling):
+            enter(*entry)
         if refine is not None:
             for name, row in ranked()[1].items():
                 with telling(f"{name}, search for {refine}"):
-                    candidate, training = candidates[row]
+                    candidate, (training,) = candidates[row]
                     candidate = _refined(task, candidate, training, refine, method, score)
-                    enter(name, candidate, task.embedded(candidate), refined=True)
+                    columns, training = task.measured(candidate, task.embedded(candidate), method)
+                    tried = None if kernel is None else candidate.kernel
+                    enter(name, tried, candidate, columns, training)
+                    rows[-1]["refined"] = True
     table, best_row = ranked()
     return Tuned(
         candidates[table.index[0]][0],
@@ -248,11 +258,42 @@ class _Task:
         y = check(bags, y)
         if validation is None:
             folds = shuffled_folds(cv, y, classes, seed)
-            splits = checked_splits(folds.split(np.arange(len(y)), y), y)
+            splits = checked_splits(folds.split(bags, y), y)
             return cls(bags, y, None, y, splits, seed, options)
         held, held_y = checked_validation(validation, bags, check)
         splits = [(np.arange(len(y)), np.arange(len(held_y)))]
         return cls(bags, y, held, held_y, splits, seed, options)
+
+    def entries(self, models, grid, method, telling):
+        """Name, kernel, candidate, its columns in the table and training features, one by one."""
+        for tried, n, scale in product(*grid):
+            embedded = {}
+            for name, model in models.items():
+                candidate = clone(model).set_params(bandwidth_scale=scale, random_state=self.seed)
+                if tried is not None:
+                    candidate.set_params(kernel=tried)
+                if isinstance(model.landmarks, str):
+                    candidate.set_params(n_landmarks=n)
+                elif n != grid[1][0]:
+                    continue
+                with telling(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
+                    view = _view(candidate, models.values())
+                    key = _embedding_key(view)
+                    if key not in embedded:
+                        embedded[key] = self.embedded(view)
+                    columns, training = self.measured(candidate, embedded[key], method)
+                yield name, tried, candidate, columns, training
+
+    def measured(self, candidate, embedded, method):
+        """A candidate's columns in the table, and its training features."""
+        training, held = embedded
+        columns = {
+            "n_landmarks": len(training.landmarks),
+            "bandwidth_scale": candidate.bandwidth_scale,
+            "bandwidth": training.bandwidth,
+            **self.scores(candidate, training, held, method),
+        }
+        return columns, training
 
     def embedded(self, model):
         """Training features of a model, and the embedding of the held-out bags."""
@@ -275,8 +316,7 @@ class _Task:
     def scores(self, model, training, held, method):
         """Mean held-out NLL and MSE of a candidate over the splits."""
         bayesian = "method" in model.get_params()
-        if method is not None and bayesian:
-            model = clone(model).set_params(method=method)
+        model = _fitted_by(model, method)
         options = {"seed": self.seed, **(self.options if bayesian else {})}
         scores = []
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
@@ -287,15 +327,6 @@ class _Task:
                 fitted = clone(model).fit_features(training.take(train), self.y[train], **options)
                 scores.append(_scores(fitted, held.take(test), self.held_y[test]))
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
-
-
-def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
-    """A splitter; of a number of folds one that shuffles, as bags may be sorted by size."""
-    check_folds(cv, len(y))
-    if not isinstance(cv, (int, np.integer)):
-        return check_cv(cv, y, classifier=classes)
-    kind = StratifiedKFold if classes else KFold
-    return kind(cv, shuffle=True, random_state=seed)
 
 
 def _scores(fitted, embedding, y):
@@ -381,8 +412,33 @@ def _checked_kernels(kernels):
     return tuple(kernels)
 
 
-def _kernel_name(kernel):
+def _text(kernel):
     return kernel if isinstance(kernel, str) else repr(kernel)
+
+
+def _fitted_by(model, method):
+    """A model that is fitted by a method, where it knows methods and this is not None."""
+    if method is None or "method" not in model.get_params():
+        return model
+    return clone(model).set_params(method=method)
+
+
+def _are_of_totals(models):
+    """Whether models are of totals; raises where they cannot be tuned together."""
+    of_totals = [isinstance(model, AggregateRegressor) for model in models.values()]
+    for name, model in models.items():
+        on_embeddings = hasattr(model, "fit_features") and hasattr(model, "bandwidth_scale")
+        if not on_embeddings and not isinstance(model, AggregateRegressor):
+            raise TypeError(
+                f"{name} cannot be tuned: give models on mean embeddings, such as BDR(), BLR() or "
+                "RBFNetwork(), or of totals, AggregateRegressor()"
+            )
+    if any(of_totals) and not all(of_totals):
+        raise TypeError(
+            "models must be all on mean embeddings or all of totals: tune AggregateRegressor by "
+            "itself"
+        )
+    return all(of_totals)
 
 
 def _by_name(models):

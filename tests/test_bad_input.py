@@ -48,6 +48,7 @@ from bdr_stan import (
     RBFNetwork,
     Shrinkage,
     ShrinkageClassifier,
+    SpatialBlocks,
     Stacked,
     StackedClassifier,
     SupportMeasureMachine,
@@ -219,6 +220,7 @@ def parameter_cases():
 
 FITTED = BLR(5, method="exact").fit(BAGS, Y, seed=1)
 RATES = AggregateRegressor(n_landmarks=5, method="vb", learn_kernel=False).fit(BAGS, COUNTS, seed=1)
+BINOMIAL = AggregateRegressor("binomial", n_landmarks=5)
 NETWORK = AggregateNN(3, n_restarts=1, max_iter=3).fit(BAGS, COUNTS, seed=1)
 FOLDED = MERRCV([RBF(1.0)], cv=KFold(3)).fit(BAGS, Y)
 PREDICTIVE = FITTED.predictive(BAGS)
@@ -676,6 +678,30 @@ CHOICES = [
     ("an unknown method", lambda: tune(BAGS, Y, cv=2, method="mcmc"), "mcmc"),
     ("a seed of text", lambda: tune(BAGS, Y, cv=2, seed="one"), "seed"),
     ("too few labels", lambda: tune(BAGS, Y[:3], cv=2), "3 labels"),
+    ("totals beside embeddings", lambda: tune(BAGS, COUNTS, cv=2, models=[RATES, BDR()]), "models"),
+    ("totals that are no counts", lambda: tune(BAGS, Y, cv=2, models=[RATES]), "bag 0"),
+    ("totals of validation that are no counts",
+     lambda: tune(BAGS, COUNTS, validation=(BAGS, Y), models=[RATES]), ["validation", "bag 0"]),
+    ("totals with trials",
+     lambda: tune(BAGS, COUNTS, cv=2, models=[RATES], trials=COUNTS), "trials"),
+    ("trials of embeddings", lambda: tune(BAGS, Y, cv=2, trials=COUNTS), "trials"),
+    ("no trials", lambda: tune(BAGS, COUNTS, cv=2, models=[BINOMIAL]), "trials"),
+    ("trials in no column",
+     lambda: tune(MEASURED, COUNTS, cv=2, models=[BINOMIAL], trials="asked"), ["'asked'", "'se'"]),
+    ("trials of a column of fractions",
+     lambda: BINOMIAL.fit(MEASURED, COUNTS, trials="se"), ["trials", "t01"]),
+    ("trials that validation lacks",
+     lambda: tune(BAGS, COUNTS, validation=(BAGS, COUNTS), models=[BINOMIAL], trials=COUNTS),
+     ["validation", "trials"]),
+    ("the bound of a model that has none",
+     lambda: tune(BAGS, COUNTS, models=[RATES], score="bound"), ["bound", "'laplace'"]),
+    ("the bound of an embedding", lambda: tune(BAGS, Y, score="bound"), "score"),
+    ("the kernel of totals refined",
+     lambda: tune(BAGS, COUNTS, cv=2, models=[RATES], refine="ard"), "refine"),
+    ("regions by columns that are not there",
+     lambda: tune(BAGS, Y, cv=SpatialBlocks(3)), ["'lon'", "x, z"]),
+    ("more regions than bags", lambda: tune(BAGS, Y, cv=SpatialBlocks(20, ("x", "z"))), "n_splits"),
+    ("no region", lambda: tune(BAGS, Y, cv=SpatialBlocks(0, ("x", "z"))), "n_splits"),
     ("an unknown option",
      lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], adapt_detla=1), "adapt_detla"),
     ("landmarks learned for another model",

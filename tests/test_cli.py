@@ -166,6 +166,21 @@ def test_covariates_of_the_fit_are_read_for_predictions(folder, tmp_path):
     np.testing.assert_allclose(pd.read_csv(output)["mean"], model.predict(bags))
 
 
+def test_trials_of_the_fit_are_read_for_predictions(tmp_path):
+    table = points(12).assign(asked=20)
+    names = ["income", "age"]
+    bags = bdr_stan.Bags.from_dataframe(table, "town", names, weight="people", metadata=["asked"])
+    model = bdr_stan.AggregateRegressor("binomial", n_landmarks=3, method="optimize")
+    said, new, output = np.arange(12), tmp_path / "new.csv", tmp_path / "predictions.csv"
+    model.fit(bags, said, trials="asked", seed=1).save(tmp_path / "fit.nc")
+    table.to_csv(new, index=False)
+    result = run("predict", tmp_path / "fit.nc", new, "-o", output)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(pd.read_csv(output)["mean"], model.predict(bags, trials=20))
+    model.fit(bags, said, trials=np.full(12, 20), seed=1).save(tmp_path / "fit.nc")
+    fails("counts out of trials", "predict", tmp_path / "fit.nc", new, "-o", tmp_path / "no.csv")
+
+
 def test_classes_are_fitted_and_predicted(tmp_path):
     table = points()
     table["party"] = np.where(table.pop("y") > 0, "left", "right")

@@ -18,6 +18,7 @@ SAYS = {
     "examples/influence.py": "Were everyone ten years older",
     "examples/rates_inside_bags.py": "correlation of log rates:",
     "examples/regression_from_data_frame.py": "of the labels of counties held out.",
+    "examples/space_time.py": "held-out regions:",
     "experiments/aerosol.py": "average of three, equal weights",
     "experiments/digits_classification.py": "Log loss in bags of 1 image:",
     "experiments/elevators.py": "Share of test outcomes and of test labels",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune, tuning
+from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune
 from bdr_stan.embedding import training
 from bdr_stan.estimators import BLRClassifier
 
@@ -282,10 +282,3 @@ def test_more_folds_than_bags_are_refused(problem):
     bags, y = problem
     with pytest.raises(ValueError, match="cv must be from 2 to 4, the number of bags, found 5"):
         tune(bags[:4], y[:4], cv=5)
-
-
-def test_folds_do_not_follow_the_order_of_the_bags():
-    """Bags sorted by size: every fold holds small and large ones."""
-    labels = np.arange(40.0)
-    held = [test for _, test in tuning.shuffled_folds(4, labels, False, 0).split(labels)]
-    assert all(test.min() < 20 <= test.max() and np.ptp(test) >= 20 for test in held)

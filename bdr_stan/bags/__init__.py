@@ -11,6 +11,7 @@ from bdr_stan.bags.labels import (
     check_one_a_bag,
     check_within,
     label_sd_of,
+    values_of_bags,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "check_within",
     "label_sd_of",
     "values_are_usable",
+    "values_of_bags",
 ]

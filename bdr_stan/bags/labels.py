@@ -15,6 +15,7 @@ __all__ = [
     "check_one_a_bag",
     "check_within",
     "label_sd_of",
+    "values_of_bags",
 ]
 
 
@@ -151,16 +152,34 @@ def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
     ValueError, TypeError
         There is no such column, and all that `check_label_sd` raises.
     """
-    if isinstance(label_sd, str):
-        table = bags.metadata
-        known = [] if table is None else [str(column) for column in table.columns]
-        if table is None or label_sd not in known:
-            raise ValueError(
-                f"label_sd={label_sd!r} is no column of the bags' metadata, which have "
-                f"{', '.join(map(repr, known)) or 'none'}: name one of these, or pass numbers"
-            )
-        label_sd = table[label_sd]
-    return check_label_sd(label_sd, len(bags), bags.ids)
+    return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
+
+
+def values_of_bags(bags: Bags, values: ArrayLike | str, name: str) -> ArrayLike:
+    """Values of an argument, as they are or from the column of the bags' metadata that it names.
+
+    Parameters
+    ----------
+    bags : Bags
+    values : array, shape (n,), or str
+    name : str
+        What the argument is called.
+
+    Raises
+    ------
+    ValueError
+        There is no such column.
+    """
+    if not isinstance(values, str):
+        return values
+    table = bags.metadata
+    known = [] if table is None else [str(column) for column in table.columns]
+    if table is None or values not in known:
+        raise ValueError(
+            f"{name}={values!r} is no column of the bags' metadata, which have "
+            f"{', '.join(map(repr, known)) or 'none'}: name one of these, or pass numbers"
+        )
+    return table[values]
 
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.bag_effects import standard_effects
@@ -15,7 +17,7 @@ from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.validation import (
@@ -105,6 +107,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         psi, of which f(x) = intercept + psi(x)' w.
     bound_ : float
         With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
+    log_evidence_ : float
+        But with "vb" and `stan_file`: log density of the labels at the most probable scales, the
+        weights integrated out by Laplace's method.
     thinning_error_ : array, shape (about 20, n)
         With `thin`: relative errors of the training bags' means, a row for each of some draws.
 
@@ -114,8 +119,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     With the square link -f is as good as f: the prior of the intercept decides, and NUTS starts
     at the mode above zero. Where rates come near zero f may cross it, and each region's sign is
     then open: NUTS warns of it, and "exp" has no such modes. scikit-learn's searches and folds
-    cannot hand on `trials`. Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu
-    (2018), "Variational learning on aggregate outputs with Gaussian processes".
+    take `trials` with the bags where it is a column of their metadata; as an array they hand it
+    on by metadata routing (`set_fit_request`, `set_predict_request`, `set_score_request`), but
+    for `cross_val_predict`, which hands nothing to `predict`. Source: Law, Sejdinovic, Cameron,
+    Lucas, Flaxman, Battle, Fukumizu (2018), "Variational learning on aggregate outputs with
+    Gaussian processes".
     """
 
     samples_posterior = True
@@ -156,7 +164,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         bags: BagsLike,
         y: ArrayLike,
         *,
-        trials: ArrayLike | None = None,
+        trials: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int = 1000,
         draws: int = 1000,
@@ -171,8 +179,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,)
             Label of each bag.
-        trials : array, shape (n,), optional
-            Of the binomial likelihood: people asked in each bag.
+        trials : array, shape (n,), or str, optional
+            Of the binomial likelihood: people asked in each bag, or the column of the bags'
+            metadata that holds them, from which predictions then take them too.
         chains, warmup, draws : int, default 4, 1000, 1000
             Chains, and iterations of each before and after warmup. Laplace, Pathfinder and "vb"
             give one chain of `draws`; optimisation one draw.
@@ -202,7 +211,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         bags = as_bags(bags)
         self.check_parameters()
-        y = self._checked_labels(bags, y, trials)
+        y = self.check_labels(bags, y, trials)
+        column = trials if isinstance(trials, str) else None
+        trials = None if trials is None else values_of_bags(bags, trials, "trials")
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         seed = self._seed(seed)
         training = self.training_features(bags, y, trials=trials, seed=seed)
@@ -216,6 +227,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             progress=progress,
             **cmdstan_options,
         )
+        if column is not None:
+            self._keep_too(trials_column=column)
         if self.thin is not None:
             self._measure_thinning(bags, training.rows)
         return self
@@ -243,7 +256,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             For `fit_features`.
         """
         bags = as_bags(bags)
-        y = self._checked_labels(bags, y, trials)
+        y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
         return training_features(
             bags,
@@ -327,15 +340,16 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     # ------------------------------------------------------------ prediction
 
     def predict(
-        self, bags: BagsLike, *, trials: ArrayLike | None = None, return_std: bool = False
+        self, bags: BagsLike, *, trials: ArrayLike | str | None = None, return_std: bool = False
     ) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        trials : array, shape (n,)
-            Of the binomial likelihood, which needs it.
+        trials : array, shape (n,), int or str
+            Of the binomial likelihood, which needs it: a number for each bag or for all, or a
+            column of the bags' metadata; default the column that the fit took.
         return_std : bool, default False
             Also return the predictive standard deviation.
 
@@ -347,16 +361,39 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         predictive = self.predictive(bags, trials=trials)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
 
+    def score(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        trials: ArrayLike | str | None = None,
+    ) -> float:
+        """R^2 of the predicted labels, as that of scikit-learn's regressors.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,)
+        sample_weight : array, shape (n,), optional
+            How much each bag counts.
+        trials : as for `predict`
+
+        Returns
+        -------
+        float, at most 1
+        """
+        return float(r2_score(y, self.predict(bags, trials=trials), sample_weight=sample_weight))
+
     def predictive(
-        self, bags: BagsLike, *, trials: ArrayLike | None = None
+        self, bags: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> AggregatePredictive | Predictive:
         """Posterior predictive distribution of the labels of new bags.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        trials : array, shape (n,)
-            Of the binomial likelihood, which needs it.
+        trials : as for `predict`
 
         Returns
         -------
@@ -368,7 +405,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         return self._predictive_of(bags, trials, self._effects(bags))
 
     def contrast(
-        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | None = None
+        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> Contrast:
         """Posterior of the difference of each bag's expected label between two versions of it.
 
@@ -377,8 +414,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
             Two versions of the same n bags: label of `bags_a` less that of `bags_b`. A bag's own
             effect, where the model has such, is the same in both.
-        trials : array, shape (n,)
-            Of the binomial likelihood, which needs it.
+        trials : as for `predict`
 
         Returns
         -------
@@ -464,6 +500,19 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     # ------------------------------------------------------------ parts of a fit
 
+    def check_labels(
+        self, bags: Bags, y: ArrayLike, trials: ArrayLike | str | None = None
+    ) -> Array:
+        """Labels as an array, once they and `trials` are known to be of use; see `fit`."""
+        if self._family.has_trials and trials is None:
+            raise ValueError(
+                f"the {self.likelihood} likelihood needs trials, the people asked in each bag: "
+                "pass numbers, or the name of a column of the bags' metadata"
+            )
+        if trials is not None:
+            trials = values_of_bags(bags, trials, "trials")
+        return self._family.check_labels(bags, y, trials)
+
     def _effects(self, bags: Bags) -> Array | None:
         """Effects of bags that were not in the fit under each draw, where the model has such."""
         drawn = self._draws()
@@ -472,7 +521,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         return drawn["tau"][:, None] * standard_effects(bags, len(drawn["tau"]))
 
     def _predictive_of(
-        self, bags: Bags, trials: ArrayLike | None, effects: Array | None
+        self, bags: Bags, trials: ArrayLike | str | None, effects: Array | None
     ) -> AggregatePredictive | Predictive:
         trials, drawn = self._trials_of(bags, trials), self._draws()
         means = self._link.means_of_bags(bags, self.feature_map_, _thetas(drawn), effects)
@@ -561,26 +610,35 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         theta = _thetas(self._draws())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
         error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
-        settings = {**self.result_.settings, "thinning_error": error}
-        self._keep(replace(self.result_, settings=settings))
+        self._keep_too(thinning_error=error)
 
-    def _checked_labels(self, bags: Bags, y: ArrayLike, trials: ArrayLike | None) -> Array:
-        if self._family.has_trials and trials is None:
-            raise ValueError(
-                f"the {self.likelihood} likelihood needs trials, the people asked in each bag"
-            )
-        return self._family.check_labels(bags, y, trials)
+    def _keep_too(self, **settings: Any) -> None:
+        """Add settings to the result of a fit."""
+        self._keep(replace(self.result_, settings={**self.result_.settings, **settings}))
 
-    def _trials_of(self, bags: Bags, trials: ArrayLike | None) -> Array | None:
+    @property
+    def columns_of_bags(self) -> list[str]:
+        check_is_fitted(self, "result_")
+        column = self.result_.settings.get("trials_column")
+        return [] if column is None else [column]
+
+    def _trials_of(self, bags: Bags, trials: ArrayLike | str | None) -> Array | None:
         """Trials of bags to predict: one number each, or one for all."""
+        if trials is None:
+            trials = self.result_.settings.get("trials_column")
         if trials is None:
             if self._family.has_trials:
                 raise ValueError(
-                    f"the {self.likelihood} likelihood needs trials to predict a bag's label"
+                    f"the {self.likelihood} likelihood needs trials to predict a bag's label: pass "
+                    "trials=; for scikit-learn's searches and folds fit with the name of a column "
+                    "of the bags' metadata, or switch on routing by "
+                    "sklearn.set_config(enable_metadata_routing=True) and set_fit_request, "
+                    "set_predict_request and set_score_request(trials=True)"
                 )
             return None
         if not self._family.has_trials:
             raise ValueError(f"the {self.likelihood} likelihood takes no trials: leave them out")
+        trials = values_of_bags(bags, trials, "trials")
         if np.ndim(trials) == 0:
             trials = np.full(len(bags), trials)
         return checked_trials(bags, trials)
@@ -601,6 +659,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             self.bound_ = float(bound)
         if "thinning_error" in result.settings:
             self.thinning_error_ = result.settings["thinning_error"]
+        log_evidence = result.groups["posterior"].attrs.get("log_evidence")
+        if log_evidence is not None:
+            self.log_evidence_ = float(log_evidence)
 
 
 def _thetas(drawn: Mapping[str, Array]) -> Array:

@@ -39,13 +39,13 @@ class BagPixel(AggregateRegressor):
         return super().training_features(mean_points(bags), y, trials=trials, seed=seed)
 
     def predictive(
-        self, bags: BagsLike, *, trials: ArrayLike | None = None
+        self, bags: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> AggregatePredictive | Predictive:
         """As for `AggregateRegressor`, of the bags' mean points."""
         return super().predictive(mean_points(bags), trials=trials)
 
     def contrast(
-        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | None = None
+        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> Contrast:
         """As for `AggregateRegressor`, of the bags' mean points."""
         return super().contrast(mean_points(bags_a), mean_points(bags_b), trials=trials)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
+_OF_FITS = ("result_", "notes_")
+_REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request and such say
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
@@ -116,6 +118,11 @@ class BagEstimator(BaseEstimator):
         priors = self.result_.settings["priors"]
         return table(priors, self.prior_texts) if as_table else dict(priors)
 
+    @property
+    def columns_of_bags(self) -> list[str]:
+        """Columns of the bags' metadata that predictions take."""
+        return list(getattr(self, "covariates", None) or [])
+
     # ------------------------------------------------------------ files
 
     def save(self, path: PathName, *, notes: dict[str, Any] | None = None) -> None:
@@ -167,13 +174,13 @@ class BagEstimator(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         # Parameters and the result say all; ArviZ objects and caches do not pickle everywhere.
         state = self.get_params(deep=False)
-        for name in ("result_", "notes_"):
+        for name in (*_OF_FITS, _REQUESTS):
             if name in vars(self):
                 state[name] = vars(self)[name]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = {name: state.pop(name) for name in ("result_", "notes_") if name in state}
+        kept = {name: state.pop(name) for name in _OF_FITS if name in state}
         for name, value in state.items():
             setattr(self, name, value)
         if "result_" in kept:
@@ -218,7 +225,7 @@ class BagEstimator(BaseEstimator):
         columns = self.columns_
         if columns is not None and hasattr(bags, "columns") and not isinstance(bags, Bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
-            named = getattr(self, "covariates", None) or None
+            named = self.columns_of_bags or None
             bags = Bags.from_dataframe(frame, bag, weight=columns.weight, metadata=named, like=self)
         bags = as_bags(bags).like(columns)
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))

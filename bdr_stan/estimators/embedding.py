@@ -86,7 +86,8 @@ class EmbeddingEstimator(BagEstimator):
             that holds it: labels that are estimates from a survey, say. Its square adds to the
             variance of the noise. Predictions are of labels without this error of measurement.
             Of BLR, BDR, Shrinkage and InverseBDR. As it belongs to the labels it is no parameter:
-            pass it to scikit-learn's searches as to `fit`, as numbers; `tune` does without it.
+            pass it to scikit-learn's searches as to `fit`; with metadata routing switched on they
+            ask for ``set_fit_request(label_sd=True)``. `tune` does without it.
         chains, warmup, draws : int, default 4, 1000, 1000
             Chains, and iterations of each before and after warmup. Laplace, Pathfinder and the
             exact method give one chain of `draws`; optimisation one draw.

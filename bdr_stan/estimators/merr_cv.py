@@ -143,7 +143,7 @@ class MERRCV(RegressorMixin, BagEstimator):
         together, labels = bags, y
         if validation is None:
             check_folds(self.cv, len(y))
-            splits = checked_splits(check_cv(self.cv, y).split(np.arange(len(y)), y), y)
+            splits = checked_splits(check_cv(self.cv, y).split(bags, y), y)
         else:
             held, held_y = checked_validation(validation, bags)
             together, labels = Bags.concatenate([bags, held]), np.concatenate([y, held_y])

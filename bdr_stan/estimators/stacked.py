@@ -22,6 +22,10 @@ class Stack(BagEstimator):
     """What `Stacked` and `StackedClassifier` share."""
 
     kind: ClassVar[str]  # of estimators that are stacked
+    # What scikit-learn can route to `fit`, whose options are those of the models.
+    __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
+        ("label_sd", "chains", "warmup", "draws", "seed", "progress")
+    )
 
     def __init__(self, models: list[EmbeddingEstimator]):
         self.models = models

@@ -133,6 +133,8 @@ def sample_posterior(
     Returns
     -------
     Posterior
+        Its attribute log_evidence, where the program is the model's own, is the log density of the
+        labels at the most probable scales, the weights integrated out by Laplace's method.
 
     Raises
     ------
@@ -166,6 +168,8 @@ def sample_posterior(
         reader=lambda fit: _read(fit, model, stan_file),
     )
     drawn["intercept"] = drawn["intercept"] + level
+    if stan_file is None:
+        attrs = {**attrs, "log_evidence": mode.log_evidence}
     return Posterior(with_landmark_weights(model, drawn), stats, attrs)
 
 

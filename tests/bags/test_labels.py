@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan.bags import check_classes, check_labels, check_within
+from bdr_stan.bags import Bags, check_classes, check_labels, check_within, values_of_bags
 
 
 def test_check_labels(bags):
@@ -105,3 +105,17 @@ def test_there_may_be_several_classes(bags):
         check_classes(bags, ["a"] * 5, several=True)
     with pytest.raises(ValueError, match="each of the 5 bags has a class of its own"):
         check_classes(bags, range(5), several=True)
+
+
+def test_values_are_taken_as_they_are_or_from_the_metadata():
+    metadata = pd.DataFrame({"asked": [7, 9], "said": [1, 2]})
+    bags = Bags.from_points(np.zeros((3, 1)), sizes=[1, 2], metadata=metadata)
+    given = [4, 5]
+    assert values_of_bags(bags, given, "trials") is given
+    np.testing.assert_array_equal(values_of_bags(bags, "asked", "trials"), [7, 9])
+    np.testing.assert_array_equal(values_of_bags(bags[[1]], "asked", "trials"), [9])
+    with pytest.raises(ValueError, match="trials='n' is no column .* which have 'asked', 'said'"):
+        values_of_bags(bags, "n", "trials")
+    plain = Bags.from_points(np.zeros((3, 1)), sizes=[1, 2])
+    with pytest.raises(ValueError, match="trials='asked' is no column .* which have none"):
+        values_of_bags(plain, "asked", "trials")

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import KFold, cross_val_predict
 
 import bdr_stan
 from bdr_stan import BDR, BLR, Bags, InverseBDR, Shrinkage, Stacked
@@ -146,6 +147,20 @@ def test_scikit_learn_hands_each_fold_its_own_errors(problem):
     first = np.arange(120) < 40
     by_hand = clone(model).fit(bags[~first], y[~first], label_sd=label_sd[~first])
     np.testing.assert_allclose(found[first], by_hand.predict(bags[first]), rtol=1e-10)
+
+
+def test_known_standard_errors_are_routed(problem):
+    bags, y, label_sd = problem
+    plain = BLR(6, method="exact", random_state=1)
+    cv, params = KFold(3), {"label_sd": label_sd, "seed": 1, "draws": 200}
+    for model in (plain, Stacked([plain, plain])):
+        expected = cross_val_predict(model, bags, y, cv=cv, params=params)
+        with config_context(enable_metadata_routing=True):
+            routed = clone(model).set_fit_request(label_sd=True, seed=True, draws=True)
+            found = cross_val_predict(routed, bags, y, cv=cv, params=params)
+        np.testing.assert_array_equal(found, expected)
+        unlike = cross_val_predict(model, bags, y, cv=cv, params={"seed": 1, "draws": 200})
+        assert np.abs(unlike - found).max() > 1e-3
 
 
 # ---------------------------------------------------------------- inverse models

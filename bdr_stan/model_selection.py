@@ -1,0 +1,144 @@
+"""Folds of bags: shuffled ones, and regions of a map that are held out as a whole."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold, check_cv
+
+from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.estimators.validation import check_folds, check_seed
+from bdr_stan.types import Array, is_integer
+
+
+class SpatialBlocks(BaseCrossValidator):
+    """Folds that hold out a region of a map each: scikit-learn's splitter for bags.
+
+    Random folds ask how well a bag among known neighbours is predicted, such as a district that
+    sent no report. Whole regions ask how well the model does where no neighbour is known: what
+    maps of unsurveyed country need, and the honest choice where bags near each other are alike.
+
+    Parameters
+    ----------
+    n_splits : int, default 5
+        Regions, each held out once.
+    columns : pair of str or int, default ("lon", "lat")
+        The two columns of the points that say where they lie, in the same unit, by name or number.
+    random_state : int, default 0
+        Seed of k-means.
+
+    Notes
+    -----
+    A bag lies at the weighted mean of its points in the two columns. Regions are the clusters of
+    scikit-learn's k-means on these centres, so they hold different numbers of bags; those next to
+    a border still have neighbours beyond it. Goes wherever scikit-learn takes `cv`, and in
+    `bdr_stan.tune`. Source: Roberts et al. (2017), "Cross-validation strategies for data with
+    temporal, spatial, hierarchical, or phylogenetic structure".
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        columns: Sequence[str | int] = ("lon", "lat"),
+        *,
+        random_state: int = 0,
+    ):
+        self.n_splits = n_splits
+        self.columns = columns
+        self.random_state = random_state
+
+    def split(
+        self, bags: BagsLike, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Indices of training and of held-out bags, region by region.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y, groups
+            Of no effect; scikit-learn names them.
+
+        Yields
+        ------
+        train, test : int arrays
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable settings, no such column, or fewer places of bags than regions.
+        """
+        regions = self.regions(bags)
+        for k in range(self.n_splits):
+            yield np.flatnonzero(regions != k), np.flatnonzero(regions == k)
+
+    def get_n_splits(self, bags: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of regions."""
+        return self.n_splits
+
+    def regions(self, bags: BagsLike) -> Array:
+        """Number of the region of each bag, from 0; int, shape (n,)."""
+        if not is_integer(self.n_splits) or self.n_splits < 2:
+            raise ValueError(f"n_splits must be an integer >= 2, found {self.n_splits!r}")
+        check_seed(self.random_state)
+        centres = bag_centres(as_bags(bags), self.columns)
+        n_places = len(np.unique(centres, axis=0))
+        if n_places < self.n_splits:
+            raise ValueError(
+                f"n_splits is {self.n_splits}, but the bags lie at {n_places} places: ask for at "
+                "most as many regions"
+            )
+        kmeans = KMeans(self.n_splits, n_init=10, random_state=self.random_state)
+        return kmeans.fit_predict(centres)
+
+
+def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
+    """Where bags lie: the weighted means of their points in two columns.
+
+    Parameters
+    ----------
+    bags : Bags
+    columns : pair of str or int
+        By name or number.
+
+    Returns
+    -------
+    array, shape (n, 2)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Not two columns, or one that the points do not have.
+    """
+    if isinstance(columns, str) or not np.iterable(columns) or len(list(columns)) != 2:
+        raise TypeError(f"columns must be two names or numbers of columns, found {columns!r}")
+    names = list(bags.features or [])
+    known: dict[Any, int] = {name: k for k, name in enumerate(names)}
+    known |= {k: k for k in range(bags.n_features)}
+    for column in columns:
+        if column not in known:
+            listed = ", ".join(names) or f"numbers 0 to {bags.n_features - 1}"
+            raise ValueError(
+                f"the points have no column {column!r}, by which bags are grouped to regions: "
+                f"give columns=(x, y) out of {listed}"
+            )
+    return mean_points(bags).points[:, [known[column] for column in columns]]
+
+
+def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
+    """A splitter; of a number of folds one that shuffles, as bags may be sorted by size.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of splits
+    y : array, shape (n,)
+    classes : bool
+        Whether labels are classes, of which each fold then has its share.
+    seed : int
+    """
+    check_folds(cv, len(y))
+    if not isinstance(cv, (int, np.integer)):
+        return check_cv(cv, y, classifier=classes)
+    kind = StratifiedKFold if classes else KFold
+    return kind(cv, shuffle=True, random_state=seed)

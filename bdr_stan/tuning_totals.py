@@ -1,0 +1,241 @@
+"""What `tune` asks of models of totals: scores of held-out labels and evidence of training ones."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
+from bdr_stan.estimators.aggregate import AggregateRegressor
+from bdr_stan.estimators.validation import checked_splits, checked_validation
+from bdr_stan.kernels import Kernel, resolve_kernel
+from bdr_stan.metrics import mse
+from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.types import Array, ArrayLike
+
+
+@dataclass(frozen=True)
+class TotalsTask:
+    """Bags with totals to learn from, and bags to predict.
+
+    bags : Bags, n of them
+    y : array, shape (n,)
+    trials : array, shape (n,), or None
+    held : (Bags, labels, trials), or None
+        Those to predict: the same ones where folds hold them out, None where none are held out.
+    splits : pairs of arrays
+        Indices of training bags, and of those to predict.
+    seed : int
+    options : mapping, of the fits
+    """
+
+    bags: Bags
+    y: Array
+    trials: Array | None
+    held: tuple[Bags, Array, Array | None] | None
+    splits: Sequence[tuple[Array, Array]]
+    seed: int
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        bags: BagsLike,
+        y: ArrayLike,
+        trials: ArrayLike | str | None,
+        validation: Sequence[Any] | None,
+        cv: Any,
+        models: Mapping[str, AggregateRegressor],
+        seed: int,
+        options: Mapping[str, Any],
+    ) -> Self:
+        """The task that the arguments of `tune` describe, once they are known to be of use.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        bags = as_bags(bags)
+        for model in models.values():
+            model.check_labels(bags, y, trials)
+        labels, numbers = np.asarray(y, float), _numbers(bags, trials)
+        all_bags = np.arange(len(bags))
+        if validation is not None:
+            held = _checked_held(validation, bags, trials, models)
+            return cls(
+                bags, labels, numbers, held, [(all_bags, np.arange(len(held[0])))], seed, options
+            )
+        if cv is None:  # the training labels alone are scored
+            return cls(bags, labels, numbers, None, [(all_bags, all_bags[:0])], seed, options)
+        folds = shuffled_folds(cv, labels, False, seed)
+        splits = checked_splits(folds.split(bags, labels), labels)
+        return cls(bags, labels, numbers, (bags, labels, numbers), splits, seed, options)
+
+    def entries(
+        self,
+        models: Mapping[str, AggregateRegressor],
+        grid: tuple[Sequence[str | Kernel | None], Sequence[int], Sequence[float]],
+        method: str | None,
+        telling: Callable[[str], AbstractContextManager[None]],
+    ) -> Iterator[tuple[str, str | Kernel | None, AggregateRegressor, dict[str, float]]]:
+        """Candidates and their columns in the table of `tune`.
+
+        Parameters
+        ----------
+        models : mapping, name -> AggregateRegressor
+        grid : kernels, numbers of landmarks, factors on the bandwidths
+            Those that make no difference to a model enter once.
+        method : str or None
+            How candidates are fitted; None by their own.
+        telling : callable
+            Gives a context of what is being done, by its name.
+
+        Yields
+        ------
+        name, kernel, candidate, columns
+        """
+        _, n_landmarks, bandwidth_scale = grid
+        for kernel, n, scale in product(*grid):
+            for name, model in models.items():
+                counts = isinstance(model.landmarks, str) and model.landmarks != "one per bag"
+                if not counts and n != n_landmarks[0]:
+                    continue
+                if model.learn_kernel and scale != bandwidth_scale[0]:
+                    continue
+                candidate = self.candidate(model, kernel, n, scale)
+                at = "" if model.learn_kernel else f", bandwidth x {scale:g}"
+                with telling(f"{name}, {n} landmarks{at}"):
+                    scores = self.scores(candidate, method)
+                columns = {
+                    "n_landmarks": self._n_landmarks(candidate),
+                    "bandwidth_scale": np.nan if model.learn_kernel else scale,
+                }
+                yield name, kernel, candidate, {**columns, **scores}
+
+    def candidate(
+        self, model: AggregateRegressor, kernel: str | Kernel | None, n: int, scale: float
+    ) -> AggregateRegressor:
+        """A model with these settings, not fitted.
+
+        Parameters
+        ----------
+        model : AggregateRegressor
+        kernel : str, Kernel or None
+            None leaves the model its own.
+        n : int
+            Landmarks, where they are not given as an array.
+        scale : float
+            Factor on the bandwidths, where the model does not learn them.
+        """
+        candidate = clone(model).set_params(random_state=self.seed)
+        if kernel is not None:
+            candidate.set_params(kernel=kernel)
+        if isinstance(model.landmarks, str):
+            candidate.set_params(n_landmarks=n)
+        if not model.learn_kernel:
+            own = candidate.kernel
+            numbers = resolve_kernel(own, "scaled", self.bags, seed=self.seed, scale=scale)
+            candidate.set_params(kernel=numbers)
+        return candidate
+
+    def scores(self, candidate: AggregateRegressor, method: str | None) -> dict[str, float]:
+        """Scores of a candidate fitted by a method, None its own: means over the splits.
+
+        Returns
+        -------
+        dict
+            nll and mse of held-out labels, NaN where none are held out; bound and evidence of the
+            training labels, NaN where the method has none.
+        """
+        if method is not None:
+            candidate = clone(candidate).set_params(method=method)
+        with warnings.catch_warnings():
+            # How good an approximation is for a candidate, the held-out labels tell.
+            warnings.simplefilter("ignore", UserWarning)
+            each = [self._scores(candidate, train, test) for train, test in self.splits]
+        return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
+
+    def _scores(self, candidate, train, test):
+        fitted = clone(candidate).fit(
+            self.bags.take(train),
+            self.y[train],
+            trials=_at(self.trials, train),
+            seed=self.seed,
+            **self.options,
+        )
+        scores = {
+            "nll": np.nan,
+            "mse": np.nan,
+            "bound": getattr(fitted, "bound_", np.nan),
+            "evidence": getattr(fitted, "log_evidence_", np.nan),
+        }
+        if self.held is not None:
+            bags, y, trials = self.held
+            predictive = fitted.predictive(bags.take(test), trials=_at(trials, test))
+            scores["nll"] = -predictive.log_prob(y[test]).mean()
+            scores["mse"] = mse(y[test], predictive.mean)
+        return scores
+
+    def _n_landmarks(self, candidate):
+        if not isinstance(candidate.landmarks, str):
+            return len(candidate.landmarks)
+        return len(self.bags) if candidate.landmarks == "one per bag" else candidate.n_landmarks
+
+
+def check_evidence(
+    models: Mapping[str, AggregateRegressor], method: str | None, score: str
+) -> None:
+    """Raise ValueError unless the fits of all models have the evidence that they are scored by.
+
+    Parameters
+    ----------
+    models : mapping, name -> AggregateRegressor
+    method : str or None
+        How they are fitted; None each by its own.
+    score : str
+        "bound", which "vb" has alone, or "evidence", which all others have.
+    """
+    for name, model in models.items():
+        by = method or model.method
+        if score == "bound" and by != "vb":
+            raise ValueError(
+                f"{name} has no bound by method={by!r}: pass method='vb', or score='evidence'"
+            )
+        if score == "evidence" and by == "vb":
+            raise ValueError(f"{name} has a bound by method='vb': pass score='bound'")
+        if score == "evidence" and model.stan_file is not None:
+            raise ValueError(
+                f"{name} has no evidence by a program of your own: pass score='nll', or leave "
+                "stan_file out"
+            )
+
+
+def _checked_held(validation, bags, trials, models):
+    """Validation bags, their labels and trials, once they are known to be of use."""
+    held_trials = trials
+    if isinstance(validation, (tuple, list)) and len(validation) == 3:
+        *validation, held_trials = validation
+    elif trials is not None and not isinstance(trials, str):
+        raise ValueError(
+            "validation has no trials: give validation=(bags, y, trials), or trials as the name of "
+            "a column of the bags' metadata"
+        )
+    for model in models.values():
+        check = partial(model.check_labels, trials=held_trials)
+        held, labels = checked_validation(validation, bags, check)
+    return held, labels, _numbers(held, held_trials)
+
+
+def _numbers(bags, trials):
+    """Trials as numbers, None for none."""
+    return None if trials is None else np.asarray(values_of_bags(bags, trials, "trials"), float)
+
+
+def _at(values, indices):
+    return None if values is None else values[indices]
