@@ -11,6 +11,7 @@ shapely, pixel by pixel, of as many districts as asked for.
 import resource
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -21,14 +22,8 @@ import shapely
 from embedding import in_own_process
 
 from bdr_stan import Bags
-from data_gen.malaria import N_DISTRICTS, N_PIXELS, load_country, write_country
-from data_gen.map_files import write_map_files
-
-
-def write_files(folder, n_pixels, n_districts):
-    """Files of a country; gives their paths."""
-    write_country(folder, n_pixels=n_pixels, n_districts=n_districts)
-    return write_map_files(load_country(folder), Path(folder) / "maps")
+from data_gen.malaria import N_DISTRICTS, N_PIXELS
+from data_gen.map_files import make_map_files
 
 
 def read(files):
@@ -71,7 +66,8 @@ def main(n_pixels, n_districts, n_checked, quick):
     if quick:
         n_pixels, n_districts, n_checked = 10_000, 60, 20
     with tempfile.TemporaryDirectory() as folder:
-        files = in_own_process(write_files, folder, n_pixels, n_districts)
+        make = partial(make_map_files, n_pixels=n_pixels, n_districts=n_districts)
+        files = in_own_process(make, Path(folder) / "maps")
         said, totals, wall, cpu, peak = in_own_process(read, files)
         print(said)
         print(f"read in {wall:.1f} s, {cpu:.1f} s of processor time, peak memory {peak:.0f} MB")

@@ -21,6 +21,13 @@ CRS = "EPSG:32736"  # UTM 36 south, in metres
 NODATA = -9999
 
 
+def make_map_files(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1):
+    """Make a country by `write_country` and write its files, as `write_map_files` does."""
+    with tempfile.TemporaryDirectory() as made:
+        write_country(made, n_pixels=n_pixels, n_districts=n_districts, seed=seed)
+        return write_map_files(load_country(made), folder)
+
+
 def write_map_files(country, folder, *, simplify=1.0):
     """Write rasters and polygons of a country.
 
@@ -119,9 +126,7 @@ def _districts(country, transform, simplify):
 def main(n_pixels, n_districts, seed, output):
     """Write a synthetic country as GeoTIFFs and a GeoPackage."""
     try:
-        with tempfile.TemporaryDirectory() as made:
-            write_country(made, n_pixels=n_pixels, n_districts=n_districts, seed=seed)
-            write_map_files(load_country(made), output)
+        make_map_files(output, n_pixels=n_pixels, n_districts=n_districts, seed=seed)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{output}: {n_districts} districts, {n_pixels} pixels")

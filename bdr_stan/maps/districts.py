@@ -95,9 +95,9 @@ def _check_ids(table, id):
     twice = table[id].duplicated(keep=False)
     if twice.any():
         raise ValueError(
-            f"the id {plain(table.loc[twice, id].iloc[0])!r} stands at several rows of the districts "
-            f"({twice.sum()} such in all): name a column whose values differ by id=, or join "
-            f"the parts by districts.dissolve({id!r}).reset_index()"
+            f"the id {plain(table.loc[twice, id].iloc[0])!r} stands at several rows of the "
+            f"districts ({twice.sum()} such in all): name a column whose values differ by id=, or "
+            f"join the parts by districts.dissolve({id!r}).reset_index()"
         )
 
 
@@ -107,8 +107,8 @@ def _check_are_areas(shapes):
     strange = there[~there.geom_type.isin(_AREAS)]
     if len(strange):
         raise ValueError(
-            f"the district {plain(strange.index[0])!r} is a {strange.geom_type.iloc[0]}: districts must "
-            "be polygons"
+            f"the district {plain(strange.index[0])!r} is a {strange.geom_type.iloc[0]}: "
+            "districts must be polygons"
         )
     invalid = there[~there.is_valid]
     if len(invalid):

@@ -7,7 +7,7 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-__all__ = ["Grid", "Pixels", "name_of_crs", "same_crs"]
+__all__ = ["Grid", "Pixels", "name_of_crs", "pixels_of", "same_crs"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,19 @@ class Pixels:
         cols = slice(int(self.col.min()), int(self.col.max()) + 1)
         grid = self.grid.window(rows, cols)
         return Pixels(self.row - rows.start, self.col - cols.start, self.share, grid)
+
+
+def pixels_of(bags: Any) -> Pixels:
+    """The pixels of bags.
+
+    Raises
+    ------
+    ValueError
+        They do not come from rasters.
+    """
+    if getattr(bags, "pixels", None) is None:
+        raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
+    return bags.pixels
 
 
 def same_crs(a: Any, b: Any) -> bool:

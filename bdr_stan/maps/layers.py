@@ -89,12 +89,12 @@ def _variables(dataset):
     """The variables of a Dataset; those without dimensions describe the CRS."""
     import rioxarray  # noqa: F401
 
+    dataset = dataset.set_coords([name for name in dataset.data_vars if not dataset[name].dims])
     layers = {}
     for name, array in dataset.data_vars.items():
-        if array.dims:
-            if array.rio.crs is None and dataset.rio.crs is not None:
-                array = array.rio.write_crs(dataset.rio.crs)
-            layers[str(name)] = _checked(array, f"the variable {name!r}")
+        if array.rio.crs is None and dataset.rio.crs is not None:
+            array = array.rio.write_crs(dataset.rio.crs)
+        layers[str(name)] = _checked(array, f"the variable {name!r}")
     return layers
 
 
@@ -153,7 +153,8 @@ def grid_of(layer: "xr.DataArray") -> Grid:
     by_coordinates = layer.rio.transform(recalc=True)
     if not transform.almost_equals(by_coordinates, _SAME * abs(transform.a)):
         transform = by_coordinates
-    return Grid(transform, CRS.from_user_input(layer.rio.crs), layer.shape)
+    rows, cols = layer.shape
+    return Grid(transform, CRS.from_user_input(layer.rio.crs), (rows, cols))
 
 
 def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str) -> None:

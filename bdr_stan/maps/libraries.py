@@ -1,12 +1,13 @@
 """The libraries of the extra "maps", which nothing else of the package needs."""
 
+from importlib import import_module
+
 
 def check_installed() -> None:
     """Raise ImportError, which says how to install them, where a library is missing."""
     try:
-        import geopandas
-        import rasterio
-        import rioxarray  # noqa: F401
+        for name in ("geopandas", "rasterio", "rioxarray"):
+            import_module(name)
     except ImportError as error:
         raise ImportError(
             "maps need geopandas, rasterio and rioxarray: pip install 'bdr-stan[maps]'"

@@ -5,7 +5,6 @@ Gives the arguments of `Bags`; the public face, with parameters and errors, is
 """
 
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,11 +75,10 @@ def from_rasters(
 def _check_weights(weights, pixels):
     negative = np.flatnonzero(weights < 0)
     if len(negative):
-        i = negative[0]
+        i, n = negative[0], len(np.unique(pixels.cell[negative]))
         raise ValueError(
-            f"weight is {weights[i]:g} in row {pixels.row[i]}, column {pixels.col[i]} "
-            f"({len(negative)} such in all): weights must be >= 0; where it marks missing data, "
-            "say so by .rio.write_nodata"
+            f"weight is {weights[i]:g} in row {pixels.row[i]}, column {pixels.col[i]} ({n} such in "
+            "all): weights must be >= 0; where it marks missing data, say so by .rio.write_nodata"
         )
 
 
@@ -128,7 +126,7 @@ def arguments_of_bags(
     table : GeoDataFrame, n districts
     bag : int64 array, shape (N,), rising
     pixels : Pixels, N
-    points : array, shape (N, p), NaN where there are no data
+    points : array, shape (N, p), NaN where there are no data; it is written to
     weights : array, shape (N,), NaN where there are no data; or None
     features : list of p names
 
@@ -167,7 +165,7 @@ def arguments_of_bags(
         warnings.warn("; ".join(told), stacklevel=4)
     kept &= peopled[bag]
     if not kept.all():
-        bag, pixels, points = bag[kept], pixels[kept], points[kept]
+        bag, pixels, points = bag[kept], pixels[kept], _rows(points, kept)
         weights = None if weights is None else weights[kept]
     table = table[peopled]
     sizes = np.bincount(bag)[peopled.nonzero()[0]]
@@ -182,7 +180,15 @@ def arguments_of_bags(
     }
 
 
-def _said_of_pixels(pixels, lacking: Mapping[str, Array], weights):
+def _rows(points, kept):
+    """Some rows of an array, in its own memory, column by column: it may fill half of what is."""
+    n = np.count_nonzero(kept)
+    for column in points.T:
+        column[:n] = column[kept]
+    return points[:n]
+
+
+def _said_of_pixels(pixels, lacking, weights):
     """A sentence on pixels that miss a value, where some do."""
     lost = np.any(list(lacking.values()), axis=0)
     if not lost.any():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.predictive import PointPredictive
 from bdr_stan.types import ArrayLike
@@ -49,7 +50,7 @@ def to_raster(
     import rioxarray  # noqa: F401
     import xarray as xr
 
-    pixels = _pixels_of(bags).cropped() if crop else _pixels_of(bags)
+    pixels = pixels_of(bags).cropped() if crop else pixels_of(bags)
     grid = pixels.grid
     x, _ = grid.centres(0, np.arange(grid.shape[1]))
     _, y = grid.centres(np.arange(grid.shape[0]), 0)
@@ -141,7 +142,9 @@ def district_table(
     check_installed()
     import geopandas as gpd
 
-    _pixels_of(bags)
+    about = bags.metadata
+    if about is None or "geometry" not in about:
+        raise ValueError("the bags have no polygons: make them by Bags.from_rasters")
     if len(predictive) != len(bags):
         raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
     columns = {} if observed is None else {"observed": np.asarray(observed)}
@@ -151,18 +154,12 @@ def district_table(
         )
     lower, upper = predictive.interval(level)
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
-    columns |= {"weight": bags.totals, "geometry": bags.metadata["geometry"].array}
-    return gpd.GeoDataFrame(columns, index=bags.metadata.index)
-
-
-def _pixels_of(bags):
-    if getattr(bags, "pixels", None) is None:
-        raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
-    return bags.pixels
+    columns |= {"weight": bags.totals, "geometry": about["geometry"].array}
+    return gpd.GeoDataFrame(columns, index=about.index)
 
 
 def _check_one_a_point(rate, bags):
     """Raise before a pass over the points is made in vain."""
-    n = len(_pixels_of(bags))
+    n = len(pixels_of(bags))
     if len(rate) != n:
         raise ValueError(f"there are rates of {len(rate)} points, but the bags have {n} points")

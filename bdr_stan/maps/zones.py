@@ -6,6 +6,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.maps.districts import read_districts
+from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.maps.rasters import arguments_of_bags, cells_of_districts
 
@@ -43,11 +44,9 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
         Of pixels and polygons that are left out, and of polygons that overlap.
     """
     check_installed()
-    if getattr(bags, "pixels", None) is None:
-        raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
-    known, grid = bags.pixels, bags.pixels.grid
-    table = read_districts(polygons, id, grid)
-    bag, pixels = cells_of_districts(table, grid, fractional=fractional)
+    known = pixels_of(bags)
+    table = read_districts(polygons, id, known.grid)
+    bag, pixels = cells_of_districts(table, known.grid, fractional=fractional)
     cells, first = np.unique(known.cell, return_index=True)
     place = np.minimum(np.searchsorted(cells, pixels.cell), len(cells) - 1)
     point, there = first[place], cells[place] == pixels.cell

@@ -5,6 +5,7 @@ import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
+from builders.map_files import neighbours
 from exactextract.raster import NumPyRasterSource
 
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
@@ -80,9 +81,7 @@ def test_shares_are_those_of_exactextract(rng):
 
 
 def test_shares_of_neighbours_add_up_to_one(rng):
-    seeds = shapely.MultiPoint(rng.uniform(0, 12, (25, 2)))
-    land = shapely.box(0, 0, 17, 12)
-    parts = [shapely.intersection(p, land) for p in shapely.voronoi_polygons(seeds, extend_to=land).geoms]
+    parts = neighbours(rng, 25, shapely.box(0, 0, 17, 12))
     total = sum(on_grid(cells_by_share(part, SHAPE), SHAPE) for part in parts)
     np.testing.assert_allclose(total, 1, atol=1e-12)
 
