@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 __all__ = ["Grid", "Pixels", "name_of_crs", "pixels_of", "same_crs"]
 
@@ -26,7 +26,7 @@ class Grid:
     crs: Any
     shape: tuple[int, int]
 
-    def centres(self, row: Array, col: Array) -> tuple[Array, Array]:
+    def centres(self, row: ArrayLike, col: ArrayLike) -> tuple[Array, Array]:
         """Coordinates x and y of the centres of cells.
 
         Parameters

@@ -169,7 +169,7 @@ def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str
     """
     for name, layer in layers.items():
         own = grid_of(layer)
-        mend = f"bring it to that grid by .rio.reproject_match({whose})"
+        mend = "bring it to that grid by rioxarray's .rio.reproject_match"
         if not same_crs(own.crs, grid.crs):
             raise ValueError(
                 f"the covariate {name!r} is in {name_of_crs(own.crs)}, but {whose} in "

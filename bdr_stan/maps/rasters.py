@@ -55,21 +55,16 @@ def from_rasters(
     table = read_districts(districts, id, grid)
 
     bag, pixels = cells_of_districts(table, grid, fractional=fractional)
+    weights = pixels.share if fractional else None
+    if weight is not None:
+        whole = np.empty((len(bag), 1))
+        read_cells([layer], pixels.row, pixels.col, whole)
+        _check_weights(whole[:, 0], pixels)
+        weights = whole[:, 0] * pixels.share
     points = np.empty((len(bag), len(layers) + 2))
     read_cells(list(layers.values()), pixels.row, pixels.col, points)
     points[:, -2], points[:, -1] = grid.centres(pixels.row, pixels.col)
-    counts = np.full((len(bag), 1), 1.0)
-    if weight is not None:
-        read_cells([layer], pixels.row, pixels.col, counts)
-        _check_weights(counts[:, 0], pixels)
-    return arguments_of_bags(
-        table,
-        bag,
-        pixels,
-        points,
-        counts[:, 0] * pixels.share if fractional or weight is not None else None,
-        [*layers, *COORDINATES],
-    )
+    return arguments_of_bags(table, bag, pixels, points, weights, [*layers, *COORDINATES])
 
 
 def _check_weights(weights, pixels):

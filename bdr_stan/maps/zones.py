@@ -43,6 +43,10 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     UserWarning
         Of pixels and polygons that are left out, and of polygons that overlap.
     """
+    return Bags(**_arguments(bags, polygons, id, fractional))
+
+
+def _arguments(bags, polygons, id, fractional):
     check_installed()
     known = pixels_of(bags)
     table = read_districts(polygons, id, known.grid)
@@ -57,4 +61,4 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     elif fractional:
         weights = pixels.share
     features = bags.features or [f"column {k}" for k in range(bags.n_features)]
-    return Bags(**arguments_of_bags(table, bag, pixels, points, weights, features))
+    return arguments_of_bags(table, bag, pixels, points, weights, features)

@@ -1,5 +1,6 @@
 """A small country of districts and rasters, as files and as arrays."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import numpy as np
 import rasterio
 import shapely
 from rasterio.transform import Affine
+
+from bdr_stan import Bags
 
 CRS = "EPSG:32736"
 SIDE = 1000.0
@@ -104,3 +107,23 @@ def map_files(folder, rng):
         },
         people.astype(float),
     )
+
+
+def read(country, **changes):
+    """Bags of the country's files, or of changed arguments; pixels without data are not told."""
+    arguments = {
+        "covariates": country.covariates,
+        "districts": country.districts,
+        "weight": country.population,
+        "id": "NAME_2",
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="left out")
+        return Bags.from_rasters(**arguments | changes)
+
+
+def assert_same(a, b):
+    """Bags have the same points and weights."""
+    np.testing.assert_array_equal(a.points, b.points)
+    np.testing.assert_array_equal(a.weights, b.weights)
+    np.testing.assert_array_equal(a.offsets, b.offsets)

@@ -1,12 +1,10 @@
 """Pixels of districts in other polygons, against reading the rasters anew."""
 
-import warnings
-
 import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
-from builders.map_files import in_crs, neighbours
+from builders.map_files import in_crs, neighbours, read
 
 from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.maps import regrouped
@@ -20,19 +18,13 @@ def zones(rng):
     return gpd.GeoDataFrame({"zone": list("abcde")}, geometry=shapes, crs="EPSG:32736")
 
 
-def anew(country, zones, **changes):
-    arguments = {"covariates": country.covariates, "weight": country.population, "id": "zone"}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="left out")
-        return Bags.from_rasters(districts=zones, **arguments | changes)
-
-
 @pytest.mark.parametrize("fractional", [True, False])
 def test_zones_are_those_of_the_rasters(country, bags, zones, fractional, tmp_path):
     zones.to_file(tmp_path / "zones.gpkg")
-    with pytest.warns(UserWarning, match="lack data"):
+    with pytest.warns(UserWarning, match="lack data") as record:
         found = regrouped(bags, tmp_path / "zones.gpkg", "zone", fractional=fractional)
-    expected = anew(country, zones, fractional=fractional)
+    assert {w.filename for w in record if w.category is UserWarning} == {__file__}
+    expected = read(country, districts=zones, id="zone", fractional=fractional)
     assert list(found.ids) == list("abcde") and found.features == bags.features
     np.testing.assert_array_equal(found.offsets, expected.offsets)
     np.testing.assert_array_equal(found.points, expected.points)
@@ -43,11 +35,8 @@ def test_zones_are_those_of_the_rasters(country, bags, zones, fractional, tmp_pa
 def test_zones_of_areas(country, zones, fractional):
     rain = {"rain": country.covariates["rain"]}
     options = {"covariates": rain, "weight": None, "fractional": fractional}
-    districts = anew(country, country.districts, **options | {"id": "NAME_2"})
-    found, expected = (
-        regrouped(districts, zones, "zone", fractional=fractional),
-        anew(country, zones, **options),
-    )
+    found = regrouped(read(country, **options), zones, "zone", fractional=fractional)
+    expected = read(country, districts=zones, id="zone", **options)
     np.testing.assert_array_equal(found.points, expected.points)
     np.testing.assert_allclose(found.totals, expected.totals, rtol=1e-9)
 
