@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["check_same_grid", "grid_of", "open_covariates", "open_weight", "read_cells"]
 
 _WINDOW_BYTES = 1 << 25
-_SAME = 1e-3  # of a cell: what the corners of equal grids may differ by
+_AXES = {"lon": "x", "lat": "y"}  # what rioxarray does not know by name
+# Of a cell: what coordinates of equal grids may differ by, as some files have them in float32.
+_SAME = 0.01
 
 
 def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
@@ -121,12 +123,13 @@ def _checked(layer, what):
     """A layer with rows and columns alone, of numbers, and a CRS."""
     import rioxarray
 
+    layer = layer.rename({name: _AXES[name] for name in layer.dims if name in _AXES})
     try:
         rows, cols = layer.rio.y_dim, layer.rio.x_dim
     except rioxarray.exceptions.MissingSpatialDimensionError:
         raise ValueError(
-            f"{what} has the dimensions {', '.join(map(str, layer.dims))}, of which none is known "
-            "as x or y: name them by .rio.set_spatial_dims(x_dim=.., y_dim=..)"
+            f"{what} has the dimensions {', '.join(map(str, layer.dims))}: call those of columns "
+            "and rows x and y by .rename(..)"
         ) from None
     more = [str(name) for name in layer.dims if name not in (rows, cols)]
     if more:
@@ -141,7 +144,14 @@ def _checked(layer, what):
     transform = layer.rio.transform()
     if transform.b != 0 or transform.d != 0:
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
-    return layer.transpose(rows, cols)
+    for name in (rows, cols):
+        steps = np.diff(layer[name].to_numpy())
+        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _SAME * np.abs(steps.mean()):
+            raise ValueError(
+                f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
+                "by .interp(..)"
+            )
+    return layer.transpose(rows, cols).rename({rows: "y", cols: "x"})
 
 
 def grid_of(layer: "xr.DataArray") -> Grid:
@@ -223,8 +233,8 @@ def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array)
 def _values(window):
     """Values of a window as floats, NaN where it has no data."""
     values = window.values.astype(np.float64)
-    nodata = window.rio.nodata
-    if nodata is not None:
-        values[values == nodata] = np.nan
+    for mark in ("_FillValue", "missing_value"):
+        if mark in window.attrs:
+            values[values == window.attrs[mark]] = np.nan
     values[~(np.abs(values) <= LARGEST_VALUE)] = np.nan
     return values

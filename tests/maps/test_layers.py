@@ -75,6 +75,36 @@ def test_part_of_a_raster_has_its_own_grid(country, bags):
     )
 
 
+@pytest.mark.parametrize("axes", [("lon", "lat"), ("longitude", "latitude")])
+def test_axes_of_other_names(country, bags, axes):
+    dataset = xr.Dataset(
+        {
+            name: rioxarray.open_rasterio(path, masked=True)[0].rename(x=axes[0], y=axes[1])
+            for name, path in country.covariates.items()
+        }
+    )
+    assert_same(read(country, covariates=dataset), bags)
+
+
+def test_coordinates_of_single_precision(country, bags):
+    dataset = xr.Dataset(
+        {
+            name: rioxarray.open_rasterio(path, masked=True)[0].drop_vars("spatial_ref")
+            for name, path in country.covariates.items()
+        }
+    )
+    dataset = dataset.assign_coords(x=dataset.x.astype("f4"), y=dataset.y.astype("f4"))
+    dataset = dataset.rio.write_crs("EPSG:32736")
+    assert dataset.rio.transform(recalc=True) != bags.pixels.grid.transform
+    assert_same(read(country, covariates=dataset), bags)
+
+
+def test_true_and_false_are_one_and_zero(country, bags):
+    wet = rioxarray.open_rasterio(country.covariates["rain"], masked=True)[0] > 500
+    found = read(country, covariates={"z": country.covariates["elevation"], "wet": wet})
+    np.testing.assert_array_equal(found.points[:, 1], bags.points[:, 1] > 500)
+
+
 def test_windows_do_not_matter(country, bags, monkeypatch):
     monkeypatch.setattr(layers, "_WINDOW_BYTES", 1000)  # a few rows
     assert_same(read(country), bags)
@@ -106,7 +136,7 @@ def refused_layers(country):
     negative = rioxarray.open_rasterio(country.population, masked=True)[0]
     negative.values[8, 11] = -99
     year = rain.rename(band="time")
-    flat = xr.DataArray(np.ones((2, 3)), dims=("lat", "lon"))
+    flat = xr.DataArray(np.ones((2, 3)), dims=("row", "col"))
     square = xr.DataArray(np.ones((2, 2)), {"y": [2.0, 1.0], "x": [1.0, 2.0]}, ("y", "x"))
     words = xr.DataArray(np.full(shape, "a"), rain[0].coords, ("y", "x"))
     turned = changed_grid(country, "turned", transform=T @ T.rotation(10))
@@ -130,7 +160,8 @@ def refused_layers(country):
         ({"covariates": {"z": text}}, "text.tif is no raster that rasterio reads"),
         ({"covariates": {"z": year}}, "the covariate 'z' has the dimension time beside"),
         ({"covariates": year.to_dataset(name="z")}, "the variable 'z' has the dimension time"),
-        ({"covariates": {"z": flat}}, "has the dimensions lat, lon, of which none is known as x"),
+        ({"covariates": {"z": flat}}, "has the dimensions row, col: call those of columns"),
+        ({"covariates": {"z": rain[0].isel(y=[0, 1, 3])}}, "y of the covariate 'z' is not evenly"),
         ({"covariates": {"z": square}}, "the covariate 'z' has no CRS: say which"),
         ({"covariates": {"z": words}}, "the covariate 'z' holds <U1, not numbers"),
         ({"weight": bands}, "weight, .*two.tif, has 2 bands"),
