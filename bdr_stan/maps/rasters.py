@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["arguments_of_bags", "cells_of_districts", "from_rasters"]
 
 COORDINATES = ("x", "y")
+_SLIVER = 0.01  # of a pixel: overlaps that borders have by their makers' rounding
 
 
 def from_rasters(
@@ -163,7 +164,7 @@ def arguments_of_bags(
         bag, pixels, points = bag[kept], pixels[kept], _rows(points, kept)
         weights = None if weights is None else weights[kept]
     table = table[peopled]
-    sizes = np.bincount(bag)[peopled.nonzero()[0]]
+    sizes = np.bincount(bag, minlength=len(peopled))[peopled]
     return {
         "points": points,
         "offsets": np.concatenate([[0], np.cumsum(sizes)]),
@@ -176,7 +177,7 @@ def arguments_of_bags(
 
 
 def _rows(points, kept):
-    """Some rows of an array, in its own memory, column by column: it may fill half of what is."""
+    """Some rows of an array, moved within it: a copy would double the memory that is needed."""
     n = np.count_nonzero(kept)
     for column in points.T:
         column[:n] = column[kept]
@@ -216,7 +217,7 @@ def _said_of_overlap(table, bag, pixels):
     """A sentence on pixels of which districts share more than there is, where there are some."""
     cells, of = np.unique(pixels.cell, return_inverse=True)
     more = np.bincount(of, pixels.share) - 1
-    if not len(cells) or more.max() < 1e-6:
+    if not len(cells) or more.max() < _SLIVER:
         return []
     first, second = table.index[bag[of == more.argmax()][:2]]
     return [
