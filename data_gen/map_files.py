@@ -45,15 +45,18 @@ def write_map_files(country, folder, *, simplify=1.0):
     Raises
     ------
     FileExistsError : the folder exists.
+    FileNotFoundError : there is no folder to make it in.
     """
     folder = Path(folder)
     if folder.exists():
         raise FileExistsError(f"{folder} exists: remove it, or choose another folder")
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder.parent}: create it first")
     names = FEATURES[:-2]
     # The folder appears under its name when it is complete.
     partial = folder.with_name(f".partial-{folder.name}")
     try:
-        (partial / "covariates").mkdir(parents=True)
+        (partial / "covariates").mkdir(parents=True, exist_ok=True)
         transform = _transform(country)
         for k, name in enumerate(names):
             image = country.image(country.bags.points[:, k])

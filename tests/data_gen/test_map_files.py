@@ -68,6 +68,9 @@ def test_folders_that_exist_are_left_alone(country, files, tmp_path):
     with pytest.raises(FileExistsError, match="exists: remove it, or choose another folder"):
         map_files.write_map_files(country, folder)
     assert len(list(folder.iterdir())) == 4
+    with pytest.raises(FileNotFoundError, match="there is no folder .*no: create it first"):
+        map_files.write_map_files(country, tmp_path / "no" / "maps")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_interrupted_leaves_nothing(country, tmp_path, monkeypatch):
