@@ -16,6 +16,7 @@ SAYS = {
     "examples/digits.py": "the 95% intervals of BLR hold",
     "examples/edit_a_stan_file.py": "Student-t labels: sigma 0.",
     "examples/influence.py": "Were everyone ten years older",
+    "examples/map_from_files.py": "districts held out: NLL",
     "examples/rates_inside_bags.py": "correlation of log rates:",
     "examples/regression_from_data_frame.py": "of the labels of counties held out.",
     "examples/space_time.py": "held-out regions:",
@@ -40,6 +41,7 @@ SAYS = {
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/nonlinear_second_level.py": "gamma, 150 bags, additive, NonlinearBDR: MSE 0.3",
     "benchmarks/point_predictions.py": "exceedance of 1",
+    "benchmarks/rasters.py": "from shapely's zonal sums",
     "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",
     "benchmarks/set_kernels.py": "one kernel after the other",
 }

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
 
+    from bdr_stan.maps.grid import Pixels
+
 __all__ = ["Bags", "BagsLike", "as_bags"]
 
 _CHECK_BYTES = 1 << 22  # read this much at a time where an array may be a memory map
@@ -51,10 +53,12 @@ class Bags:
     features : names of the p columns, optional
     columns : TableColumns, optional
         How the points were made of the columns of a table; it names their columns.
+    pixels : bdr_stan.maps.Pixels, N_points of them, optional
+        The pixel of a raster that each point is.
 
     Attributes
     ----------
-    points, offsets, weights, ids, metadata, features, columns
+    points, offsets, weights, ids, metadata, features, columns, pixels
         As given, once checked; None where there are none.
 
     Raises
@@ -73,6 +77,7 @@ class Bags:
         metadata: "pd.DataFrame | None" = None,
         features: Iterable[object] | None = None,
         columns: TableColumns | None = None,
+        pixels: "Pixels | None" = None,
     ) -> None:
         self.points = as_points(points)
         self.offsets = as_offsets(offsets, len(self.points))
@@ -83,6 +88,12 @@ class Bags:
             features = columns.features
         self.features = None if features is None else as_features(features, self.n_features)
         self.metadata = None if metadata is None else as_metadata(metadata, n)
+        if pixels is not None and len(pixels) != len(self.points):
+            raise ValueError(
+                f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one a "
+                "point"
+            )
+        self.pixels = pixels
         if n == 0:
             raise ValueError("there are no bags: pass at least one bag of points")
         empty = np.flatnonzero(self.sizes == 0)
@@ -255,14 +266,67 @@ class Bags:
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options))
 
     @classmethod
+    def from_rasters(
+        cls,
+        covariates: Any,
+        districts: Any,
+        weight: Any = None,
+        id: str = "district",
+        *,
+        fractional: bool = True,
+    ) -> Self:
+        """Bags of the pixels of rasters on one grid, a bag for each polygon.
+
+        Needs the extra "maps". Rasters are read window by window. Points are the covariates and
+        the coordinates x and y of the pixel's centre, in units of the CRS.
+
+        Parameters
+        ----------
+        covariates : dict, name -> GeoTIFF of one band or xarray.DataArray; or one GeoTIFF; or
+            xarray.Dataset
+            The bands of a file are named by their descriptions, else band_1, band_2, ..
+        districts : GeoDataFrame, or a file that geopandas reads
+            In the CRS of the rasters. All its columns, geometries included, become `metadata`.
+        weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
+            What a pixel weighs, such as its population. Default: its area, 1.
+        id : str, default "district"
+            Column of `districts`, all of whose values differ; becomes `ids`.
+        fractional : bool, default True
+            Whether a pixel that a border cuts belongs to each side with the share of its area,
+            by which the point's weight is multiplied; else to where its centre lies, undivided.
+
+        Returns
+        -------
+        Bags, in the order of the districts, with `pixels`
+
+        Raises
+        ------
+        ImportError
+            The extra is not installed.
+        TypeError, ValueError, OSError
+            One sentence that names the raster, column or district: files that cannot be read;
+            other grids or CRSs; a covariate called x or y; negative weights; ids that are missing
+            or stand twice; geometries that are no valid polygons; no pixel in any district.
+
+        Warns
+        -----
+        UserWarning
+            Of pixels without data and of districts without geometry, pixels or weight, all of
+            which are left out; of districts that overlap.
+        """
+        from bdr_stan.maps.rasters import from_rasters
+
+        return cls(**from_rasters(covariates, districts, weight, id, fractional=fractional))
+
+    @classmethod
     def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
         """All bags of several in one, loaded into memory.
 
         Parameters
         ----------
         parts : sequence of Bags, or of lists of arrays, shapes (n_points, p)
-            Points of parts without weights weigh 1 where another part has weights. Ids and
-            metadata are left out, as those of one part need not differ from another's.
+            Points of parts without weights weigh 1 where another part has weights. Ids, metadata
+            and pixels are left out, as those of one part need not differ from another's.
 
         Returns
         -------
@@ -348,7 +412,7 @@ class Bags:
 
         Returns
         -------
-        Bags, with what these bags have of weights, ids, metadata and names of columns
+        Bags, with what these bags have of weights, ids, metadata, pixels and names of columns
 
         Raises
         ------
@@ -380,6 +444,7 @@ class Bags:
         chosen.ids = None if self.ids is None else self.ids[indices]
         chosen.metadata = None if self.metadata is None else self.metadata.iloc[indices]
         chosen.features, chosen.columns = self.features, self.columns
+        chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
 
     # ------------------------------------------------------------ arithmetic

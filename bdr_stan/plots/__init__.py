@@ -7,7 +7,7 @@ from bdr_stan.plots.by_size import compare_by_size, prediction_by_size
 from bdr_stan.plots.calibration import calibration, point_calibration, reliability
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.influence import influence
-from bdr_stan.plots.maps import rate_map, rate_maps
+from bdr_stan.plots.maps import map, rate_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "compare_by_size",
     "influence",
     "landmarks",
+    "map",
     "point_calibration",
     "prediction_by_size",
     "rate_map",

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bdr_stan.maps.grid import name_of_crs, same_crs
+from bdr_stan.maps.libraries import check_installed
 from bdr_stan.plots.style import pyplot
 from bdr_stan.types import ArrayLike
 
@@ -136,20 +138,37 @@ def _map_axes(n, at):
 
 
 def _draw_maps(maps, at, axes, *, label=None, log=False, cmap="viridis", limits=None):
-    """Maps on one colour scale; its bar has plain numbers, and arrows where values go beyond it."""
-    from matplotlib.colors import LogNorm, Normalize
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
-    label = label or ", ".join(filter(None, maps)) or "value"
+    """Maps on one colour scale, which has a bar."""
     cells = [_picture(values, at, title, log) for title, values in maps.items()]
+    norm, extend = _colour_scale(cells, log, limits)
+    for ax, picture, title in zip(axes, cells, maps):
+        image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
+        _frame(ax, title)
+    _draw_bar(image, axes, label or ", ".join(filter(None, maps)) or "value", extend)
+
+
+def _colour_scale(cells, log, limits):
+    """The colours of values, masked arrays, and at which ends of the scale some lie beyond it."""
+    from matplotlib.colors import LogNorm, Normalize
+
     lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
     low, high = (lowest, highest) if limits is None else _checked_limits(limits)
     rounding = 1e-6 * (high - low)  # a probability of 1 and a rounding error is not beyond 1
-    norm = (LogNorm if log else Normalize)(low, high)
-    for ax, picture, title in zip(axes, cells, maps):
-        image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
-        ax.set(xticks=[], yticks=[], title=title)
-        ax.spines[:].set_visible(False)
+    beyond = 2 * (lowest < low - rounding) + (highest > high + rounding)
+    return (LogNorm if log else Normalize)(low, high), ["neither", "max", "min", "both"][beyond]
+
+
+def _frame(ax, title):
+    """A title, and neither ticks nor lines around a map."""
+    ax.set(xticks=[], yticks=[], xlabel=None, ylabel=None, title=title)
+    ax.spines[:].set_visible(False)
+
+
+def _draw_bar(image, axes, label, extend):
+    """The bar of the colours of an image, with plain numbers, and arrows where values go beyond."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
     bar = axes[0].figure.colorbar(
         image,
         ax=axes,
@@ -157,12 +176,11 @@ def _draw_maps(maps, at, axes, *, label=None, log=False, cmap="viridis", limits=
         label=label,
         aspect=20 * len(axes),
         pad=0.02,
-        extend=["neither", "max", "min", "both"][
-            2 * (lowest < low - rounding) + (highest > high + rounding)
-        ],
+        extend=extend,
     )
     bar.outline.set_visible(False)
-    if log:
+    if isinstance(image.norm, LogNorm):
+        low, high = image.get_clim()
         bar.locator = LogLocator(subs=(1, 3) if high < 1e4 * low else (1,), numticks=6)
         bar.formatter = StrMethodFormatter("{x:g}")
         bar.minorticks_off()
@@ -180,11 +198,132 @@ def _picture(values, at, title, log):
     values, name = np.asarray(values, dtype=float), "the map" if title is None else repr(title)
     if values.shape != at[0].shape:
         raise ValueError(f"{name} has values of shape {values.shape}, expected {at[0].shape}")
+    _check_drawable(values, name, log, "pixel")
+    picture = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
+    picture[at] = values
+    return np.ma.masked_invalid(picture)
+
+
+def _check_drawable(values, name, log, unit):
+    """Raise where there is no value to draw, or one that has no logarithm."""
     if not np.isfinite(values).any():
         raise ValueError(f"{name} has no value to draw")
     if log and not np.nanmin(values) > 0:
         i = int(np.nanargmin(values))
-        raise ValueError(f"{name} is {values[i]:.6g} at pixel {i}: log=True needs values > 0")
-    picture = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
-    picture[at] = values
-    return np.ma.masked_invalid(picture)
+        raise ValueError(f"{name} is {values.flat[i]:.6g} at {unit} {i}: log=True needs values > 0")
+
+
+def map(
+    values: Any,
+    column: str | None = None,
+    *,
+    borders: Any = None,
+    title: str | None = None,
+    label: str | None = None,
+    log: bool = False,
+    cmap: str = "viridis",
+    limits: tuple[float, float] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """A raster, or a column of polygons, as a map; what has no value stays blank.
+
+    Needs the extra "maps".
+
+    Parameters
+    ----------
+    values : xarray.DataArray with a CRS, such as ``to_raster(rate.mean, bags)["value"]``; or
+        GeoDataFrame, such as `bdr_stan.maps.district_table` gives
+    column : str
+        Of a GeoDataFrame alone.
+    borders : GeoDataFrame in the same CRS, optional
+        Polygons whose borders are drawn over the map.
+    title : str, optional
+    label : str, of the colour bar, with the unit; None for the title, the column or the raster's
+        name
+    log : bool, whether colours follow the logarithm
+    cmap : str, matplotlib colour map
+    limits : (low, high), values of the first and last colour; None for those of the map
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib or the extra "maps" is not installed.
+    TypeError : neither a raster of two dimensions nor a GeoDataFrame.
+    ValueError : no such column, no value to draw, values that have no logarithm, no CRS, or
+        borders in another CRS.
+    """
+    check_installed()
+    import geopandas as gpd
+
+    is_table = isinstance(values, gpd.GeoDataFrame)
+    name, numbers = _column(values, column) if is_table else _raster(values, column)
+    _check_drawable(numbers, repr(name), log, "district" if is_table else "pixel")
+    crs = values.crs if is_table else values.rio.crs
+    _check_same_place(crs, borders)
+    norm, extend = _colour_scale([np.ma.masked_invalid(numbers)], log, limits)
+    left, bottom, right, top = values.total_bounds if is_table else values.rio.bounds()
+    # Degrees of longitude are shorter than those of latitude.
+    aspect = 1 / np.cos(np.radians((bottom + top) / 2)) if crs.is_geographic else 1.0
+    if ax is None:
+        side = 4.5 * np.clip(aspect * (top - bottom) / (right - left), 0.4, 2) + 0.9
+        figure = pyplot().figure(figsize=(4.7, side), layout="compressed")  # for a fixed aspect
+        ax = figure.add_subplot()
+    if is_table:
+        values.assign(value=numbers).plot("value", ax=ax, cmap=cmap, norm=norm, aspect=aspect)
+        image = ax.collections[-1]
+    else:
+        image = ax.imshow(
+            np.ma.masked_invalid(numbers),
+            cmap=cmap,
+            norm=norm,
+            interpolation="nearest",
+            extent=(left, right, bottom, top),
+            origin="lower" if values.rio.transform(recalc=True).e > 0 else "upper",
+            aspect=aspect,
+        )
+    if borders is not None:
+        borders.boundary.plot(ax=ax, color="black", linewidth=0.4, aspect=aspect)
+    _frame(ax, title)
+    _draw_bar(image, [ax], label or title or name, extend)
+    return ax
+
+
+def _column(table, column):
+    """Name and numbers of a column of polygons."""
+    if column not in table.columns:
+        names = ", ".join(repr(name) for name in table.columns if name != table.geometry.name)
+        raise ValueError(f"the table has no column {column!r} to draw: choose from {names}")
+    if table.crs is None:
+        raise ValueError("the table has no CRS: say which by .set_crs('EPSG:..')")
+    return column, table[column].to_numpy(float, na_value=np.nan)
+
+
+def _raster(raster, column):
+    """Name and numbers of a raster."""
+    import xarray as xr
+
+    if not isinstance(raster, xr.DataArray) or raster.ndim != 2:
+        raise TypeError(
+            "values must be a GeoDataFrame or a DataArray of rows and columns, such as "
+            f"raster['mean'], found a {type(raster).__name__}"
+        )
+    if column is not None:
+        raise TypeError(f"a raster has no columns: leave column={column!r} out")
+    if raster.rio.crs is None:
+        raise ValueError("the raster has no CRS: say which by .rio.write_crs('EPSG:..')")
+    return str(raster.name or "value"), raster.to_numpy().astype(float)
+
+
+def _check_same_place(crs, borders):
+    """Raise where borders lie in another CRS."""
+    from pyproj import CRS
+
+    if borders is None:
+        return
+    if borders.crs is None or not same_crs(CRS.from_user_input(crs), borders.crs):
+        wanted = name_of_crs(CRS.from_user_input(crs))
+        raise ValueError(f"the borders are not in {wanted}: pass borders.to_crs({wanted!r})")

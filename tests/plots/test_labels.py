@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+import rioxarray  # noqa: F401
+import xarray as xr
 
 from bdr_stan import BLR, plots
 
@@ -21,6 +23,11 @@ def pixels():
     return np.arange(1.0, 13.0), np.arange(12) // 4, np.arange(12) % 4
 
 
+def raster():
+    values = xr.DataArray(np.eye(2), {"y": [2.0, 1.0], "x": [1.0, 2.0]}, ("y", "x"))
+    return values.rio.write_crs("EPSG:32736")
+
+
 def model_of_heights():
     """Bags of two columns, and a fit to them."""
     rng = np.random.default_rng(1)
@@ -36,6 +43,7 @@ DRAW = {
     ),
     "influence": lambda case: plots.influence(model_of_heights(), 1),
     "landmarks": lambda case: plots.landmarks(np.eye(3), np.eye(3)),
+    "map": lambda case: plots.map(raster()),
     "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
     "prediction_by_size": lambda case: plots.prediction_by_size(*case),
     "rate_map": lambda case: plots.rate_map(*pixels()),

@@ -1,0 +1,132 @@
+"""How much of each cell of a grid lies in a polygon.
+
+By Green's theorem: an edge adds, to each cell of its row, the area between itself and the cell's
+right side. Edges are cut where they pass from cell to cell, so shares are exact up to rounding,
+and those of neighbouring polygons add up to one.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.types import Array
+
+__all__ = ["cells_by_centre", "cells_by_share"]
+
+_ROUNDING = 1e-9  # of a cell: far above that of coordinates, far below what counts
+
+
+def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
+    """Cells that a polygon covers, and the part of each that it does.
+
+    Parameters
+    ----------
+    polygon : shapely Polygon, MultiPolygon or GeometryCollection, valid
+        In cells: x counts columns, y rows, from 0 at the corner of the grid.
+    shape : (int, int), rows and columns of the grid; what lies outside is left out
+
+    Returns
+    -------
+    row, col : int64 arrays, shape (n,), in the order of rows
+    share : float64 array, shape (n,), 0 < share <= 1
+    """
+    polygon = _within(polygon, shape)
+    if polygon.area == 0:
+        return _no_cells()
+    corner, size = _box_of(polygon)
+    start, end = _edges(polygon)
+    share = _shares(start - corner, end - corner, size)
+    share[share > 1 - _ROUNDING] = 1
+    row, col = np.nonzero(share > _ROUNDING)
+    return row + corner[1], col + corner[0], share[row, col]
+
+
+def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
+    """Cells whose centres lie in a polygon; arguments and results as of `cells_by_share`.
+
+    Their shares are 1.
+    """
+    from rasterio.features import rasterize
+    from rasterio.transform import Affine
+
+    polygon = _within(polygon, shape)
+    if polygon.area == 0:
+        return _no_cells()
+    corner, size = _box_of(polygon)
+    at = Affine.translation(*corner.tolist())
+    inside = rasterize([polygon], out_shape=tuple(size[::-1].tolist()), transform=at, dtype="uint8")
+    row, col = np.nonzero(inside)
+    return row + corner[1], col + corner[0], np.ones(len(row))
+
+
+def _no_cells():
+    return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+
+
+def _within(polygon, shape):
+    """The part of a polygon on the grid."""
+    import shapely
+
+    rows, cols = shape
+    left, top, right, bottom = polygon.bounds
+    if left >= 0 and top >= 0 and right <= cols and bottom <= rows:
+        return polygon
+    return shapely.intersection(polygon, shapely.box(0, 0, cols, rows))
+
+
+def _box_of(polygon):
+    """First column and row, and numbers of columns and rows, of the cells around a polygon."""
+    bounds = np.array(polygon.bounds)
+    corner = np.floor(bounds[:2]).astype(np.int64)
+    return corner, np.ceil(bounds[2:]).astype(np.int64) - corner
+
+
+def _edges(polygon):
+    """Starts and ends of a polygon's edges, shapes (n, 2), with its inside on their left."""
+    import shapely
+
+    parts = shapely.get_parts(shapely.get_parts(polygon))  # a collection may hold multipolygons
+    parts = shapely.orient_polygons(parts[shapely.get_dimensions(parts) == 2])
+    xy, ring = shapely.get_coordinates(shapely.get_rings(parts), return_index=True)
+    same = ring[1:] == ring[:-1]
+    return xy[:-1][same], xy[1:][same]
+
+
+def _shares(start, end, size):
+    """Part of each cell of a grid of `size`, (columns, rows), between edges; (rows, columns)."""
+    a, b = _cut_at_cells(start, end)
+    height, (x, y) = b[:, 1] - a[:, 1], (a + b).T / 2
+    col = np.floor(x).astype(np.int64)
+    row = np.minimum(np.floor(y), size[1] - 1).astype(np.int64)  # where rounding passes the last
+    # What an edge adds to its cell, and what more to all that follow: differences along the row.
+    width = size[0] + 2
+    own = np.bincount(row * width + col, -height * (col + 1 - x), size[1] * width)
+    after = np.bincount(row * width + col + 1, -height * (x - col), size[1] * width)
+    return np.cumsum((own + after).reshape(size[1], width), axis=1)[:, : size[0]]
+
+
+def _cut_at_cells(start, end):
+    """Edges cut where they pass from cell to cell, without those along rows, which add nothing."""
+    slanted = start[:, 1] != end[:, 1]
+    start, end = start[slanted], end[slanted]
+    numbers = np.arange(len(start))
+    places = [(numbers, np.zeros(len(start))), (numbers, np.ones(len(start)))]
+    places += [_crossings(start[:, k], end[:, k]) for k in (0, 1)]
+    edge, t = (np.concatenate(values) for values in zip(*places))
+    order = np.lexsort((t, edge))
+    edge, t = edge[order], t[order][:, None]
+    points = start[edge] + t * (end - start)[edge]
+    same = edge[1:] == edge[:-1]
+    return points[:-1][same], points[1:][same]
+
+
+def _crossings(a, b):
+    """Where the way from a to b, arrays of shape (n,), passes whole numbers.
+
+    Gives the number of the way and the part of it that lies behind, 0 < t < 1.
+    """
+    first = np.floor(np.minimum(a, b)) + 1
+    count = np.maximum(np.ceil(np.maximum(a, b)) - first, 0).astype(np.int64)
+    way = np.repeat(np.arange(len(a)), count)
+    whole = first[way] + np.arange(len(way)) - np.repeat(np.cumsum(count) - count, count)
+    return way, (whole - a[way]) / (b - a)[way]

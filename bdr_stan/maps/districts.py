@@ -1,0 +1,119 @@
+"""Polygons of districts, checked."""
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bdr_stan.bags.checks import plain
+from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+__all__ = ["read_districts"]
+
+_AREAS = {"Polygon", "MultiPolygon", "GeometryCollection"}
+
+
+def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
+    """Districts with their ids as index, in the CRS of a grid.
+
+    Parameters
+    ----------
+    districts : GeoDataFrame, or a file that geopandas reads
+    id : str
+        Column of ids, one a district.
+    grid : Grid
+
+    Returns
+    -------
+    GeoDataFrame
+        Some of its geometries may be empty or None.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        No file of polygons; no column of that name; ids that are missing or stand twice; no CRS or
+        another than the grid's; geometries that are no areas, or whose border crosses itself.
+    """
+    table = _opened(districts)
+    if len(table) == 0:
+        raise ValueError("there are no districts: the table has no rows")
+    _check_ids(table, id)
+    table = table.set_index(id)
+    if table.geometry.name != "geometry":
+        table = table.rename_geometry("geometry")
+    if table.crs is None:
+        raise ValueError("the districts have no CRS: say which by districts.set_crs('EPSG:..')")
+    if not same_crs(table.crs, grid.crs):
+        wanted = name_of_crs(grid.crs)
+        raise ValueError(
+            f"the districts are in {name_of_crs(table.crs)}, the rasters in {wanted}: pass "
+            f"geopandas.read_file(..).to_crs({wanted!r})"
+        )
+    _check_are_areas(table.geometry)
+    return table
+
+
+def _opened(districts):
+    import geopandas as gpd
+    import pyogrio
+
+    if isinstance(districts, gpd.GeoDataFrame):
+        return districts
+    if not isinstance(districts, (str, PathLike)):
+        raise TypeError(
+            "districts must be a GeoDataFrame or a file that geopandas reads, found a "
+            f"{type(districts).__name__}"
+        )
+    if not Path(districts).exists():
+        raise FileNotFoundError(f"there is no file {districts}")
+    try:
+        table = gpd.read_file(districts)
+    except pyogrio.errors.DataSourceError:
+        raise OSError(
+            f"{districts} is no file that geopandas reads: pass a GeoPackage or a shapefile"
+        ) from None
+    if not isinstance(table, gpd.GeoDataFrame):
+        raise ValueError(f"{districts} has no geometries: pass a file of polygons")
+    return table
+
+
+def _check_ids(table, id):
+    """Raise where a column does not tell districts apart."""
+    names = [str(name) for name in table.columns if name != table.geometry.name]
+    if id not in names:
+        raise ValueError(
+            f"the districts have no column {id!r}: choose by id= from {', '.join(map(repr, names))}"
+        )
+    missing = table[id].isna().to_numpy()
+    if missing.any():
+        raise ValueError(
+            f"column {id!r} is missing at row {missing.argmax()} of the districts ({missing.sum()} "
+            "such in all): fill it in or leave these out"
+        )
+    twice = table[id].duplicated(keep=False)
+    if twice.any():
+        raise ValueError(
+            f"the id {plain(table.loc[twice, id].iloc[0])!r} stands at several rows of the "
+            f"districts ({twice.sum()} such in all): name a column whose values differ by id=, or "
+            f"join the parts by districts.dissolve({id!r}).reset_index()"
+        )
+
+
+def _check_are_areas(shapes):
+    """Raise where a geometry that is not empty is no area, or where its border crosses itself."""
+    there = shapes[~(shapes.isna() | shapes.is_empty)]
+    strange = there[~there.geom_type.isin(_AREAS)]
+    if len(strange):
+        raise ValueError(
+            f"the district {plain(strange.index[0])!r} is a {strange.geom_type.iloc[0]}: "
+            "districts must be polygons"
+        )
+    invalid = there[~there.is_valid]
+    if len(invalid):
+        raise ValueError(
+            f"the border of the district {plain(invalid.index[0])!r} is not valid ("
+            f"{invalid.is_valid_reason().iloc[0]}; {len(invalid)} such in all): mend it by "
+            "districts.set_geometry(districts.make_valid())"
+        )

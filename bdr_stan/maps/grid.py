@@ -1,0 +1,117 @@
+"""The cells of rasters, and which of them the points of bags are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.types import Array, ArrayLike
+
+__all__ = ["Grid", "Pixels", "name_of_crs", "pixels_of", "same_crs"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells that rasters share; they lie along the axes of their CRS.
+
+    Attributes
+    ----------
+    transform : affine.Affine
+        From (column, row) of a cell's corner to its coordinates.
+    crs : pyproj.CRS
+    shape : (int, int), number of rows and of columns
+    """
+
+    transform: Any
+    crs: Any
+    shape: tuple[int, int]
+
+    def centres(self, row: ArrayLike, col: ArrayLike) -> tuple[Array, Array]:
+        """Coordinates x and y of the centres of cells.
+
+        Parameters
+        ----------
+        row, col : arrays of integers, shape (n,)
+
+        Returns
+        -------
+        x, y : arrays, shape (n,), units of the CRS
+        """
+        t = self.transform
+        return t.c + t.a * (np.asarray(col) + 0.5), t.f + t.e * (np.asarray(row) + 0.5)
+
+    def in_cells(self, xy: Array) -> Array:
+        """Coordinates as (column, row), fractions of a cell included; shape (n, 2)."""
+        t = self.transform
+        return (xy - np.array([t.c, t.f])) / np.array([t.a, t.e])
+
+    def window(self, row: slice, col: slice) -> "Grid":
+        """The grid of some of its rows and columns, of slices with start and stop."""
+        t, shape = self.transform, (row.stop - row.start, col.stop - col.start)
+        moved = type(t)(t.a, t.b, t.c + t.a * col.start, t.d, t.e, t.f + t.e * row.start)
+        return Grid(moved, self.crs, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """The pixel of each of n points.
+
+    Attributes
+    ----------
+    row, col : arrays of integers, shape (n,), place on the grid, from 0
+    share : array, shape (n,), 0 < share <= 1
+        Part of the pixel that belongs to the point: what lies in the point's district.
+    grid : Grid
+    """
+
+    row: Array
+    col: Array
+    share: Array
+    grid: Grid
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, points: Any) -> "Pixels":
+        return Pixels(self.row[points], self.col[points], self.share[points], self.grid)
+
+    def __repr__(self) -> str:
+        rows, cols = self.grid.shape
+        return f"Pixels({len(self)} points, grid {rows} x {cols}, {name_of_crs(self.grid.crs)})"
+
+    @property
+    def cell(self) -> Array:
+        """Number of each point's cell, counted along the rows of the grid; int64, shape (n,)."""
+        return self.row.astype(np.int64) * self.grid.shape[1] + self.col
+
+    def cropped(self) -> "Pixels":
+        """The same pixels on the smallest grid that holds them."""
+        rows = slice(int(self.row.min()), int(self.row.max()) + 1)
+        cols = slice(int(self.col.min()), int(self.col.max()) + 1)
+        grid = self.grid.window(rows, cols)
+        return Pixels(self.row - rows.start, self.col - cols.start, self.share, grid)
+
+
+def pixels_of(bags: Any) -> Pixels:
+    """The pixels of bags.
+
+    Raises
+    ------
+    ValueError
+        They do not come from rasters.
+    """
+    if getattr(bags, "pixels", None) is None:
+        raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
+    return bags.pixels
+
+
+def same_crs(a: Any, b: Any) -> bool:
+    """Whether two pyproj.CRS place the same coordinates alike, whichever program wrote them."""
+    return a.equals(b, ignore_axis_order=True) or (
+        a.to_epsg() is not None and a.to_epsg() == b.to_epsg()
+    )
+
+
+def name_of_crs(crs: Any) -> str:
+    """What messages call a pyproj.CRS: "EPSG:4326", or its name where it has no such number."""
+    return crs.name if crs.to_epsg() is None else f"EPSG:{crs.to_epsg()}"

@@ -1,0 +1,240 @@
+"""Rasters as layers of one grid, read window by window."""
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.bags.checks import LARGEST_VALUE
+from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["check_same_grid", "grid_of", "open_covariates", "open_weight", "read_cells"]
+
+_WINDOW_BYTES = 1 << 25
+_AXES = {"lon": "x", "lat": "y"}  # what rioxarray does not know by name
+# Of a cell: what coordinates of equal grids may differ by, as some files have them in float32.
+_SAME = 0.01
+
+
+def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
+    """Layers by name: of files, arrays, the bands of one file or the variables of a Dataset.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        Something else, no covariate, a file that is no raster, or a layer that is not
+        two-dimensional or has no CRS.
+    """
+    import xarray as xr
+
+    if isinstance(covariates, xr.Dataset):
+        layers = _variables(covariates)
+    elif isinstance(covariates, Mapping):
+        layers = {
+            str(name): _layer(value, f"the covariate {name!r}")
+            for name, value in covariates.items()
+        }
+    elif isinstance(covariates, (str, PathLike)):
+        layers = _bands(covariates)
+    else:
+        raise TypeError(
+            "covariates must be a dict of names and GeoTIFFs, one GeoTIFF or an xarray.Dataset, "
+            f"found a {type(covariates).__name__}"
+        )
+    if not layers:
+        raise ValueError("covariates is empty: name at least one raster")
+    return layers
+
+
+def open_weight(weight: Any) -> "xr.DataArray":
+    """The layer of the weights, of a file of one band or a DataArray; errors as above."""
+    return _layer(weight, "weight")
+
+
+def _layer(value, what):
+    """A file of one band or a DataArray as a layer."""
+    import xarray as xr
+
+    if isinstance(value, (str, PathLike)):
+        array = _open(value)
+        if len(array) > 1:
+            raise ValueError(
+                f"{what}, {value}, has {len(array)} bands: choose one, as by "
+                "rioxarray.open_rasterio(path, masked=True)[0]"
+            )
+        return _checked(array[0], f"{what}, {value},")
+    if not isinstance(value, xr.DataArray):
+        raise TypeError(
+            f"{what} must be the path of a GeoTIFF or an xarray.DataArray, found a "
+            f"{type(value).__name__}"
+        )
+    return _checked(value.squeeze("band") if value.sizes.get("band") == 1 else value, what)
+
+
+def _bands(path):
+    """The bands of a file, by their descriptions or as band_1, band_2, .."""
+    array = _open(path)
+    names = array.attrs.get("long_name", ())
+    names = (names,) if isinstance(names, str) else names
+    if len(names) != len(array) or len(set(names)) < len(names) or not all(names):
+        names = [f"band_{k}" for k in range(1, len(array) + 1)]
+    return {name: _checked(band, f"{path}") for name, band in zip(names, array)}
+
+
+def _variables(dataset):
+    """The variables of a Dataset; those without dimensions describe the CRS."""
+    import rioxarray  # noqa: F401
+
+    dataset = dataset.set_coords([name for name in dataset.data_vars if not dataset[name].dims])
+    layers = {}
+    for name, array in dataset.data_vars.items():
+        if array.rio.crs is None and dataset.rio.crs is not None:
+            array = array.rio.write_crs(dataset.rio.crs)
+        layers[str(name)] = _checked(array, f"the variable {name!r}")
+    return layers
+
+
+def _open(path):
+    """All bands of a raster as one DataArray that reads what is asked for and keeps nothing."""
+    import rasterio
+    import rioxarray
+    import xarray as xr
+
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        array = rioxarray.open_rasterio(path, mask_and_scale=True, cache=False)
+    except rasterio.errors.RasterioIOError:
+        raise OSError(f"{path} is no raster that rasterio reads: pass a GeoTIFF") from None
+    if not isinstance(array, xr.DataArray):
+        raise ValueError(
+            f"{path} holds several rasters: open it by xarray and pass the Dataset, or one variable"
+        )
+    return array
+
+
+def _checked(layer, what):
+    """A layer with rows and columns alone, of numbers, and a CRS."""
+    import rioxarray
+
+    layer = layer.rename({name: _AXES[name] for name in layer.dims if name in _AXES})
+    try:
+        rows, cols = layer.rio.y_dim, layer.rio.x_dim
+    except rioxarray.exceptions.MissingSpatialDimensionError:
+        raise ValueError(
+            f"{what} has the dimensions {', '.join(map(str, layer.dims))}: call those of columns "
+            "and rows x and y by .rename(..)"
+        ) from None
+    more = [str(name) for name in layer.dims if name not in (rows, cols)]
+    if more:
+        raise ValueError(
+            f"{what} has the dimension {more[0]} beside rows and columns: choose one layer of it, "
+            f"as by .isel({more[0]}=0)"
+        )
+    if layer.dtype.kind not in "fiub":
+        raise TypeError(f"{what} holds {layer.dtype}, not numbers: encode it or leave it out")
+    if layer.rio.crs is None:
+        raise ValueError(f"{what} has no CRS: say which by .rio.write_crs('EPSG:..')")
+    transform = layer.rio.transform()
+    if transform.b != 0 or transform.d != 0:
+        raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
+    for name in (rows, cols):
+        steps = np.diff(layer[name].to_numpy())
+        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _SAME * np.abs(steps.mean()):
+            raise ValueError(
+                f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
+                "by .interp(..)"
+            )
+    return layer.transpose(rows, cols).rename({rows: "y", cols: "x"})
+
+
+def grid_of(layer: "xr.DataArray") -> Grid:
+    """The cells of a layer."""
+    from pyproj import CRS
+
+    transform = layer.rio.transform()
+    # What was cut from a larger raster may keep the transform of the whole; coordinates are right.
+    by_coordinates = layer.rio.transform(recalc=True)
+    if not transform.almost_equals(by_coordinates, _SAME * abs(transform.a)):
+        transform = by_coordinates
+    rows, cols = layer.shape
+    return Grid(transform, CRS.from_user_input(layer.rio.crs), (rows, cols))
+
+
+def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str) -> None:
+    """Raise ValueError, with the fix, where a layer has other cells than `grid`.
+
+    Parameters
+    ----------
+    grid : Grid
+    layers : dict of layers
+    whose : str
+        What the message calls the raster of the grid.
+    """
+    for name, layer in layers.items():
+        own = grid_of(layer)
+        mend = "bring it to that grid by rioxarray's .rio.reproject_match"
+        if not same_crs(own.crs, grid.crs):
+            raise ValueError(
+                f"the covariate {name!r} is in {name_of_crs(own.crs)}, but {whose} in "
+                f"{name_of_crs(grid.crs)}: {mend}"
+            )
+        if own.shape != grid.shape or _far(own, grid):
+            raise ValueError(
+                f"the covariate {name!r} has {_said_of(own)}, but {whose} {_said_of(grid)}: {mend}"
+            )
+
+
+def _far(a, b):
+    """Whether the corners of two grids of one shape lie apart."""
+    rows, cols = b.shape
+    corners = [np.array(g.centres(np.array([0, rows]), np.array([0, cols]))).T for g in (a, b)]
+    return np.abs(b.in_cells(corners[0]) - b.in_cells(corners[1])).max() > _SAME
+
+
+def _said_of(grid):
+    t = grid.transform
+    return (
+        f"{grid.shape[0]} x {grid.shape[1]} cells of {abs(t.a):.6g} x {abs(t.e):.6g} "
+        f"from ({t.c:.9g}, {t.f:.9g})"
+    )
+
+
+def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array) -> None:
+    """Values of layers at cells, NaN where there are none, in windows of some 30 MB.
+
+    Parameters
+    ----------
+    layers : list of p layers of one grid
+    row, col : arrays of integers, shape (n,)
+    out : float64 array, shape (n, p), which is written to
+    """
+    if not len(row):
+        return
+    order = np.argsort(row, kind="stable")
+    cols = slice(int(col.min()), int(col.max()) + 1)
+    height = max(1, _WINDOW_BYTES // (8 * (cols.stop - cols.start)))
+    for top in range(int(row.min()), int(row.max()) + 1, height):
+        at = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
+        if not len(at):
+            continue
+        rows = slice(top, int(row[at[-1]]) + 1)
+        for k, layer in enumerate(layers):
+            window = _values(layer[rows, cols])
+            out[at, k] = window[row[at] - top, col[at] - cols.start]
+
+
+def _values(window):
+    """Values of a window as floats, NaN where it has no data."""
+    values = window.values.astype(np.float64)
+    for mark in ("_FillValue", "missing_value"):
+        if mark in window.attrs:
+            values[values == window.attrs[mark]] = np.nan
+    values[~(np.abs(values) <= LARGEST_VALUE)] = np.nan
+    return values

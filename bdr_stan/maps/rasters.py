@@ -1,0 +1,226 @@
+"""Bags of the pixels of rasters, a bag for each polygon.
+
+Gives the arguments of `Bags`; the public face, with parameters and errors, is
+`Bags.from_rasters`, also known as `bdr_stan.maps.bags_from_rasters`.
+"""
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
+from bdr_stan.maps.districts import read_districts
+from bdr_stan.maps.grid import Grid, Pixels
+from bdr_stan.maps.layers import (
+    check_same_grid,
+    grid_of,
+    open_covariates,
+    open_weight,
+    read_cells,
+)
+from bdr_stan.maps.libraries import check_installed
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+__all__ = ["arguments_of_bags", "cells_of_districts", "from_rasters"]
+
+COORDINATES = ("x", "y")
+_SLIVER = 0.01  # of a pixel: overlaps that borders have by their makers' rounding
+
+
+def from_rasters(
+    covariates: Any,
+    districts: Any,
+    weight: Any = None,
+    id: str = "district",
+    *,
+    fractional: bool = True,
+) -> dict[str, Any]:
+    """Arguments of `Bags` from rasters and polygons; see `Bags.from_rasters`."""
+    check_installed()
+    layers = open_covariates(covariates)
+    for name in COORDINATES:
+        if name in layers:
+            raise ValueError(
+                f"a covariate is called {name!r}, as the coordinates of the pixels are: rename it"
+            )
+    if weight is None:
+        name, grid = f"the covariate {next(iter(layers))!r}", grid_of(next(iter(layers.values())))
+    else:
+        layer = open_weight(weight)
+        name, grid = "the weight", grid_of(layer)
+    check_same_grid(grid, layers, name)
+    table = read_districts(districts, id, grid)
+
+    bag, pixels = cells_of_districts(table, grid, fractional=fractional)
+    weights = pixels.share if fractional else None
+    if weight is not None:
+        whole = np.empty((len(bag), 1))
+        read_cells([layer], pixels.row, pixels.col, whole)
+        _check_weights(whole[:, 0], pixels)
+        weights = whole[:, 0] * pixels.share
+    points = np.empty((len(bag), len(layers) + 2))
+    read_cells(list(layers.values()), pixels.row, pixels.col, points)
+    points[:, -2], points[:, -1] = grid.centres(pixels.row, pixels.col)
+    return arguments_of_bags(table, bag, pixels, points, weights, [*layers, *COORDINATES])
+
+
+def _check_weights(weights, pixels):
+    negative = np.flatnonzero(weights < 0)
+    if len(negative):
+        i, n = negative[0], len(np.unique(pixels.cell[negative]))
+        raise ValueError(
+            f"weight is {weights[i]:g} in row {pixels.row[i]}, column {pixels.col[i]} ({n} such in "
+            "all): weights must be >= 0; where it marks missing data, say so by .rio.write_nodata"
+        )
+
+
+def cells_of_districts(
+    table: "gpd.GeoDataFrame", grid: Grid, *, fractional: bool
+) -> tuple[Array, Pixels]:
+    """The pixels of each district.
+
+    Parameters
+    ----------
+    table : GeoDataFrame of n districts, in the CRS of the grid
+    grid : Grid
+    fractional : bool
+        Whether pixels that a border cuts are shared, or belong to where their centres lie.
+
+    Returns
+    -------
+    bag : int64 array, shape (N,), from 0 to n - 1, rising
+    pixels : Pixels, N
+    """
+    import shapely
+
+    cells_of = cells_by_share if fractional else cells_by_centre
+    found = []
+    for shape in table.geometry:
+        known = shapely.Polygon() if shape is None else shape
+        found.append(cells_of(shapely.transform(known, grid.in_cells), grid.shape))
+    row, col, share = (np.concatenate(values) for values in zip(*found))
+    bag = np.repeat(np.arange(len(table)), [len(cells[0]) for cells in found])
+    return bag, Pixels(row, col, share, grid)
+
+
+def arguments_of_bags(
+    table: "gpd.GeoDataFrame",
+    bag: Array,
+    pixels: Pixels,
+    points: Array,
+    weights: Array | None,
+    features: list[str],
+) -> dict[str, Any]:
+    """Arguments of `Bags`, without pixels that miss a value and districts that have no other.
+
+    Parameters
+    ----------
+    table : GeoDataFrame, n districts
+    bag : int64 array, shape (N,), rising
+    pixels : Pixels, N
+    points : array, shape (N, p), NaN where there are no data; it is written to
+    weights : array, shape (N,), NaN where there are no data; or None
+    features : list of p names
+
+    Raises
+    ------
+    ValueError
+        No district is left.
+
+    Warns
+    -----
+    UserWarning
+        Of what is left out, and of districts that overlap.
+    """
+    import pandas as pd
+
+    overlap = _said_of_overlap(table, bag, pixels)
+    lacking = {name: np.isnan(points[:, k]) for k, name in enumerate(features)}
+    if weights is not None:
+        lacking["weight"] = np.isnan(weights)
+    kept = ~np.any(list(lacking.values()), axis=0)
+    reached = np.bincount(bag[kept], minlength=len(table)) > 0
+    peopled = reached
+    if weights is not None:
+        peopled = np.bincount(bag[kept], weights[kept], minlength=len(table)) > 0
+    if not peopled.any():
+        raise ValueError(
+            "no district has a pixel with data and weight: do rasters and districts show the same "
+            "place?"
+        )
+    told = [
+        *_said_of_pixels(pixels, lacking, weights),
+        *_said_of_districts(table, reached, peopled),
+        *overlap,
+    ]
+    if told:
+        warnings.warn("; ".join(told), stacklevel=4)
+    kept &= peopled[bag]
+    if not kept.all():
+        bag, pixels, points = bag[kept], pixels[kept], _rows(points, kept)
+        weights = None if weights is None else weights[kept]
+    table = table[peopled]
+    sizes = np.bincount(bag, minlength=len(peopled))[peopled]
+    return {
+        "points": points,
+        "offsets": np.concatenate([[0], np.cumsum(sizes)]),
+        "weights": weights,
+        "ids": table.index.to_numpy(),
+        "metadata": pd.DataFrame(table),
+        "features": features,
+        "pixels": pixels,
+    }
+
+
+def _rows(points, kept):
+    """Some rows of an array, moved within it: a copy would double the memory that is needed."""
+    n = np.count_nonzero(kept)
+    for column in points.T:
+        column[:n] = column[kept]
+    return points[:n]
+
+
+def _said_of_pixels(pixels, lacking, weights):
+    """A sentence on pixels that miss a value, where some do."""
+    lost = np.any(list(lacking.values()), axis=0)
+    if not lost.any():
+        return []
+    cells = pixels.cell
+
+    def number(some):
+        return len(np.unique(cells[some]))
+
+    counts = [f"{name} {number(some)}" for name, some in lacking.items() if some.any()]
+    shown = ", ".join(counts[:5]) + ", .." * (len(counts) > 5)
+    share = ""
+    if weights is not None and np.nansum(weights[lost]) > 0:
+        share = f", with {np.nansum(weights[lost]) / np.nansum(weights):.2%} of the weight"
+    return [f"left out {number(lost)} of {number(...)} pixels, which lack data ({shown}){share}"]
+
+
+def _said_of_districts(table, reached, peopled):
+    """A sentence on districts that are left out, where there are some."""
+    absent = (table.geometry.isna() | table.geometry.is_empty).to_numpy()
+    reasons = np.select([absent, ~reached], ["no geometry", "no pixels with data"], "no weight")
+    out = [f"{name!r} ({why})" for name, why in zip(table.index[~peopled], reasons[~peopled])]
+    if not out:
+        return []
+    some = ", ".join(out[:5]) + ", .." * (len(out) > 5)
+    return [f"left out {len(out)} of {len(table)} districts: {some}"]
+
+
+def _said_of_overlap(table, bag, pixels):
+    """A sentence on pixels of which districts share more than there is, where there are some."""
+    cells, of = np.unique(pixels.cell, return_inverse=True)
+    more = np.bincount(of, pixels.share) - 1
+    if not len(cells) or more.max() < _SLIVER:
+        return []
+    first, second = table.index[bag[of == more.argmax()][:2]]
+    return [
+        f"districts overlap by {more[more > 0].sum():.3g} pixels in all, most {first!r} and "
+        f"{second!r}: these are counted more than once"
+    ]

@@ -1,0 +1,165 @@
+"""From predictions back to maps: values of pixels as rasters, totals of districts as a table."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.maps.grid import pixels_of
+from bdr_stan.maps.libraries import check_installed
+from bdr_stan.predictive import PointPredictive
+from bdr_stan.types import ArrayLike
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+    import xarray as xr
+
+__all__ = ["district_table", "rates_to_raster", "to_raster"]
+
+
+def to_raster(
+    values: Mapping[str, ArrayLike] | ArrayLike, bags: Bags, *, crop: bool = False
+) -> "xr.Dataset":
+    """Values of the points of bags on the grid of their pixels.
+
+    ``.rio.to_raster("map.tif")`` writes the result as GeoTIFF, a band a variable, and
+    ``.to_netcdf("map.nc")`` as NetCDF, both with the CRS.
+
+    Parameters
+    ----------
+    values : dict, name -> array, shape (N_points,), or one array, which is called "value"
+        What belongs to the pixel, such as a rate: of a pixel that several bags share the last
+        bag's value is taken.
+    bags : Bags from rasters, or some of them
+    crop : bool, default False
+        Whether the result is cut to the pixels; else it has the grid of the rasters.
+
+    Returns
+    -------
+    xarray.Dataset, dimensions y and x, float64; NaN where there is no point
+
+    Raises
+    ------
+    ImportError
+        The extra "maps" is not installed.
+    ValueError
+        The bags do not come from rasters; there is not one value for each point.
+    """
+    check_installed()
+    import rioxarray  # noqa: F401
+    import xarray as xr
+
+    pixels = pixels_of(bags).cropped() if crop else pixels_of(bags)
+    grid = pixels.grid
+    x, _ = grid.centres(0, np.arange(grid.shape[1]))
+    _, y = grid.centres(np.arange(grid.shape[0]), 0)
+    layers = {}
+    for name, each in (values if isinstance(values, Mapping) else {"value": values}).items():
+        each = np.asarray(each, float)
+        if each.shape != (len(pixels),):
+            raise ValueError(
+                f"{name!r} has values of shape {each.shape}, expected ({len(pixels)},): one a point"
+            )
+        image = np.full(grid.shape, np.nan)
+        image[pixels.row, pixels.col] = each
+        layers[str(name)] = (("y", "x"), image)
+    raster = xr.Dataset(layers, coords={"y": y, "x": x})
+    raster = raster.rio.write_crs(grid.crs).rio.write_transform(grid.transform)
+    for name in layers:
+        raster[name] = raster[name].rio.write_nodata(np.nan, encoded=True)
+    return raster.rio.write_coordinate_system()
+
+
+def rates_to_raster(
+    rate: PointPredictive,
+    bags: Bags,
+    *,
+    quantiles: Sequence[float] = (0.025, 0.975),
+    exceedance: Sequence[float] = (),
+    crop: bool = False,
+) -> "xr.Dataset":
+    """Posterior of the rate at the pixels of bags as rasters.
+
+    Parameters
+    ----------
+    rate : PointPredictive, such as ``model.predict_points(bags)``
+    bags : Bags from rasters, or some of them
+    quantiles : floats, strictly between 0 and 1, default (0.025, 0.975)
+    exceedance : floats, thresholds in units of the rate, default none
+    crop : bool, default False
+        As in `to_raster`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables mean, sd, quantile_0.025, .., exceedance_THRESHOLD, ..: the posterior probability
+        of a rate above the threshold.
+
+    Raises
+    ------
+    ImportError, ValueError
+        As `to_raster`, `PointPredictive.quantile` and `PointPredictive.exceedance`.
+    """
+    _check_one_a_point(rate, bags)
+    values = {"mean": rate.mean, "sd": rate.sd}
+    if len(quantiles):
+        for q, at in zip(quantiles, rate.quantile(np.asarray(quantiles, float))):
+            values[f"quantile_{q:g}"] = at
+    values |= {f"exceedance_{limit:g}": rate.exceedance(limit) for limit in exceedance}
+    return to_raster(values, bags, crop=crop)
+
+
+def district_table(
+    predictive: Any, bags: Bags, observed: ArrayLike | None = None, *, level: float = 0.95
+) -> "gpd.GeoDataFrame":
+    """What is predicted for each district, with its polygon.
+
+    Parameters
+    ----------
+    predictive : predictive distribution of the bags' labels, such as ``model.predictive(bags)``
+    bags : Bags from rasters, or some of them
+    observed : array, shape (n,), optional
+        Labels.
+    level : float, 0 < level < 1, default 0.95
+        Of the central predictive interval.
+
+    Returns
+    -------
+    GeoDataFrame, a row a district, the ids as index
+        Columns observed (if given), predicted, sd, lower, upper in units of the label, weight (the
+        sum over the district's pixels: its population) and geometry.
+        ``.reset_index().to_file("districts.gpkg")`` writes it.
+
+    Raises
+    ------
+    ImportError
+        The extra "maps" is not installed.
+    ValueError
+        The bags do not come from rasters; predictions or labels of another number of bags; a level
+        that is not strictly between 0 and 1.
+    """
+    check_installed()
+    import geopandas as gpd
+
+    about = bags.metadata
+    if about is None or "geometry" not in about:
+        raise ValueError("the bags have no polygons: make them by Bags.from_rasters")
+    if len(predictive) != len(bags):
+        raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
+    columns = {} if observed is None else {"observed": np.asarray(observed)}
+    if observed is not None and columns["observed"].shape != (len(bags),):
+        raise ValueError(
+            f"observed has shape {columns['observed'].shape}, expected ({len(bags)},): one a bag"
+        )
+    lower, upper = predictive.interval(level)
+    columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
+    columns |= {"weight": bags.totals, "geometry": about["geometry"].array}
+    return gpd.GeoDataFrame(columns, index=about.index)
+
+
+def _check_one_a_point(rate, bags):
+    """Raise before a pass over the points is made in vain."""
+    n = len(pixels_of(bags))
+    if len(rate) != n:
+        raise ValueError(f"there are rates of {len(rate)} points, but the bags have {n} points")

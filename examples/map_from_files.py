@@ -1,0 +1,40 @@
+"""From rasters and polygons on disk to maps on disk: rates at pixels, from cases of districts."""
+
+import sys
+from pathlib import Path
+
+from sklearn.model_selection import train_test_split
+
+from bdr_stan import AggregateRegressor, Bags, plots
+from bdr_stan.kernels import RBF, Matern32
+from bdr_stan.maps import district_table, rates_to_raster
+from data_gen.map_files import make_map_files
+
+quick = "--quick" in sys.argv
+folder, maps = Path("country"), Path("maps")  # what there is, and what is written
+if not folder.exists():
+    make_map_files(folder, n_pixels=4000 if quick else 50_000, n_districts=60 if quick else 300)
+
+names = ["elevation", "river_distance", "rainfall", "vegetation", "travel_time"]
+rasters = {name: folder / "covariates" / f"{name}.tif" for name in names}
+districts = Bags.from_rasters(rasters, folder / "districts.gpkg", weight=folder / "population.tif")
+cases = districts.metadata["cases"].to_numpy()
+
+train, test, y, y_test = train_test_split(districts, cases, test_size=0.2, random_state=1)
+kernel = RBF("ard", columns=names) + Matern32("median", columns=["x", "y"])
+model = AggregateRegressor("negative binomial", "exp", 20 if quick else 60, kernel, thin=20)
+model.fit(train, y, seed=1, **({"chains": 2, "warmup": 200, "draws": 200} if quick else {}))
+predictive = model.predictive(test)
+predicted = district_table(predictive, test, y_test)
+print(predicted.drop(columns="geometry").head().round(1).to_string())
+held = predicted["observed"].between(predicted["lower"], predicted["upper"]).mean()
+print(f"districts held out: NLL {-predictive.log_prob(y_test).mean():.2f}, 95% hold {held:.0%}")
+
+rates = rates_to_raster(model.predict_points(districts), districts, exceedance=[0.1])
+maps.mkdir(exist_ok=True)
+rates.rio.to_raster(maps / "rates.tif")  # mean, sd, two quantiles and P(rate > 0.1)
+rates.to_netcdf(maps / "rates.nc")
+table = district_table(model.predictive(districts), districts, cases)
+table.reset_index().to_file(maps / "districts.gpkg")
+ax = plots.map(rates["mean"], borders=table, log=True, label="cases a person and year")
+ax.figure.savefig(maps / "rates.png", dpi=150)
