@@ -11,7 +11,7 @@ import numpy as np
 
 from bdr_stan import Bags, metrics, plots
 from data_gen.gamma import gamma_bags, optimal_predictive
-from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, setting
+from experiments.methods import METHODS, OPTIMAL, fewer, fit_methods, predict, scores, setting
 from experiments.report import arguments, markdown, pyplot, write
 
 LABEL = "degrees of freedom"  # of the chi-square distribution of a bag
@@ -146,6 +146,8 @@ def main():
     for s5 in shares:
         print(f"\n{s5}% of the bags have 5 points", flush=True)
         data = gamma_bags(args.data_seed, s5=s5, splits=("train", "validation", "test"))
+        if args.quick:
+            data = fewer(data, 200)
         fitted = fit_methods(
             methods, data["train"], data["validation"], seed=args.seed, grid=grid, run=run
         )

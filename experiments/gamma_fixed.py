@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from bdr_stan import FreqShrinkage
 from data_gen.gamma import gamma_bags, optimal_predictive
-from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, setting
+from experiments.methods import METHODS, OPTIMAL, fewer, fit_methods, predict, scores, setting
 from experiments.report import arguments, markdown, write
 
 # Law et al. (2018), Table 1: mean (sd) over the ten draws of MSE, of NLL.
@@ -85,6 +85,8 @@ def main():
         data = gamma_bags(
             data_seed, fixed_size=points, noise=1.0, splits=("train", "validation", "test")
         )
+        if args.quick:
+            data = fewer(data, 200)
         # Bags of one size say little of eta, and Laplace's approximation then says little of BDR.
         fitted = fit_methods(
             methods,

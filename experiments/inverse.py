@@ -27,7 +27,7 @@ from bdr_stan.metrics import table_by_size
 from data_gen.faces import write_faces
 from data_gen.gamma import gamma_bags, optimal_predictive
 from experiments.gamma import LEVELS, coverage_table, fresh_bags
-from experiments.methods import OPTIMAL, fit_methods, predict, scores, setting
+from experiments.methods import OPTIMAL, fewer, fit_methods, predict, scores, setting
 from experiments.report import arguments, markdown, write
 
 MODELS = {
@@ -42,6 +42,8 @@ NONLINEAR = "NonlinearBDR, additive"  # with the settings that are best for BDR
 def fresh(args):
     """Scores of the test bags by size, and coverage on fresh bags."""
     data = gamma_bags(23, s5=25, splits=("train", "validation", "test"))
+    if args.quick:
+        data = fewer(data, 200)
     grid = {"bandwidth_scale": (0.75,), "n_landmarks": (30,)} if args.quick else None
     models = {name: at_mode(model, args) for name, model in MODELS.items()}
     fitted = fit_methods(models, data["train"], data["validation"], seed=0, grid=grid)
@@ -83,6 +85,8 @@ def fixed(args):
         data = gamma_bags(
             data_seed, fixed_size=points, noise=1.0, splits=("train", "validation", "test")
         )
+        if args.quick:
+            data = fewer(data, 200)
         methods = {
             name: clone(at_mode(MODELS[name], args)).set_params(landmarks="random")
             for name in names
@@ -128,15 +132,17 @@ def few(args):
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
     found = {}
+    n_test = 200 if args.quick else 1000
     for draw, kind in itertools.product(range(1 if args.quick else 10), ("gamma", "digits")):
         if kind == "gamma":
             data = gamma_bags(23 + draw, s5=25, splits=("train", "test"))
             take = np.random.default_rng(draw).choice(1000, 150, replace=False)
             (train, y), (test, truth) = data["train"], data["test"]
             train, y = train[take], y[take]
+            test, truth = test[:n_test], truth[:n_test]
         else:
             train, y = digits_bags(150, seed=100 + draw, split="train")
-            test, truth = digits_bags(1000, seed=2, split="train")
+            test, truth = digits_bags(n_test, seed=2, split="train")
         for name, model in models.items():
             if kind == "digits" and "additive" in name:  # 64 pixels, one by one
                 continue
@@ -172,7 +178,7 @@ def digits(args):
 
 def faces(args):
     """A stand-in of the faces, smaller."""
-    n_bags, n_features = (300, 64) if args.quick else (3000, 256)
+    n_bags, n_features = (150, 16) if args.quick else (3000, 256)
     with tempfile.TemporaryDirectory() as folder:
         files = write_faces(folder, n_bags=n_bags, n_features=n_features, seed=1)
         bags, y = load_faces(files["features"], files["bags"], files["ages"])

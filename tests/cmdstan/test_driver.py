@@ -375,7 +375,6 @@ def test_a_model_without_parameters_switches_to_fixed_param(tmp_path):
     assert "Model has 0 parameters, cannot run Pathfinder." in none.stderr
 
 
-
 def test_no_draws(run):
     run("sample num_samples=0 data file=coin.json output file=o.csv")
     assert len(rows(run.read("o.csv"))) == 0
