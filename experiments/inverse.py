@@ -44,7 +44,7 @@ def fresh(args):
     data = gamma_bags(23, s5=25, splits=("train", "validation", "test"))
     if args.quick:
         data = fewer(data, 200)
-    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (30,)} if args.quick else None
+    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
     models = {name: at_mode(model, args) for name, model in MODELS.items()}
     fitted = fit_methods(models, data["train"], data["validation"], seed=0, grid=grid)
     like = fitted["BDR, additive"]
@@ -93,7 +93,7 @@ def fixed(args):
         }
         methods["InverseBDR, additive"].set_params(method="optimize")
         scales = (1.0,) if args.quick else (0.5, 1.0, 1.5)
-        grid = {"n_landmarks": (60,), "bandwidth_scale": scales}
+        grid = {"n_landmarks": (10,) if args.quick else (60,), "bandwidth_scale": scales}
         fitted = fit_methods(
             methods,
             data["train"],
@@ -126,8 +126,8 @@ def fixed(args):
 def few(args):
     """Scores of models of 150 bags."""
     models = {
-        "BDR": BDR(method="optimize" if args.quick else "laplace"),
-        "NonlinearBDR": NonlinearBDR(method="optimize" if args.quick else "laplace"),
+        "BDR": BDR(method="laplace"),
+        "NonlinearBDR": NonlinearBDR(method="laplace"),
         "InverseBDR": InverseBDR(method="optimize"),
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
@@ -146,7 +146,7 @@ def few(args):
         for name, model in models.items():
             if kind == "digits" and "additive" in name:  # 64 pixels, one by one
                 continue
-            fitted = quiet(clone(model).set_params(random_state=draw), train, y)
+            fitted = quiet(at_mode(clone(model), args).set_params(random_state=draw), train, y)
             predictive = fitted.predictive(test)
             row = {**named(scores(predictive, truth)), **covered(predictive, truth)}
             found.setdefault(f"{kind}, {name}", []).append(row)
@@ -185,10 +185,13 @@ def faces(args):
         split = nested_split(len(bags), seed=1)
         train, test = bags[split["train"]], bags[split["test"]]
         truth, rows = y[split["test"]], {}
+        settings = {"bandwidth": "median", "method": "laplace"}
+        if args.quick:
+            settings["n_landmarks"] = 10
         models = {
-            "BDR": BDR(bandwidth="median", method="laplace"),
-            "NonlinearBDR": NonlinearBDR(bandwidth="median", method="laplace"),
-            "InverseBDR": InverseBDR(bandwidth="median", method="laplace"),
+            "BDR": BDR(**settings),
+            "NonlinearBDR": NonlinearBDR(**settings),
+            "InverseBDR": InverseBDR(**settings),
         }
         models["Stacked, all three"] = Stacked(list(models.values()))
         for name, model in models.items():
@@ -203,8 +206,8 @@ def faces(args):
 
 
 def at_mode(model, args):
-    """The model, fitted at its mode where there is little time."""
-    return model.set_params(method="optimize") if args.quick else model
+    """The model, with few landmarks and fitted at its mode where there is little time."""
+    return model.set_params(method="optimize", n_landmarks=10) if args.quick else model
 
 
 def quiet(model, bags, y):
