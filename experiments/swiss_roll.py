@@ -74,7 +74,9 @@ def fit_all(data, args, *, seed, log):
         # The bandwidth is learned once, and all methods of the link take it.
         learned = timed(
             f"bandwidth, {short}",
-            AggregateRegressor(kernel=RBF("median"), n_landmarks=args.landmarks, link=link, method="vb"),
+            AggregateRegressor(
+                kernel=RBF("median"), n_landmarks=args.landmarks, link=link, method="vb"
+            ),
         )
         bases[short] = {
             "link": link,

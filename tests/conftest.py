@@ -15,7 +15,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Files with most slow tests come first: side by side, what is left at the end is then short."""
+    """Files of many slow tests come first: side by side, what is left at the end is then short."""
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
 
