@@ -126,7 +126,7 @@ def score_table(results):
 def main():
     parser = arguments(
         __doc__,
-        quick="one s5, few candidates, short chains",
+        quick="one s5, 200 bags, few candidates, short chains",
         output="folder of tables and figures",
         folder="gamma_output",
     )

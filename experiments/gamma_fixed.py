@@ -60,7 +60,7 @@ def paired_tests(results, k):
 def main():
     parser = arguments(
         __doc__,
-        quick="two draws, bags of 100 points",
+        quick="two draws, 200 bags of 100 points",
         output="folder of gamma_fixed.md",
         folder="gamma_output",
     )

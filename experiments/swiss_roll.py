@@ -451,7 +451,7 @@ def prior_table(covered):
 def main():
     parser = arguments(
         __doc__,
-        quick="two draws, few bags, short chains",
+        quick="two draws, few bags and landmarks, short chains",
         output="folder of tables, figures",
         folder="swiss_roll_output",
     )
