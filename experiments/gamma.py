@@ -139,7 +139,7 @@ def main():
     methods = {name: METHODS[name] for name in args.methods}
     shares = args.s5 or ([25] if args.quick else range(0, 51, 5))
     close_up = 25 if 25 in shares else shares[0]  # the share of Figure 5
-    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (30,)} if args.quick else None
+    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
     run = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else None
 
     results, settings = {}, {}

@@ -74,7 +74,7 @@ def main():
     # Short chains rank the candidates.
     grid = {"chains": 2, "warmup": 300, "draws": 300}
     if args.quick:
-        grid |= {"bandwidth_scale": (0.75,), "n_landmarks": (30,)}
+        grid |= {"bandwidth_scale": (0.75,), "n_landmarks": (10,)}
     run = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else None
     methods = {name: clone(ALL[name]).set_params(landmarks=args.landmarks) for name in args.methods}
 
