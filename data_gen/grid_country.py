@@ -5,7 +5,7 @@
     bump:    log rate = 1.6 exp(-(z1 - 0.5)^2 / 0.32) - 0.4 z2 + 0.3 z3 + field
     cases of district a ~ Poisson(sum over its pixels of population x rate)
 
-The field is Matern 3/2 with a length of 20 km and sd 0.4; z4 does nothing. Where effects are linear,
+The field is Matern 3/2 with a length of 20 km and sd 0.4; z4 does nothing. Where effects are lines,
 a linear model with a field cannot be beaten; where one bends, it must be.
 """
 

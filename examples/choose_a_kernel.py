@@ -28,7 +28,8 @@ models = {
     "matern32": BDR(kernel=Matern32()),
     "age + income": BDR(kernel=sum_of_both),
 }
-tuned = tune(train, y[:100], models=models, validation=(held, y[100:150]), n_landmarks=(20,))
+grid = {"n_landmarks": (20,), "bandwidth_scale": (0.5, 1.0)}
+tuned = tune(train, y[:100], models=models, validation=(held, y[100:150]), **grid)
 print(tuned.table.head(8).round(3).to_string(index=False))
 
 best = tuned.best.fit(train, y[:100], seed=1)

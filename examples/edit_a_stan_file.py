@@ -25,9 +25,9 @@ with tempfile.TemporaryDirectory() as folder:
     source = program.read_text()
     assert NORMAL in source
     program.write_text(source.replace(NORMAL, STUDENT_T))
-    normal = BDR(n_landmarks=20).fit(bags[:150], y[:150], seed=1)
+    normal = BDR(n_landmarks=10).fit(bags[:150], y[:150], seed=1)
     # One row a bag: compressed rows are for normal labels.
-    robust = BDR(n_landmarks=20, stan_file=program, compress=False).fit(bags[:150], y[:150], seed=1)
+    robust = BDR(n_landmarks=10, stan_file=program, compress=False).fit(bags[:150], y[:150], seed=1)
 
 for name, model in (("normal", normal), ("Student-t", robust)):
     error = mse(centres[150:], model.predict(bags[150:]))

@@ -24,7 +24,7 @@ each = (
 y = (each + rng.normal(size=len(each))).groupby(town).mean().to_numpy()
 
 bags = Bags.from_dataframe(people, "town")
-model = BDR(n_landmarks=30, kernel="additive", label_noise="size").fit(bags, y, seed=1)
+model = BDR(n_landmarks=15, kernel="additive", label_noise="size").fit(bags, y, seed=1)
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, layout="constrained")
 for ax, column in zip(axes, ["age", "income", "job"], strict=True):
     plots.influence(model, column, bags, ax=ax)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bdr_stan import Bags, metrics, plots
 from data_gen.gamma import gamma_bags, optimal_predictive
-from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, setting
+from experiments.methods import METHODS, OPTIMAL, fewer, fit_methods, predict, scores, setting
 from experiments.report import arguments, markdown, pyplot, write
 
 LABEL = "degrees of freedom"  # of the chi-square distribution of a bag
@@ -126,7 +126,7 @@ def score_table(results):
 def main():
     parser = arguments(
         __doc__,
-        quick="one s5, few candidates, short chains",
+        quick="one s5, 200 bags, few candidates, short chains",
         output="folder of tables and figures",
         folder="gamma_output",
     )
@@ -139,13 +139,15 @@ def main():
     methods = {name: METHODS[name] for name in args.methods}
     shares = args.s5 or ([25] if args.quick else range(0, 51, 5))
     close_up = 25 if 25 in shares else shares[0]  # the share of Figure 5
-    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (30,)} if args.quick else None
+    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
     run = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else None
 
     results, settings = {}, {}
     for s5 in shares:
         print(f"\n{s5}% of the bags have 5 points", flush=True)
         data = gamma_bags(args.data_seed, s5=s5, splits=("train", "validation", "test"))
+        if args.quick:
+            data = fewer(data, 200)
         fitted = fit_methods(
             methods, data["train"], data["validation"], seed=args.seed, grid=grid, run=run
         )

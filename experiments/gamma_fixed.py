@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from bdr_stan import FreqShrinkage
 from data_gen.gamma import gamma_bags, optimal_predictive
-from experiments.methods import METHODS, OPTIMAL, fit_methods, predict, scores, setting
+from experiments.methods import METHODS, OPTIMAL, fewer, fit_methods, predict, scores, setting
 from experiments.report import arguments, markdown, write
 
 # Law et al. (2018), Table 1: mean (sd) over the ten draws of MSE, of NLL.
@@ -60,7 +60,7 @@ def paired_tests(results, k):
 def main():
     parser = arguments(
         __doc__,
-        quick="two draws, bags of 100 points",
+        quick="two draws, 200 bags of 100 points",
         output="folder of gamma_fixed.md",
         folder="gamma_output",
     )
@@ -74,7 +74,7 @@ def main():
     # Short chains rank the candidates.
     grid = {"chains": 2, "warmup": 300, "draws": 300}
     if args.quick:
-        grid |= {"bandwidth_scale": (0.75,), "n_landmarks": (30,)}
+        grid |= {"bandwidth_scale": (0.75,), "n_landmarks": (10,)}
     run = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else None
     methods = {name: clone(ALL[name]).set_params(landmarks=args.landmarks) for name in args.methods}
 
@@ -85,6 +85,8 @@ def main():
         data = gamma_bags(
             data_seed, fixed_size=points, noise=1.0, splits=("train", "validation", "test")
         )
+        if args.quick:
+            data = fewer(data, 200)
         # Bags of one size say little of eta, and Laplace's approximation then says little of BDR.
         fitted = fit_methods(
             methods,

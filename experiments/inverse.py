@@ -27,7 +27,7 @@ from bdr_stan.metrics import table_by_size
 from data_gen.faces import write_faces
 from data_gen.gamma import gamma_bags, optimal_predictive
 from experiments.gamma import LEVELS, coverage_table, fresh_bags
-from experiments.methods import OPTIMAL, fit_methods, predict, scores, setting
+from experiments.methods import OPTIMAL, fewer, fit_methods, predict, scores, setting
 from experiments.report import arguments, markdown, write
 
 MODELS = {
@@ -42,7 +42,9 @@ NONLINEAR = "NonlinearBDR, additive"  # with the settings that are best for BDR
 def fresh(args):
     """Scores of the test bags by size, and coverage on fresh bags."""
     data = gamma_bags(23, s5=25, splits=("train", "validation", "test"))
-    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (30,)} if args.quick else None
+    if args.quick:
+        data = fewer(data, 200)
+    grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
     models = {name: at_mode(model, args) for name, model in MODELS.items()}
     fitted = fit_methods(models, data["train"], data["validation"], seed=0, grid=grid)
     like = fitted["BDR, additive"]
@@ -83,13 +85,15 @@ def fixed(args):
         data = gamma_bags(
             data_seed, fixed_size=points, noise=1.0, splits=("train", "validation", "test")
         )
+        if args.quick:
+            data = fewer(data, 200)
         methods = {
             name: clone(at_mode(MODELS[name], args)).set_params(landmarks="random")
             for name in names
         }
         methods["InverseBDR, additive"].set_params(method="optimize")
         scales = (1.0,) if args.quick else (0.5, 1.0, 1.5)
-        grid = {"n_landmarks": (60,), "bandwidth_scale": scales}
+        grid = {"n_landmarks": (10,) if args.quick else (60,), "bandwidth_scale": scales}
         fitted = fit_methods(
             methods,
             data["train"],
@@ -122,25 +126,27 @@ def fixed(args):
 def few(args):
     """Scores of models of 150 bags."""
     models = {
-        "BDR": BDR(method="optimize" if args.quick else "laplace"),
-        "NonlinearBDR": NonlinearBDR(method="optimize" if args.quick else "laplace"),
+        "BDR": BDR(method="laplace"),
+        "NonlinearBDR": NonlinearBDR(method="laplace"),
         "InverseBDR": InverseBDR(method="optimize"),
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
     found = {}
+    n_test = 200 if args.quick else 1000
     for draw, kind in itertools.product(range(1 if args.quick else 10), ("gamma", "digits")):
         if kind == "gamma":
             data = gamma_bags(23 + draw, s5=25, splits=("train", "test"))
             take = np.random.default_rng(draw).choice(1000, 150, replace=False)
             (train, y), (test, truth) = data["train"], data["test"]
             train, y = train[take], y[take]
+            test, truth = test[:n_test], truth[:n_test]
         else:
             train, y = digits_bags(150, seed=100 + draw, split="train")
-            test, truth = digits_bags(1000, seed=2, split="train")
+            test, truth = digits_bags(n_test, seed=2, split="train")
         for name, model in models.items():
             if kind == "digits" and "additive" in name:  # 64 pixels, one by one
                 continue
-            fitted = quiet(clone(model).set_params(random_state=draw), train, y)
+            fitted = quiet(at_mode(clone(model), args).set_params(random_state=draw), train, y)
             predictive = fitted.predictive(test)
             row = {**named(scores(predictive, truth)), **covered(predictive, truth)}
             found.setdefault(f"{kind}, {name}", []).append(row)
@@ -172,17 +178,20 @@ def digits(args):
 
 def faces(args):
     """A stand-in of the faces, smaller."""
-    n_bags, n_features = (300, 64) if args.quick else (3000, 256)
+    n_bags, n_features = (150, 16) if args.quick else (3000, 256)
     with tempfile.TemporaryDirectory() as folder:
         files = write_faces(folder, n_bags=n_bags, n_features=n_features, seed=1)
         bags, y = load_faces(files["features"], files["bags"], files["ages"])
         split = nested_split(len(bags), seed=1)
         train, test = bags[split["train"]], bags[split["test"]]
         truth, rows = y[split["test"]], {}
+        settings = {"bandwidth": "median", "method": "laplace"}
+        if args.quick:
+            settings["n_landmarks"] = 10
         models = {
-            "BDR": BDR(bandwidth="median", method="laplace"),
-            "NonlinearBDR": NonlinearBDR(bandwidth="median", method="laplace"),
-            "InverseBDR": InverseBDR(bandwidth="median", method="laplace"),
+            "BDR": BDR(**settings),
+            "NonlinearBDR": NonlinearBDR(**settings),
+            "InverseBDR": InverseBDR(**settings),
         }
         models["Stacked, all three"] = Stacked(list(models.values()))
         for name, model in models.items():
@@ -197,8 +206,8 @@ def faces(args):
 
 
 def at_mode(model, args):
-    """The model, fitted at its mode where there is little time."""
-    return model.set_params(method="optimize") if args.quick else model
+    """The model, with few landmarks and fitted at its mode where there is little time."""
+    return model.set_params(method="optimize", n_landmarks=10) if args.quick else model
 
 
 def quiet(model, bags, y):

@@ -17,6 +17,7 @@ from bdr_stan.metrics import mse
 from bdr_stan.tuning import BANDWIDTH_SCALES
 from data_gen.gamma import N_FEATURES, gamma_bags
 from experiments import report
+from experiments.methods import fewer
 
 MANY = 3  # times as many landmarks
 HEADS = (
@@ -96,7 +97,7 @@ def main():
     splits = gamma_bags(args.data_seed, s5=args.s5, splits=("train", "validation", "test"))
     n_landmarks = 10 if args.quick else args.landmarks
     if args.quick:
-        splits = {name: (bags[:200], y[:200]) for name, (bags, y) in splits.items()}
+        splits = fewer(splits, 200)
     train, validation, test = splits.values()
 
     lines = report.rows(HEADS, [], right=slice(2, None)).split("\n")

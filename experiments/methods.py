@@ -71,6 +71,11 @@ def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=Non
     return fitted
 
 
+def fewer(data, n):
+    """The first n bags of each split, for a quick run."""
+    return {split: (bags[:n], y[:n]) for split, (bags, y) in data.items()}
+
+
 def samples(model):
     return getattr(model, "method", None) == "nuts"
 

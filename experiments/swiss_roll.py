@@ -74,7 +74,9 @@ def fit_all(data, args, *, seed, log):
         # The bandwidth is learned once, and all methods of the link take it.
         learned = timed(
             f"bandwidth, {short}",
-            AggregateRegressor(kernel=RBF("median"), n_landmarks=30, link=link, method="vb"),
+            AggregateRegressor(
+                kernel=RBF("median"), n_landmarks=args.landmarks, link=link, method="vb"
+            ),
         )
         bases[short] = {
             "link": link,
@@ -105,7 +107,7 @@ def fit_all(data, args, *, seed, log):
     ]
     models["NN"] = min(networks, key=lambda model: bag_scores(model, data["validation"])[0])
     models["bag-pixel"] = timed(
-        "bag-pixel", BagPixel(kernel=RBF("median"), n_landmarks=30, method="vb")
+        "bag-pixel", BagPixel(kernel=RBF("median"), n_landmarks=args.landmarks, method="vb")
     )
     models["constant"] = ConstantRate().fit(train.bags, train.y)
     models["constant in bag"] = None  # knows the label of every bag, test bags too
@@ -199,12 +201,12 @@ def prior_truths(n_draws, args, log):
         rng = np.random.default_rng(draw)
         for short, link in LINKS.items():
             settings = {"link": link, "kernel": RBF(4.0), "learn_kernel": False}
-            model = AggregateRegressor(n_landmarks=30, **settings)
+            model = AggregateRegressor(n_landmarks=args.landmarks, **settings)
             psi = model.training_features(train, roll["train"].y, seed=draw).feature_map
             settings |= {"landmarks": psi.landmarks}
             prior = PRIOR_OF_TRUTHS[short]
             rho = prior["rho_median"] * np.exp(prior["rho_log_sd"] * rng.standard_normal())
-            w = rho * rng.standard_normal(30)
+            w = rho * rng.standard_normal(args.landmarks)
             intercept = prior["intercept_location"]
             intercept += prior["intercept_scale"] * rng.standard_normal()
             rate_of = np.square if link == "square" else np.exp
@@ -449,7 +451,7 @@ def prior_table(covered):
 def main():
     parser = arguments(
         __doc__,
-        quick="two draws, few bags, short chains",
+        quick="two draws, few bags and landmarks, short chains",
         output="folder of tables, figures",
         folder="swiss_roll_output",
     )
@@ -468,6 +470,7 @@ def main():
     args.truths = args.truths or (2 if quick else 20)
     args.curve_seeds = args.curve_seeds or (1 if quick else 2)
     args.warmup, args.draws = (100, 100) if quick else (500, 750)
+    args.landmarks = 10 if quick else 30
 
     log, results, scales, first = [], [], [], None
     args.choose, args.n_test = True, 30 if quick else 500

@@ -1,6 +1,7 @@
 """Fixtures shared by the tests."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Files of slow tests come first: side by side, what is left at the end is then short."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Files of many slow tests come first: side by side, what is left at the end is then short."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.fixture

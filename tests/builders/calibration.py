@@ -15,7 +15,7 @@ from scipy import stats
 from builders import reference
 
 LANDMARKS = 3  # whose weights are ranked
-THIN, KEPT, BINS = 5, 99, 20  # ranks 0 .. 99, five to a bin
+THIN, KEPT, BINS = 3, 99, 20  # ranks 0 .. 99, five to a bin
 FALSE_ALARM = 1e-4
 
 

@@ -5,6 +5,7 @@ its coefficients c_k are normal, too.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy import stats
@@ -35,7 +36,7 @@ class CurveProblem:
     functions: LabelFunctions
     priors: dict = field(default_factory=lambda: dict(PRIORS))
 
-    @property
+    @cached_property
     def B(self):
         return self.functions(self.y)
 

@@ -111,24 +111,30 @@ def rate_means(p, w, intercept, effect):
     return np.array(means)
 
 
-def law_of_labels(p, w, intercept, sigma=None, dispersion=None, tau=None, effect=0.0):
-    """SciPy's distribution of the labels given the parameters."""
+def law_and_arguments(p, w, intercept, sigma=None, dispersion=None, tau=None, effect=0.0):
+    """SciPy's distribution of the labels, and its arguments given the parameters."""
     mean = rate_means(p, w, intercept, np.broadcast_to(effect, len(p.psi)))
     if p.likelihood == "poisson":
-        return stats.poisson(mean)
+        return stats.poisson, (mean,)
     if p.likelihood == "negative binomial":
-        return stats.nbinom(dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
+        return stats.nbinom, (dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
     if p.likelihood == "exponential":
-        return stats.expon(scale=mean)
+        return stats.expon, (0, mean)
     if p.likelihood == "normal":  # outcomes N(f_j, sigma^2) at the points, added by their weights
-        return stats.norm(mean, [sigma * np.sqrt(np.sum(p_j**2)) for p_j in p.weights])
-    return stats.binom(p.trials, mean)
+        return stats.norm, (mean, [sigma * np.sqrt(np.sum(p_j**2)) for p_j in p.weights])
+    return stats.binom, (p.trials, mean)
+
+
+def law_of_labels(p, w, intercept, **scales):
+    """SciPy's distribution of the labels given the parameters."""
+    law, arguments = law_and_arguments(p, w, intercept, **scales)
+    return law(*arguments)
 
 
 def log_likelihood(p, **parameters):
-    law = law_of_labels(p, **parameters)
+    law, arguments = law_and_arguments(p, **parameters)
     continuous = p.likelihood in ("exponential", "normal")
-    return (law.logpdf if continuous else law.logpmf)(p.y).sum()
+    return (law.logpdf if continuous else law.logpmf)(p.y, *arguments).sum()
 
 
 def log_density(p, rho, use_likelihood=True, **parameters):

@@ -366,12 +366,13 @@ def test_warmup_thinning_and_diagnostics(run):
 
 @pytest.mark.slow
 def test_a_model_without_parameters_switches_to_fixed_param(tmp_path):
-    dice = Runner(compile_program(STAN / "driver_dice.stan", progress=False).exe_file, tmp_path)
-    dice("sample num_samples=5 num_warmup=0 random seed=1 output file=o.csv")
-    assert "Model contains no parameters, running fixed_param sampler, no updates" in dice.stdout
-    assert names(dice.read("o.csv")) == ["lp__", "accept_stat__", "face"]
-    dice("pathfinder", code=1)
-    assert "Model has 0 parameters, cannot run Pathfinder." in dice.stderr
+    none = Runner(compile_program(STAN / "numbers.stan", progress=False).exe_file, tmp_path)
+    data = f"data file={none.write('none.json', G=0)}"
+    none(f"sample num_samples=5 num_warmup=0 {data} random seed=1 output file=o.csv")
+    assert "Model contains no parameters, running fixed_param sampler, no updates" in none.stdout
+    assert names(none.read("o.csv")) == ["lp__", "accept_stat__", "face"]
+    none(f"pathfinder {data}", code=1)
+    assert "Model has 0 parameters, cannot run Pathfinder." in none.stderr
 
 
 def test_no_draws(run):

@@ -335,7 +335,7 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
     ],
 )
 def test_program_without_the_needed_names(problem, model, needed):
-    model = clone(model).set_params(stan_file=STAN / "nothing.stan")
+    model = clone(model).set_params(stan_file=STAN / "numbers.stan")
     with pytest.raises(ValueError, match=f"has no variable .*need {needed}, so keep these names"):
         short_fit(model, *problem)
 
