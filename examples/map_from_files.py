@@ -6,7 +6,7 @@ from pathlib import Path
 from sklearn.model_selection import train_test_split
 
 from bdr_stan import AggregateRegressor, Bags, plots
-from bdr_stan.kernels import RBF, Matern32
+from bdr_stan.kernels import map_kernel
 from bdr_stan.maps import district_table, rates_to_raster
 from data_gen.map_files import make_map_files
 
@@ -21,8 +21,8 @@ districts = Bags.from_rasters(rasters, folder / "districts.gpkg", weight=folder 
 cases = districts.metadata["cases"].to_numpy()
 
 train, test, y, y_test = train_test_split(districts, cases, test_size=0.2, random_state=1)
-kernel = RBF("ard", columns=names) + Matern32("median", columns=["x", "y"])
-model = AggregateRegressor("negative binomial", "exp", 20 if quick else 60, kernel, thin=20)
+kernel = map_kernel(names, ["x", "y"], n_functions=30 if quick else 300)
+model = AggregateRegressor("negative binomial", "exp", 5, kernel, thin=20)
 model.fit(train, y, seed=1, **({"chains": 2, "warmup": 200, "draws": 200} if quick else {}))
 predictive = model.predictive(test)
 predicted = district_table(predictive, test, y_test)

@@ -31,6 +31,7 @@ SAYS = {
     "experiments/kmse_loss.py": "Lowest loss over that of KME",
     "experiments/kmse_support_measures.py": "bags of five digits | AUC",
     "experiments/learned_kernels.py": "landmarks and length scales learned",
+    "experiments/grid_country.py": "Lines, curves and a field in space",
     "experiments/malaria.py": "The true rates give a bag NLL of",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",

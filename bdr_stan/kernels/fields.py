@@ -28,6 +28,10 @@ from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.summands import terms
 from bdr_stan.types import Array, ArrayLike
 
+# Columns that features can cover. In more, nearly all of a kernel is left out, and scales that were
+# learned with the features alone say nothing of the rest.
+COVERED_COLUMNS = 3
+
 
 def fields_of(kernel: Kernel) -> list[Kernel]:
     """The fields of a kernel: its summands, or the kernel itself."""
@@ -139,11 +143,12 @@ class FieldFeatures(ConcatenatedFeatures):
 
     @property
     def projection(self) -> Array | None:
+        """Of one field with landmarks, weights of the kernel there per weight of a feature."""
         only = self.maps[0] if len(self.maps) == 1 else None
         return only.projection if isinstance(only, NystromFeatures) else None
 
     def left_out(self, points: Array, rows: Array) -> Array:
-        """What of k(x, x) the features leave out, shape (n,), >= 0.
+        """What of k(x, x) the features leave out, shape (n,), >= 0; see `left_out_of_fields`.
 
         Parameters
         ----------
@@ -154,10 +159,15 @@ class FieldFeatures(ConcatenatedFeatures):
         return np.sum(self.left_out_of_fields(points, rows), axis=0)
 
     def left_out_of_fields(self, points: Array, rows: Array) -> Array:
-        """What of each field's k(x, x) its features leave out, shape (number of fields, n)."""
+        """What of each field's k(x, x) its features leave out, shape (number of fields, n).
+
+        Nothing of linear effects, whose features are exact; 0 too of fields in more than three
+        columns, of which it is not known.
+        """
         left_out = np.zeros((len(self.fields), len(points)))
         for k, (field, block) in enumerate(zip(self.fields, self.blocks, strict=True)):
-            if not isinstance(field, LinearEffects):  # whose features are exact
+            covered = len(field.columns_seen(self.n_inputs)) <= COVERED_COLUMNS
+            if covered and not isinstance(field, LinearEffects):
                 own = np.einsum("ij,ij->i", rows[:, block], rows[:, block])
                 left_out[k] = np.maximum(field.diagonal(points) - own, 0)
         return left_out

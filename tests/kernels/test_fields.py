@@ -57,7 +57,8 @@ def test_each_field_has_features_of_its_own_and_they_add_up(bags):
 
 
 def test_features_and_what_they_leave_out_make_the_kernels_diagonal(bags):
-    features = features_of(map_kernel(["rain", "km"], n_functions=100) + RBF("ard"), bags)
+    kernel = map_kernel(["rain", "km"], n_functions=100) + RBF("ard", columns=["x", "y", "km"])
+    features = features_of(kernel, bags)
     rows = features(bags.points)
     left_out = features.left_out(bags.points, rows)
     assert left_out.min() >= 0 and left_out.max() > 0.01
@@ -66,6 +67,12 @@ def test_features_and_what_they_leave_out_make_the_kernels_diagonal(bags):
     of_fields = features.left_out_of_fields(bags.points, rows)
     np.testing.assert_allclose(of_fields.sum(axis=0), left_out)
     np.testing.assert_array_equal(of_fields[0], 0)  # lines leave nothing out
+    assert of_fields[1:].any(axis=1).all()
+
+
+def test_nothing_is_said_of_what_landmarks_in_many_columns_leave_out(bags):
+    features = features_of(RBF(0.1), bags)  # in four columns
+    assert not features.left_out(bags.points, features(bags.points)).any()
 
 
 def test_more_features_leave_out_less(bags):
