@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     args.nn_steps = 10 if args.quick else 150
-    run = {"seed": args.seed, "warmup": 300, "draws": 500}
+    run = {"seed": args.seed, "warmup": 300, "draws": 800}
     if args.quick:
         run |= {"chains": 2, "warmup": 100, "draws": 100}
     size = {"n_pixels": 4000, "n_districts": 60} if args.quick else {}
