@@ -28,7 +28,7 @@ functions {
   /**
    * Mean of inv_logit over the points of each bag.
    * @param f log odds at the points
-   * @param effect of each bag, added to f; none: empty
+   * @param effect of each bag, added to f
    * @param share of each point in its bag, summing to 1
    * @param start, end first and last point of each bag
    */
@@ -37,11 +37,8 @@ functions {
     int n = size(start);
     vector[n] means;
     for (a in 1 : n) {
-      vector[end[a] - start[a] + 1] f_a = f[start[a] : end[a]];
-      if (size(effect) > 0) {
-        f_a += effect[a];
-      }
-      means[a] = dot_product(share[start[a] : end[a]], inv_logit(f_a));
+      means[a] = dot_product(share[start[a] : end[a]],
+                             inv_logit(f[start[a] : end[a]] + effect[a]));
     }
     return means;
   }
@@ -114,9 +111,9 @@ model {
   tau ~ normal(0, tau_scale);
   if (use_likelihood) {
     vector[T] f = rows * append_row(w, intercept);
-    vector[has_effects * A] effect;
+    vector[A] effect = zeros_vector(A);
     if (has_effects) {
-      vector[A] odds = logit(mean_rates(f, effect[1 : 0], share, start, end));
+      vector[A] odds = logit(mean_rates(f, effect, share, start, end));
       effect = whitened_effects(t_effect, odds, effect_information,
                                 effect_target, tau[1]);
       target += effects_log_density(effect, effect_information, tau[1]);
@@ -130,7 +127,7 @@ generated quantities {
   vector[has_effects * A] effect;
   if (has_effects) {
     vector[T] f = rows * append_row(w, intercept);
-    vector[A] odds = logit(mean_rates(f, effect[1 : 0], share, start, end));
+    vector[A] odds = logit(mean_rates(f, zeros_vector(A), share, start, end));
     effect = whitened_effects(t_effect, odds, effect_information,
                               effect_target, tau[1]);
   }

@@ -734,3 +734,28 @@ def test_nuts_finds_the_surface_and_approximations_come_near(large, likelihood, 
         assert np.mean(off) < 0.3, method
         if method != "optimize":
             assert (0.6 if (method, link) == ("vb", "exp") else 0.75) < width < 1.2, method
+
+
+# ---------------------------------------------------------------- effects of bags
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["exp", "square"])
+def test_effects_sample_well_whatever_the_counts(link):
+    """Bags of no case and of thousands: effects are known by the prior here, by the label there."""
+    rng = np.random.default_rng(5)
+    bags = country(100, seed=5)
+    people = bags.weights * np.repeat(np.exp(rng.normal(1, 2, 100)), bags.sizes)
+    bags = Bags.from_points(bags.points, sizes=bags.sizes, weights=people)
+    mean = sums(bags, RATES[link](surface(bags.points)))
+    y = rng.poisson(mean * np.exp(0.3 * rng.normal(size=100)))
+    assert y.min() < 5 and y.max() > 5000
+    model = AggregateRegressor("poisson", link, 20, RBF(1.0), learn_kernel=False, bag_effects=True)
+    model.fit(bags, y, warmup=400, draws=400, seed=1)
+    found = model.diagnostics()
+    assert (
+        found["divergences"] == 0 and found["mean_n_steps"] < 40
+    )  # 211 where all are centred at 0
+    assert found["max_r_hat"] < 1.02 and found["min_ess_bulk"] > 400
+    low, high = np.quantile(model.result_.draws("tau"), [0.001, 0.999])
+    assert low < 0.3 < high

@@ -26,11 +26,6 @@ FALSE = [
         r"The variable \w+_log_density may not have been assigned a value",
         "it is a function that reduce_sum is given",
     ),
-    (
-        "aggregate_.*",
-        r"A control flow statement inside function products_of_pairs depends on argument theta",
-        "on its length alone",
-    ),
 ]
 
 
