@@ -7,7 +7,7 @@ import pandas as pd
 
 from bdr_stan import RBF, AggregateRegressor, Bags, Matern32, SpatialBlocks, plots, tune
 
-months, side, n_landmarks = (6, 12, 30) if "--quick" in sys.argv else (12, 24, 60)
+months, side, n_landmarks = (4, 12, 15) if "--quick" in sys.argv else (12, 24, 60)
 month, row, col = np.indices((months, side, side)).reshape(3, -1)
 lat, lon, now = (row + 0.5) / side, (col + 0.5) / side, (month + 0.5) / months
 rng = np.random.default_rng(1)

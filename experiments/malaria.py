@@ -92,7 +92,7 @@ def learned_features(args, country, n_functions):
 def main():
     parser = arguments(
         __doc__,
-        quick="4000 pixels, 60 districts, 40 functions",
+        quick="2000 pixels, 40 districts, 30 functions",
         output="folder of malaria.md and malaria.png",
     )
     parser.add_argument("--country", type=Path, help="folder of the country (default: made anew)")
@@ -105,10 +105,10 @@ def main():
     args.nn_steps = 10 if args.quick else 150
     run = {"seed": args.seed, "warmup": 300, "draws": 800}
     if args.quick:
-        run |= {"chains": 2, "warmup": 100, "draws": 100}
-    size = {"n_pixels": 4000, "n_districts": 60} if args.quick else {}
+        run |= {"chains": 2, "warmup": 100, "draws": 50}
+    size = {"n_pixels": 2000, "n_districts": 40} if args.quick else {}
     if args.quick:
-        args.functions, args.landmarks, args.thin = 40, 3, 5
+        args.functions, args.landmarks, args.thin = 30, 2, 5
     with tempfile.TemporaryDirectory() as folder:
         if args.country is None:
             write_country(folder, seed=args.seed, **size)
