@@ -89,6 +89,12 @@ def test_scales_must_be_positive(model):
     assert "rho_log_sd and tau_scale must be > 0, found [" in said
 
 
+def test_effects_that_are_known_without_labels(model):
+    p = problem()
+    data = totals.changed(stan_data(p, use_likelihood=False), {"effect_information": (1, 2.0)})
+    assert "effect_information must be 0 where use_likelihood = 0" in refusal(model, p, data)
+
+
 # ---------------------------------------------------------------- slow
 
 

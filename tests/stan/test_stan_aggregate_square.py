@@ -164,6 +164,12 @@ def test_density_of_normal_totals(n, d):
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
+def test_effects_that_are_known_without_labels(model):
+    p = problem()
+    data = totals.changed(stan_data(p, use_likelihood=False), {"effect_information": (1, 2.0)})
+    assert "effect_information must be 0 where use_likelihood = 0" in refusal(model, p, data)
+
+
 # ---------------------------------------------------------------- slow
 
 
