@@ -57,6 +57,16 @@ class NormalScores(ColumnKernel):
         if self.knots is not None:
             object.__setattr__(self, "knots", np.asarray(self.knots, np.float64))
 
+    def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
+        if names and self.columns is not None and self.columns[0] not in names:
+            category = f"{self.columns[0]}="
+            if any(name.startswith(category) for name in names):
+                raise ValueError(
+                    f"NormalScores looks at one column of numbers, but {self.columns[0]!r} is a "
+                    "category: give it to LinearEffects or another kernel"
+                )
+        return super().on(names, n_columns)
+
     def scores(self, points: Array) -> Array:
         """Normal scores of points, shape (n, p) to (n, 1)."""
         values, scores = self._knots

@@ -87,6 +87,14 @@ def test_unusable_kernels_are_refused(make, message):
         make()
 
 
+def test_a_category_has_no_scores():
+    names = ["rain", "land=dry", "land=wet"]
+    said = "looks at one column of numbers, but 'land' is a category: give it to LinearEffects"
+    with pytest.raises(ValueError, match=said):
+        NormalScores(columns=["land"]).on(names, 3)
+    assert NormalScores(columns=["rain"]).on(names, 3).columns == (0,)
+
+
 def test_its_base_is_a_kernel():
     with pytest.raises(TypeError, match="base of NormalScores must be a Kernel, found 'rbf'"):
         NormalScores("rbf", columns=[0])
