@@ -165,7 +165,8 @@ def landmarks_of_fields(
     p = bags.n_features
     fields = fields_of(kernel)
     if not isinstance(method, str):
-        return _given_landmarks(method, n_landmarks, p, partial=len(fields) > 1)
+        partial = any(len(field.columns_seen(p)) < p for field in fields)
+        return _given_landmarks(method, n_landmarks, p, partial=partial)
     seen = {field.columns_seen(p): field for field in fields if has_landmarks(field)}
     if not seen:
         return np.empty((0, p))

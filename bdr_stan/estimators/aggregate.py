@@ -70,7 +70,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
         with features of its own: landmarks in its columns, sines (`HilbertSpace`), or the columns
-        themselves (`Linear`). `map_kernel` makes one for maps.
+        themselves (`LinearEffects`). `map_kernel` makes one for maps.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
         method), with at most about 10,000 weighted points standing for all; False takes them as
@@ -458,7 +458,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             self.feature_map_,
             evenly_spaced(_thetas(drawn), n_draws),
             self._link,
-            rho=evenly_spaced(drawn["rho"], n_draws),
+            rho=_scales_of_weights(drawn, n_draws),
         )
 
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
@@ -479,7 +479,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points))
         drawn, features = self._draws(), self.feature_map_
-        rho = evenly_spaced(drawn["rho"], n_draws)
+        rho = _scales_of_weights(drawn, n_draws)
         w = evenly_spaced(drawn["w"], n_draws)
         return {
             name: PointPredictive(
@@ -662,6 +662,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         log_evidence = result.groups["posterior"].attrs.get("log_evidence")
         if log_evidence is not None:
             self.log_evidence_ = float(log_evidence)
+
+
+def _scales_of_weights(drawn: Mapping[str, Array], n_draws: int) -> Array | None:
+    """rho of some draws; None where a program of the user's own has no such scale."""
+    return evenly_spaced(drawn["rho"], n_draws) if "rho" in drawn else None
 
 
 def _thetas(drawn: Mapping[str, Array]) -> Array:

@@ -145,7 +145,9 @@ class FieldFeatures(ConcatenatedFeatures):
     def projection(self) -> Array | None:
         """Of one field with landmarks, weights of the kernel there per weight of a feature."""
         only = self.maps[0] if len(self.maps) == 1 else None
-        return only.projection if isinstance(only, NystromFeatures) else None
+        if isinstance(only, NystromFeatures) and only.n_columns == len(self.landmarks):
+            return only.projection
+        return None
 
     def left_out(self, points: Array, rows: Array) -> Array:
         """What of k(x, x) the features leave out, shape (n,), >= 0; see `left_out_of_fields`.
@@ -203,9 +205,10 @@ def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
             f"no landmark has numbers in the columns {columns} of {field!r}: give some that have "
             "all columns, or those columns alone"
         )
-    values = np.unique(landmarks[chosen][:, columns], axis=0) if not own.all() else None
-    if values is None:
+    if own.all():
         return landmarks[chosen]
-    found = np.zeros((len(values), p))
-    found[:, columns] = values
+    values = landmarks[chosen][:, columns]
+    first = np.sort(np.unique(values, axis=0, return_index=True)[1])  # each once, in their order
+    found = np.zeros((len(first), p))
+    found[:, columns] = values[first]
     return found

@@ -12,7 +12,7 @@ regression"; Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical
 approximate Bayesian Gaussian processes for probabilistic programming".
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -55,8 +55,8 @@ class HilbertSpace(Kernel):
     base: Stationary
     n_functions: int = 300
     variance: float = 1.0
-    centre: ArrayLike | None = None
-    reach: ArrayLike | None = None
+    centre: ArrayLike | None = field(default=None, repr=False)
+    reach: ArrayLike | None = field(default=None, repr=False)
 
     def __post_init__(self):
         check_positive(self, "variance")

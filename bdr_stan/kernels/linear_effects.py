@@ -1,7 +1,7 @@
 """Linear effects of columns, whose features are the columns themselves, standardised."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -38,8 +38,8 @@ class LinearEffects(ColumnKernel):
 
     columns: Sequence[str | int] | None = None
     variance: float = 1.0
-    centre: ArrayLike | None = None
-    units: ArrayLike | None = None
+    centre: ArrayLike | None = field(default=None, repr=False)
+    units: ArrayLike | None = field(default=None, repr=False)
 
     def __post_init__(self):
         super().__post_init__()

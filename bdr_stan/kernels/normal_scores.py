@@ -39,7 +39,7 @@ class NormalScores(ColumnKernel):
     base: Kernel = field(default_factory=lambda: RBF(1.0))
     columns: Sequence[str | int] | None = None
     variance: float = 1.0
-    knots: ArrayLike | None = None
+    knots: ArrayLike | None = field(default=None, repr=False)
 
     def __post_init__(self):
         super().__post_init__()

@@ -93,6 +93,24 @@ def test_landmarks_lie_in_the_columns_of_their_field(bags):
     assert [each.n_columns for each in features.maps] == [10, 25, 25]
 
 
+def test_weights_of_landmarks_are_in_the_landmarks_order(bags, rng):
+    """One field that looks at some columns: f = sum_i beta_i k(u_i, x), u_i row i of landmarks."""
+    features = features_of(Matern32(300.0, columns=["x", "y"]), bags)
+    assert np.isnan(features.landmarks[:, :2]).all()
+    w, u = rng.normal(size=20), np.nan_to_num(features.landmarks)
+    by_landmarks = features.kernel(bags.points, u) @ (features.projection @ w)
+    np.testing.assert_allclose(features(bags.points) @ w, by_landmarks, atol=1e-7)
+    given = features_of(features.kernel, bags, None, features.landmarks)
+    np.testing.assert_array_equal(given(bags.points), features(bags.points))
+
+
+def test_landmarks_that_a_field_cannot_tell_apart_count_once(bags):
+    given = np.array(bags.points[:6])
+    given[3:, 1] = given[:3, 1]
+    features = features_of(RBF(5.0, columns=["km"]), bags, None, given)
+    assert features.n_columns == 3 and features.projection is None
+
+
 def test_landmarks_with_all_columns_serve_every_field(bags):
     given = np.array(bags.points[:7])
     features = features_of(RBF(columns=["km"]) + RBF(columns=["x", "y"]), bags, None, given)

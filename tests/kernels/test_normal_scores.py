@@ -87,6 +87,10 @@ def test_unusable_kernels_are_refused(make, message):
         make()
 
 
+def test_knots_are_not_printed(bags):
+    assert len(repr(NormalScores(columns=[1]).at_median(bags))) < 200
+
+
 def test_a_category_has_no_scores():
     names = ["rain", "land=dry", "land=wet"]
     said = "looks at one column of numbers, but 'land' is a category: give it to LinearEffects"
