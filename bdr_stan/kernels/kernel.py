@@ -26,6 +26,25 @@ class Kernel:
     A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `columns_seen`,
     `at_median`, `scaled`, `learnable` and `with_log_parameters`; one of the distance between points
     needs only what `bdr_stan.kernels.stationary.Stationary` asks for.
+
+    Raises
+    ------
+    TypeError : a sum or product with what is no kernel.
+    ValueError : points of different numbers of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import RBF, Linear, Matern32
+    >>> kernel = RBF(2.0, columns=[0]) * Matern32(1.0, columns=[1]) + Linear()
+    >>> x = np.array([[1.0, 0.0], [3.0, 1.0]])
+    >>> kernel(x, x).round(2)
+    array([[ 2.  ,  3.29],
+           [ 3.29, 11.  ]])
+    >>> kernel.diagonal(x)
+    array([ 2., 11.])
+    >>> kernel.parameter_names
+    ['first.first.bandwidth', 'first.second.bandwidth', 'second.variance']
     """
 
     variance: float
@@ -255,7 +274,18 @@ def _in_place(operation, a, b):
 
 @dataclass(frozen=True, eq=False)
 class Sum(Pair):
-    """first + second, as ``first + second`` makes it; the second's variance can be learned."""
+    """first + second, as ``first + second`` makes it; the second's variance can be learned.
+
+    Examples
+    --------
+    >>> from bdr_stan import RBF
+    >>> from bdr_stan.kernels import Sum
+    >>> space, time = RBF(1.0, columns=[0]), RBF(2.0, columns=[1])
+    >>> type(space + time) is Sum
+    True
+    >>> (space + time)([[0.0, 0.0]], [[1.0, 2.0], [0.0, 99.0]]).round(3)
+    array([[1.213, 1.   ]])
+    """
 
     join = staticmethod(partial(_in_place, np.add))
 
@@ -269,7 +299,18 @@ class Sum(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Product(Pair):
-    """first * second, as ``first * second`` makes it."""
+    """first * second, as ``first * second`` makes it.
+
+    Examples
+    --------
+    >>> from bdr_stan import RBF
+    >>> from bdr_stan.kernels import Product
+    >>> space, time = RBF(1.0, columns=[0]), RBF(2.0, columns=[1])
+    >>> type(space * time) is Product
+    True
+    >>> (space * time)([[0.0, 0.0]], [[1.0, 2.0], [0.0, 99.0]]).round(3)
+    array([[0.368, 0.   ]])
+    """
 
     join = staticmethod(partial(_in_place, np.multiply))
 
