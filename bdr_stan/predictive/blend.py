@@ -24,6 +24,19 @@ class Blend:
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of y
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Blend, Predictive
+    >>> def normal(mean):
+    ...     return Predictive(lambda i: (np.full((1, len(i)), mean), np.ones((1, len(i)))), 1, 1)
+    ...
+    >>> blend = Blend([normal(0.0), normal(4.0)], np.array([0.75, 0.25]))
+    >>> blend.mean, blend.sd
+    (array([1.]), array([2.]))
+    >>> blend.cdf([2.0]).round(2)
+    array([0.74])
     """
 
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
@@ -103,6 +116,20 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     ------
     ValueError
         No predictive, those of different numbers of bags, or weights that are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive
+    >>> from bdr_stan.predictive import mix
+    >>> def normal(mean):
+    ...     return Predictive(lambda i: (np.full((1, len(i)), mean), np.ones((1, len(i)))), 1, 1)
+    ...
+    >>> mixture = mix([normal(0.0), normal(4.0)], weights=[0.75, 0.25])
+    >>> mixture.mean, mixture.sd
+    (array([1.]), array([2.]))
+    >>> mixture.weights
+    array([0.75, 0.25])
     """
     weights = np.asarray(weights, float)
     if not len(predictives) or weights.shape != (len(predictives),):
