@@ -48,7 +48,7 @@ EXAMPLES = {
 
 def samples(test):
     """Whether an example asks Stan for draws, which takes seconds."""
-    return any("warmup=" in example.source for example in test.examples)
+    return any("chains=" in example.source for example in test.examples)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
