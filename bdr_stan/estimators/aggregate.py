@@ -54,11 +54,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     Parameters
     ----------
     likelihood : {"poisson", "normal", "exponential", "negative binomial", "binomial"}
-        "poisson" (default): counts of mean lambda. "negative binomial": counts of mean lambda and variance
-        lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda. "binomial":
-        counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of individual
-        outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a make them
-        means.
+        "poisson" (default): counts of mean lambda. "negative binomial": counts of mean lambda and
+        variance lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda.
+        "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
+        individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
+        make them means.
     link : {"square", "exp", "logit", "identity"}, optional
         The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for poisson,
         negative binomial and exponential; "logit" for binomial, "identity" for normal. With

@@ -170,7 +170,7 @@ class Stacked(RegressorMixin, Stack):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage, BDR or InverseBDR
+    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR
         Not fitted; with a method that draws from the posterior.
 
     Attributes
@@ -223,12 +223,12 @@ class StackedClassifier(ClassifierMixin, Stack):
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import BLRClassifier, ShrinkageClassifier, StackedClassifier
+    >>> from bdr_stan import BDRClassifier, BLRClassifier, StackedClassifier
     >>> rng = np.random.default_rng(0)
     >>> y = np.array(["sick", "well"] * 20)
     >>> bags = [rng.normal(0.5 if label == "well" else -0.5, size=(10, 1)) for label in y]
-    >>> models = [BLRClassifier(6, method="laplace"), ShrinkageClassifier(6, method="laplace")]
-    >>> model = StackedClassifier(models).fit(bags, y, draws=200, seed=1)
+    >>> model = StackedClassifier([BLRClassifier(n_landmarks=6), BDRClassifier(n_landmarks=6)])
+    >>> model = model.fit(bags, y, chains=2, seed=1)
     >>> model.predict([np.full((30, 1), -1.0), np.full((30, 1), 1.0)])
     array(['sick', 'well'], dtype='<U4')
     """
