@@ -372,6 +372,26 @@ class Bags:
         UserWarning
             Of pixels without data and of districts without geometry, pixels or weight, all of
             which are left out; of districts that overlap.
+
+        Examples
+        --------
+        >>> import geopandas as gpd
+        >>> import numpy as np
+        >>> import rioxarray  # gives arrays a CRS
+        >>> import xarray as xr
+        >>> from shapely.geometry import box
+        >>> from bdr_stan import Bags
+        >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
+        >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
+        >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
+        >>> table = {"district": ["west", "east"], "cases": [4, 9]}
+        >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
+        >>> bags = Bags.from_rasters({"rain": rain}, districts)
+        >>> bags.ids.tolist(), bags.sizes, bags.features
+        (['west', 'east'], array([6, 6]), ['rain', 'x', 'y'])
+        >>> bags[0][:2]
+        array([[0. , 0.5, 2.5],
+               [1. , 1.5, 2.5]])
         """
         from bdr_stan.maps.rasters import from_rasters
 

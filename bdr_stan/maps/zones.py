@@ -42,6 +42,25 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     -----
     UserWarning
         Of pixels and polygons that are left out, and of polygons that overlap.
+
+    Examples
+    --------
+    >>> import geopandas as gpd
+    >>> import numpy as np
+    >>> import rioxarray  # gives arrays a CRS
+    >>> import xarray as xr
+    >>> from shapely.geometry import box
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.maps import regrouped
+    >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
+    >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
+    >>> table = {"district": ["west", "east"], "zone": ["all", "all"]}
+    >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
+    >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
+    >>> bags = Bags.from_rasters({"rain": rain}, districts)
+    >>> zones = districts.dissolve("zone").reset_index()
+    >>> regrouped(bags, zones, id="zone").sizes
+    array([12])
     """
     return Bags(**_arguments(bags, polygons, id, fractional))
 
