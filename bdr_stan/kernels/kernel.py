@@ -108,7 +108,18 @@ class Kernel:
         raise NotImplementedError
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel with numbers for these bags in place of "scaled", "ard" or "median"."""
+        """The kernel with numbers for these bags in place of "scaled", "ard" or "median".
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        seed : int or numpy Generator, optional
+            Of the sample of points from which the numbers come, where there are many.
+
+        Raises
+        ------
+        ValueError : columns that are constant where they may not be, or points that coincide.
+        """
         raise NotImplementedError
 
     def scaled(self, factor: float) -> Self:
@@ -212,6 +223,7 @@ class Pair(Kernel):
         for part in (self.first, self.second):
             if not isinstance(part, Kernel):
                 raise TypeError(f"only kernels can be added or multiplied, found {part!r}")
+        check_positive(self, "variance")
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         return self._with_parts(lambda part: part.on(names, n_columns))
@@ -274,7 +286,14 @@ def _in_place(operation, a, b):
 
 @dataclass(frozen=True, eq=False)
 class Sum(Pair):
-    """first + second, as ``first + second`` makes it; the second's variance can be learned.
+    """first + second, as ``first + second`` makes it.
+
+    Parameters
+    ----------
+    first, second : Kernel
+        The variance of the second can be learned, that of the first sets the unit.
+    variance : float, > 0, default 1
+        Factor on the values.
 
     Examples
     --------
@@ -300,6 +319,12 @@ class Sum(Pair):
 @dataclass(frozen=True, eq=False)
 class Product(Pair):
     """first * second, as ``first * second`` makes it.
+
+    Parameters
+    ----------
+    first, second : Kernel
+    variance : float, > 0, default 1
+        Factor on the values.
 
     Examples
     --------
