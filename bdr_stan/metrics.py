@@ -38,7 +38,8 @@ class HasCDF(Protocol):
     [0.5]
     """
 
-    def cdf(self, y: ArrayLike, /) -> Array: ...
+    def cdf(self, y: ArrayLike, /) -> Array:
+        """Probability of a label below each of `y`, shape (n,)."""
 
 
 class HasDensity(Protocol):
@@ -67,8 +68,11 @@ class HasDensity(Protocol):
 
     mean: Array
 
-    def interval(self, level: float, /) -> tuple[Array, Array]: ...
-    def log_prob(self, y: ArrayLike, /) -> Array: ...
+    def interval(self, level: float, /) -> tuple[Array, Array]:
+        """Lower and upper ends of central intervals of this probability, shape (n,)."""
+
+    def log_prob(self, y: ArrayLike, /) -> Array:
+        """Log predictive density of each label, shape (n,)."""
 
 
 class HasClasses(Protocol):
@@ -95,7 +99,8 @@ class HasClasses(Protocol):
     mean: Array
     classes: Array
 
-    def log_prob(self, y: ArrayLike, /) -> Array: ...
+    def log_prob(self, y: ArrayLike, /) -> Array:
+        """Log probability of each label, shape (n,)."""
 
 
 def mse(y: ArrayLike, mean: ArrayLike) -> float:

@@ -94,7 +94,21 @@ class SpatialBlocks(BaseCrossValidator):
         return self.n_splits
 
     def regions(self, bags: BagsLike) -> Array:
-        """Number of the region of each bag, from 0; int, shape (n,)."""
+        """Number of the region of each bag, from 0.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+
+        Returns
+        -------
+        int array, shape (n,)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `split`.
+        """
         if not is_integer(self.n_splits) or self.n_splits < 2:
             raise ValueError(f"n_splits must be an integer >= 2, found {self.n_splits!r}")
         check_seed(self.random_state)

@@ -242,12 +242,17 @@ class MERR(RegressorMixin, BagEstimator):
         ----------
         products : array, shape (m, n)
             Of the kernel means of m bags with those of the training bags.
-        squares : array, shape (m,)
+        squares : array, shape (m,), optional
             Squared norms of the m kernel means; not needed where the outer kernel is "linear".
 
         Returns
         -------
         array, shape (m,), units of y
+
+        Raises
+        ------
+        ValueError
+            Other than one column of products for each training bag.
         """
         products = np.asarray(products, float)
         if products.ndim != 2 or products.shape[1] != len(self._squares):

@@ -81,7 +81,10 @@ class LinearEffects(ColumnKernel):
         return self
 
     def standardised(self, points: Array) -> Array:
-        """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k)."""
+        """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k).
+
+        Raises ValueError while these wait for data, see `at_median`.
+        """
         if self.units is None:
             raise ValueError("LinearEffects waits for data: call at_median(bags)")
         seen = np.asarray(self.select(points), np.float64)
