@@ -183,13 +183,10 @@ def tune(
     >>> y = rng.normal(size=40)
     >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
     >>> tuned = tune(
-    ...     bags[:30],
-    ...     y[:30],
+    ...     bags[:30], y[:30],
     ...     models={"Bayesian": BLR(method="exact"), "ridge": RBFNetwork()},
     ...     validation=(bags[30:], y[30:]),
-    ...     n_landmarks=[5],
-    ...     bandwidth_scale=[0.1, 1],
-    ...     method="exact",
+    ...     n_landmarks=[5], bandwidth_scale=[0.1, 1], method="exact",
     ... )
     >>> tuned.table[["model", "bandwidth_scale"]]
           model  bandwidth_scale

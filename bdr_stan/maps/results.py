@@ -119,25 +119,21 @@ def rates_to_raster(
 
     Examples
     --------
-    >>> import geopandas as gpd
     >>> import numpy as np
-    >>> import rioxarray  # gives arrays a CRS
-    >>> import xarray as xr
-    >>> from shapely.geometry import box
+    >>> from affine import Affine
+    >>> from pyproj import CRS
     >>> from bdr_stan import AggregateRegressor, Bags
-    >>> from bdr_stan.maps import rates_to_raster
-    >>> centres = {"y": np.arange(5.5, 0, -1), "x": np.arange(0.5, 12)}
-    >>> rain = xr.DataArray(np.tile(np.arange(12.0), (6, 1)), centres).rio.write_crs("EPSG:32736")
-    >>> polygons = [box(k, 0, k + 1, 6) for k in range(12)]
-    >>> districts = gpd.GeoDataFrame({"district": range(12)}, geometry=polygons, crs="EPSG:32736")
-    >>> bags = Bags.from_rasters({"rain": rain}, districts)
-    >>> cases = np.random.default_rng(0).poisson(6 * np.arange(12.0))
+    >>> from bdr_stan.maps import Grid, Pixels, rates_to_raster
+    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(6, 12))
+    >>> rain, row = np.indices((12, 6)).reshape(2, -1)  # a district is a column of six pixels
+    >>> pixels = Pixels(row, rain, np.ones(72), grid)
+    >>> bags = Bags(rain[:, None], np.arange(0, 73, 6), features=["rain"], pixels=pixels)
+    >>> cases = np.random.default_rng(0).poisson(bags.sums(rain))
     >>> model = AggregateRegressor(n_landmarks=5, method="laplace")
     >>> model = model.fit(bags, cases, draws=200, seed=1)
     >>> raster = rates_to_raster(model.predict_points(bags), bags, exceedance=[4])
     >>> raster["mean"].shape, list(raster)
     ((6, 12), ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4'])
-    >>> raster.rio.to_raster("rates.tif")
     """
     _check_one_a_point(rate, bags)
     values = {"mean": rate.mean, "sd": rate.sd}
@@ -181,24 +177,18 @@ def district_table(
     --------
     >>> import geopandas as gpd
     >>> import numpy as np
-    >>> import rioxarray  # gives arrays a CRS
-    >>> import xarray as xr
     >>> from shapely.geometry import box
     >>> from bdr_stan import Bags, Predictive
     >>> from bdr_stan.maps import district_table
-    >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
-    >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
-    >>> polygons = [box(0, 0, 1, 3), box(1, 0, 4, 3)]
-    >>> table = {"district": ["west", "east"]}
-    >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
-    >>> bags = Bags.from_rasters({"rain": rain}, districts)
+    >>> names, polygons = ["west", "east"], [box(0, 0, 1, 1), box(1, 0, 2, 1)]
+    >>> districts = gpd.GeoDataFrame(index=names, geometry=polygons, crs="EPSG:32736")
+    >>> bags = Bags(np.zeros((5, 1)), [0, 2, 5], ids=names, metadata=districts)
     >>> predictive = Predictive(lambda i: (np.full((1, len(i)), 5.0), np.ones((1, len(i)))), 2, 1)
     >>> table = district_table(predictive, bags, observed=[4, 7])
     >>> table.drop(columns="geometry").round(1)
-              observed  predicted   sd  lower  upper  weight
-    district
-    west             4        5.0  1.0    3.0    7.0     3.0
-    east             7        5.0  1.0    3.0    7.0     9.0
+          observed  predicted   sd  lower  upper  weight
+    west         4        5.0  1.0    3.0    7.0     2.0
+    east         7        5.0  1.0    3.0    7.0     3.0
     """
     check_installed()
     import geopandas as gpd

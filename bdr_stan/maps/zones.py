@@ -47,20 +47,18 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     --------
     >>> import geopandas as gpd
     >>> import numpy as np
-    >>> import rioxarray  # gives arrays a CRS
-    >>> import xarray as xr
+    >>> from affine import Affine
+    >>> from pyproj import CRS
     >>> from shapely.geometry import box
     >>> from bdr_stan import Bags
-    >>> from bdr_stan.maps import regrouped
-    >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
-    >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
-    >>> table = {"district": ["west", "east"], "zone": ["all", "all"]}
-    >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
-    >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
-    >>> bags = Bags.from_rasters({"rain": rain}, districts)
-    >>> zones = districts.dissolve("zone").reset_index()
+    >>> from bdr_stan.maps import Grid, Pixels, regrouped
+    >>> grid = Grid(Affine(1, 0, 0, 0, -1, 2), CRS("EPSG:32736"), shape=(2, 2))
+    >>> pixels = Pixels(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.ones(4), grid)
+    >>> bags = Bags(np.zeros((4, 1)), [0, 2, 4], ids=["north", "south"], pixels=pixels)
+    >>> names, halves = {"zone": ["west", "east"]}, [box(0, 0, 1, 2), box(1, 0, 2, 2)]
+    >>> zones = gpd.GeoDataFrame(names, geometry=halves, crs="EPSG:32736")
     >>> regrouped(bags, zones, id="zone").sizes
-    array([12])
+    array([2, 2])
     """
     return Bags(**_arguments(bags, polygons, id, fractional))
 
