@@ -192,6 +192,7 @@ def district_table(
     """
     check_installed()
     import geopandas as gpd
+    import pandas as pd
 
     about = bags.metadata
     if about is None or "geometry" not in about:
@@ -206,7 +207,7 @@ def district_table(
     lower, upper = predictive.interval(level)
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
     columns |= {"weight": bags.totals, "geometry": about["geometry"].array}
-    return gpd.GeoDataFrame(columns, index=about.index)
+    return gpd.GeoDataFrame(columns, index=pd.Index(bags.index, name=about.index.name))
 
 
 def _check_one_a_point(rate, bags):
