@@ -9,12 +9,13 @@ from bdr_stan.plots.style import COVERS, GUIDE, one_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from sklearn.base import BaseEstimator
+
     from bdr_stan.bags import BagsLike
-    from bdr_stan.estimators.embedding import EmbeddingEstimator
 
 
 def influence(
-    model: "EmbeddingEstimator",
+    model: "BaseEstimator",
     column: str | int,
     bags: "BagsLike | None" = None,
     *,

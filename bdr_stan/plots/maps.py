@@ -7,7 +7,7 @@ import numpy as np
 
 from bdr_stan.maps.grid import name_of_crs, same_crs
 from bdr_stan.maps.libraries import check_installed
-from bdr_stan.plots.style import pyplot
+from bdr_stan.plots.style import one_axes, pyplot
 from bdr_stan.types import ArrayLike
 
 if TYPE_CHECKING:
@@ -289,6 +289,49 @@ def map(
         borders.boundary.plot(ax=ax, color="black", linewidth=0.4, aspect=aspect)
     _frame(ax, title)
     _draw_bar(image, [ax], label or title or name, extend)
+    return ax
+
+
+def point_map(
+    values: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    title: str | None = None,
+    label: str = "value",
+    cmap: str = "viridis",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Values of points where they lie.
+
+    Parameters
+    ----------
+    values, x, y : arrays, shape (n,), a value and a place for each point
+    title : str, optional
+    label : str, of the colour bar, with the unit
+    cmap : str, matplotlib colour map
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths.
+    """
+    values, x, y = (np.asarray(each, float) for each in (values, x, y))
+    if not values.shape == x.shape == y.shape or values.ndim != 1:
+        raise ValueError(
+            f"values, x and y have shapes {values.shape}, {x.shape}, {y.shape}: pass one number a "
+            "point each"
+        )
+    ax = one_axes((4.7, 4.2)) if ax is None else ax
+    size = float(np.clip(4000 / max(len(x), 1), 1, 30))
+    image = ax.scatter(x, y, c=values, s=size, cmap=cmap, linewidths=0)
+    ax.set(aspect="equal", title=title, xlabel="x", ylabel="y")
+    ax.figure.colorbar(image, ax=ax, label=label)
     return ax
 
 

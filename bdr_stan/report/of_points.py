@@ -1,0 +1,149 @@
+"""What a fit makes of points: their influence, what shrinkage keeps, the rates inside bags."""
+
+from typing import Any
+
+import numpy as np
+
+from bdr_stan import metrics, plots
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.report.page import Section, Table, Text
+from bdr_stan.report.pictures import picture
+from bdr_stan.report.told import Told
+
+_MOST_COLUMNS = 12
+_MOST_POINTS = 200_000  # whose rates a map shows
+_DRAWS = 200
+_PLACES = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"), ("easting", "northing"))
+
+
+def influence(told: Told) -> Section | None:
+    """What a value of each column adds to the label; None of models that have no such thing."""
+    if not hasattr(told.model, "influence_along"):
+        return None
+    shown, blocks = told.columns, []
+    whose = "landmarks, which stand for the points" if told.bags is None else "points of the bags"
+    blocks.append(
+        Text(
+            "What points that have a value in a column add to the label of their bag, the other "
+            f"columns being as they are among the {whose}. Zero is the average of all bags."
+        )
+    )
+    if len(shown) > _MOST_COLUMNS:
+        spread = [np.ptp(_along(told, k)[1].mean) for k in range(len(shown))]
+        most = np.sort(np.argsort(spread)[-_MOST_COLUMNS:])
+        blocks.append(Text(f"The {_MOST_COLUMNS} of {len(shown)} columns that matter most."))
+    else:
+        most = np.arange(len(shown))
+    for k in most:
+        name = shown[k]
+        blocks.append(
+            picture(
+                f"influence-{k}",
+                f"What values of {name} add to the label, with a 90% band.",
+                f"Influence of {name}.",
+                lambda k=k, name=name: _drawn(told, k, name),
+            )
+        )
+    return Section("influence", "What each column adds", blocks)
+
+
+def _named(told):
+    """Whether columns go by their names."""
+    return hasattr(told.model, "feature_names_in_")
+
+
+def _along(told, k):
+    column = told.columns[k] if _named(told) else k
+    return told.model.influence_along(column, told.bags, n_points=100, n_draws=_DRAWS)
+
+
+def _drawn(told, k, name):
+    ax = plots.influence(told.model, name if _named(told) else int(k), told.bags, n_points=200)
+    ax.set_xlabel(name)
+    return ax
+
+
+def shrinkage(told: Told) -> Section | None:
+    """How much of their embedding bags of each size keep; None of models that do not shrink."""
+    import pandas as pd
+
+    if "eta" not in told.model.result_.groups["posterior"] or told.sizes is None:
+        return None
+    eta = float(np.median(told.model.result_.draws("eta")))
+    lam = told.model.coordinates_.lam
+    kept = shrinkage_factors(told.sizes, lam, eta).sum(axis=1)
+    classes = metrics.size_classes(told.sizes)
+    rows = {
+        name: {"bags": int(of.sum()), "coordinates kept": float(kept[of].mean())}
+        for name, of in classes.items()
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
+    at = np.unique(np.quantile(told.sizes, [0, 0.25, 0.5, 0.75, 1]).round().clip(1))
+    return Section(
+        "shrinkage",
+        "What shrinkage did",
+        [
+            Text(
+                "A bag of few points says little of its distribution: its embedding is drawn to "
+                "the average of all bags, most where the points scatter most. Large bags keep "
+                f"nearly all of the {len(lam)} coordinates."
+            ),
+            Table(f"Effective number of coordinates, of {len(lam)}", table.astype({"bags": int})),
+            picture(
+                "shrinkage",
+                "Share of each coordinate of the embedding that is kept, a line for each of some "
+                "bag sizes.",
+                "What part of each coordinate bags keep: the smallest and largest, and the "
+                "quartiles of the sizes.",
+                lambda: plots.shrinkage_spectrum(told.model, sizes=at),
+            ),
+        ],
+    )
+
+
+def rates(told: Told) -> Section | None:
+    """Maps of the rates of points that have places; None of models without rates."""
+    if not hasattr(told.model, "predict_points"):
+        return None
+    return Section("rates", "Rates inside the bags", list(_maps(told)))
+
+
+def _maps(told) -> list[Any]:
+    if told.bags is None:
+        return [
+            Text(
+                "The fit does not keep its points: pass its bags (bags= in Python, the table on "
+                "the command line) for maps of their rates."
+            )
+        ]
+    if len(told.bags.points) > _MOST_POINTS:
+        return [Text(f"There are more than {_MOST_POINTS} points: too many for maps in a page.")]
+    place = _place(told)
+    if place is None:
+        return [
+            Text(
+                "No columns are called lon and lat, x and y, longitude and latitude, or easting "
+                "and northing, so there are no maps."
+            )
+        ]
+    rate = told.model.predict_points(told.bags, n_draws=_DRAWS)
+    x, y = told.bags.points[:, list(place)].T
+    values = {"posterior mean": rate.mean, "posterior sd": rate.sd}
+    return [
+        picture(
+            f"map-{k}",
+            f"Map of the {title} of the rate at each point.",
+            f"The {title} of the rate, {told.label} per weight, where the points lie.",
+            lambda each=each: plots.point_map(each, x, y, label="rate"),
+        )
+        for k, (title, each) in enumerate(values.items())
+    ]
+
+
+def _place(told):
+    """Which two columns say where a point lies."""
+    names = [name.lower() for name in told.bags.features or ()]
+    for pair in _PLACES:
+        if set(pair) <= set(names):
+            return tuple(names.index(name) for name in pair)
+    return None
