@@ -333,9 +333,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             "feature_names": training.names,
             "columns": training.columns,
             "priors": model.priors,
-            "run": run_settings(
-                seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws
-            ),
+            "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
         }
         self._keep(Result(groups, settings))
         self._warn_of_trouble()

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -158,6 +159,14 @@ class BagEstimator(BaseEstimator):
     def columns_of_bags(self) -> list[str]:
         """Columns of the bags' metadata that predictions take."""
         return list(getattr(self, "covariates", None) or [])
+
+    def _html_repr(self) -> str:
+        """For notebooks: scikit-learn's, and after a fit with a posterior what `report` says."""
+        html = super()._html_repr()
+        if not self.samples_posterior or "result_" not in vars(self):
+            return html
+        bags = len(self.result_.labels)
+        return f"{html}<pre>Fitted to {bags} bags. {escape(self.report())}</pre>"
 
     # ------------------------------------------------------------ files
 

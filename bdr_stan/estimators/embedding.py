@@ -174,9 +174,7 @@ class EmbeddingEstimator(BagEstimator):
             "n_features": training.landmarks.shape[1],
             "feature_names": training.names,
             "columns": training.columns,
-            "run": run_settings(
-                seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws
-            ),
+            "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
         }
         if training.covariates is not None:
             settings["covariates"] = vars(training.covariates)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BARS_PER_PANEL = 80
+_BARS = 30  # of a histogram
 
 
 def prediction_by_size(
@@ -178,13 +179,14 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     ax = one_axes((5.0, 2.8)) if ax is None else ax
     low, high = sizes.min(), sizes.max()
     if high > 20 * low:  # most bags would share a bar
-        ax.hist(sizes, np.geomspace(low, high, 31), color=COVERS)
+        edges = np.geomspace(low, high, _BARS + 1)
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
     else:
-        ax.hist(sizes, np.linspace(low - 0.5, high + 0.5, min(31, int(high - low) + 2)), color=COVERS)
+        edges = np.linspace(low - 0.5, high + 0.5, min(_BARS, int(high - low) + 1) + 1)
+    ax.stairs(np.histogram(sizes, edges)[0], edges, fill=True, color=COVERS)
     ax.set(xlabel="points in a bag", ylabel="bags")
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="y", integer=True)
     return ax
 
 

@@ -65,7 +65,7 @@ def calibration(
     classes = {} if sizes is None else metrics.size_classes(sizes, edges)
     ax = one_axes() if ax is None else ax
     low, high = (every["level"] + sign * 2 * every["se"] for sign in (-1, 1))
-    ax.fill_between(every["level"], low, high, color="0.9", linewidth=0)
+    ax.fill_between(every["level"], low, high, color=GUIDE, alpha=0.25, linewidth=0)
     diagonal(ax, (0, 1))
     for (name, of), colour, marker in zip(lines.items(), shades(len(lines)), cycle(MARKERS)):
         n = classes[name].sum()
@@ -84,7 +84,7 @@ def pit(
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
     *,
-    n_bins: int = 10,
+    n_bins: int = 5,
 ) -> "Figure":
     """How often labels fall how high in their predictions, one panel a class of bag sizes.
 
@@ -118,7 +118,7 @@ def pit(
         n = int(of.sum())
         low, high = binom.interval(0.99, n, 1 / n_bins)
         share = np.histogram(below[of], n_bins, (0, 1))[0] / n
-        ax.axhspan(n_bins * low / n, n_bins * high / n, color="0.9", lw=0)
+        ax.axhspan(n_bins * low / n, n_bins * high / n, color=GUIDE, alpha=0.25, lw=0)
         ax.axhline(1, ls="--", lw=1, color=GUIDE)
         ax.stairs(n_bins * share, np.linspace(0, 1, n_bins + 1), color=MODELS[1], lw=1.5)
         ax.set(title=name if sizes is None else size_title(name, n), xlim=(0, 1), ylim=(0, None))

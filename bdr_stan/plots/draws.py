@@ -8,7 +8,6 @@ from scipy.stats import rankdata
 
 from bdr_stan.plots.style import GUIDE, MODELS, pyplot
 from bdr_stan.results.inference_data import Groups, InferenceData, groups_of
-from bdr_stan.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +76,7 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
     return figure
 
 
-def _scalars(idata, names) -> dict[str, Array]:
+def _scalars(idata, names):
     """Draws of the variables, shape (chains, draws) each."""
     posterior = groups_of(idata)["posterior"]
     known = [str(name) for name, values in posterior.data_vars.items() if values.ndim == 2]

@@ -8,7 +8,6 @@ from bdr_stan.plots.style import COVERS, GUIDE, one_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
     from sklearn.base import BaseEstimator
 
     from bdr_stan.bags import BagsLike

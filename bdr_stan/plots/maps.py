@@ -7,7 +7,7 @@ import numpy as np
 
 from bdr_stan.maps.grid import name_of_crs, same_crs
 from bdr_stan.maps.libraries import check_installed
-from bdr_stan.plots.style import one_axes, pyplot
+from bdr_stan.plots.style import pyplot
 from bdr_stan.types import ArrayLike
 
 if TYPE_CHECKING:
@@ -319,17 +319,22 @@ def point_map(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : arrays of different lengths.
+    ValueError : no point, or arrays of different lengths.
     """
     values, x, y = (np.asarray(each, float) for each in (values, x, y))
-    if not values.shape == x.shape == y.shape or values.ndim != 1:
+    if not values.shape == x.shape == y.shape or values.ndim != 1 or len(values) == 0:
         raise ValueError(
             f"values, x and y have shapes {values.shape}, {x.shape}, {y.shape}: pass one number a "
             "point each"
         )
-    ax = one_axes((4.7, 4.2)) if ax is None else ax
-    size = float(np.clip(4000 / max(len(x), 1), 1, 30))
-    image = ax.scatter(x, y, c=values, s=size, cmap=cmap, linewidths=0)
+    width, height = np.ptp(x), np.ptp(y)
+    if ax is None:
+        side = 3.6 * np.clip(height / width if width > 0 else 1, 0.4, 2) + 0.7
+        ax = pyplot().figure(figsize=(4.8, side), layout="compressed").add_subplot()
+    # Squares that fill the plane where points lie on a grid.
+    square = 230 * np.sqrt(max(width * height, 1e-12) / len(x)) / max(width, height, 1e-6)
+    size = float(np.clip(square, 1.5, 9)) ** 2
+    image = ax.scatter(x, y, c=values, s=size, cmap=cmap, marker="s", linewidths=0)
     ax.set(aspect="equal", title=title, xlabel="x", ylabel="y")
     ax.figure.colorbar(image, ax=ax, label=label)
     return ax

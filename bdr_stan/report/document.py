@@ -61,6 +61,6 @@ def write_report(model: Any, path: PathName, bags: Bags | None, label: str) -> P
         of_the_fit.how_to_repeat(told),
     ]
     method = _METHODS.get(model.method, model.method)
-    lead = f"{told.name} ({method}), fitted to {label} of {len(told.ids)} bags of points."
-    present = [section for section in sections if section is not None]
-    return write_page(path, f"Report of a fit: {label}", lead, present)
+    lead = f"{told.name} ({method}), fitted to the labels of {len(told.ids)} bags of points."
+    title = "Report of a fit" if label == "label" else f"Report of a fit: {label}"
+    return write_page(path, title, lead, [each for each in sections if each is not None])

@@ -1,5 +1,6 @@
 """What a fit makes of points: their influence, what shrinkage keeps, the rates inside bags."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,14 @@ def influence(told: Told) -> Section | None:
     """What a value of each column adds to the label; None of models that have no such thing."""
     if not hasattr(told.model, "influence_along"):
         return None
-    shown, blocks = told.columns, []
+    shown = told.columns
     whose = "landmarks, which stand for the points" if told.bags is None else "points of the bags"
-    blocks.append(
+    blocks: list[Any] = [
         Text(
             "What points that have a value in a column add to the label of their bag, the other "
             f"columns being as they are among the {whose}. Zero is the average of all bags."
         )
-    )
+    ]
     if len(shown) > _MOST_COLUMNS:
         spread = [np.ptp(_along(told, k)[1].mean) for k in range(len(shown))]
         most = np.sort(np.argsort(spread)[-_MOST_COLUMNS:])
@@ -41,7 +42,7 @@ def influence(told: Told) -> Section | None:
                 f"influence-{k}",
                 f"What values of {name} add to the label, with a 90% band.",
                 f"Influence of {name}.",
-                lambda k=k, name=name: _drawn(told, k, name),
+                partial(_drawn, told, k, name),
             )
         )
     return Section("influence", "What each column adds", blocks)
@@ -108,7 +109,7 @@ def rates(told: Told) -> Section | None:
     return Section("rates", "Rates inside the bags", list(_maps(told)))
 
 
-def _maps(told) -> list[Any]:
+def _maps(told):
     if told.bags is None:
         return [
             Text(
@@ -134,7 +135,8 @@ def _maps(told) -> list[Any]:
             f"map-{k}",
             f"Map of the {title} of the rate at each point.",
             f"The {title} of the rate, {told.label} per weight, where the points lie.",
-            lambda each=each: plots.point_map(each, x, y, label="rate"),
+            partial(plots.point_map, each, x, y, label="rate"),
+            on_white=True,
         )
         for k, (title, each) in enumerate(values.items())
     ]

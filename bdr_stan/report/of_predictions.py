@@ -166,9 +166,7 @@ def calibration(told: Told) -> Section | None:
         "class of bag sizes.",
         f"Share of {told.classes[1]!s} among bags of like predicted probability: right "
         "probabilities lie on the dashed line, but for chance (bars of two standard errors).",
-        lambda: plots.reliability(
-            {told.name: told.predictive}, told.labels, _sizes_or_one(told)
-        ),
+        lambda: plots.reliability({told.name: told.predictive}, told.labels, _sizes_or_one(told)),
     )
     return Section("calibration", title, [drawn])
 

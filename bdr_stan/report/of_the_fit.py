@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan import __version__, plots
+from bdr_stan.kernels import kernel_text
 from bdr_stan.report.page import Code, Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
 from bdr_stan.report.told import Told
@@ -14,6 +15,7 @@ from bdr_stan.results.advice import checks, heading, verdict
 
 _MOST_ROWS = 300  # of parameters on demand
 _MOST_TRACES = 12
+_LONGEST = 10_000  # letters of the estimator's parameters
 _SAMPLE = 50_000  # points that tell of the columns
 _DIFFERENT = 10_000_019  # seed of that sample
 
@@ -34,8 +36,12 @@ def what_was_fitted(told: Told) -> Section:
     if "label_sd" in told.constants:
         sd = told.constants["label_sd"]
         facts["known standard errors of labels"] = f"{sd.min():.4g} to {sd.max():.4g}"
+    names = told.model.result_.settings["feature_names"]
+    facts["kernel"] = kernel_text(told.model.kernel_, names)
     facts["landmarks"] = f"{len(told.model.landmarks_)}"
-    frame = pd.DataFrame({"": facts.values()}, index=pd.Index(list(facts), name="what"))
+    if told.model.stan_file is not None:
+        facts["program"] = f"your own, {told.model.stan_file}"
+    frame = pd.DataFrame({"value": facts.values()}, index=pd.Index(list(facts), name="what"))
     blocks: list[Any] = [Table("The fit in words", frame)]
     if told.sizes is not None:
         most, least = told.sizes.max(), told.sizes.min()
@@ -196,17 +202,11 @@ def posterior(told: Told) -> Section:
 
 def priors(told: Told) -> Section:
     """The priors, in the units of the labels."""
-    return Section(
-        "priors",
-        "Priors",
-        [
-            Text(
-                "Where none were given they are set on the scale of the labels and the points. "
-                f"The unit y is that of the labels: {told.label}."
-            ),
-            Table("Priors of this fit", told.model.priors()),
-        ],
-    )
+    table = told.model.priors()
+    text = "Numbers that were not given are set on the scale of the labels and the points."
+    if table["unit"].str.contains("y").any():
+        text += f" The unit y is that of the labels: {told.label}."
+    return Section("priors", "Priors", [Text(text), Table("Priors of this fit", table)])
 
 
 def how_to_repeat(told: Told) -> Section:
@@ -234,4 +234,12 @@ def how_to_repeat(told: Told) -> Section:
 def _call(told, run):
     given = {} if run is None else run["arguments"]
     arguments = "".join(f", {name}={value!r}" for name, value in given.items())
-    return f"model = {told.model!r}\nmodel.fit(bags, y{arguments})"
+    columns, lines = told.model.columns_, []
+    if columns is not None and columns.bag is not None and columns.transformer is None:
+        weight = "" if columns.weight is None else f", weight={columns.weight!r}"
+        metadata = told.model.columns_of_bags
+        weight += f", metadata={metadata!r}" if metadata else ""
+        names = list(columns.names)
+        lines.append(f"bags = Bags.from_dataframe(table, {columns.bag!r}, {names!r}{weight})")
+    model = told.model.__repr__(N_CHAR_MAX=_LONGEST)
+    return "\n".join([*lines, f"model = {model}", f"model.fit(bags, y{arguments})"])

@@ -64,6 +64,7 @@ class Picture:
     kind: ClassVar[str] = "picture"
     svg: str
     caption: str
+    on_white: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,4 +142,8 @@ def _cell(value, column):
         return "–"
     if str(column).startswith("ess"):
         return f"{value:.0f}"
-    return f"{value:.3f}" if column == "r_hat" else f"{value:.4g}"
+    if column == "r_hat":
+        return f"{value:.3f}"
+    if value == 0 or not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.4g}"
+    return np.format_float_positional(value, 4, unique=False, fractional=False, trim="-")

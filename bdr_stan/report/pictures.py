@@ -21,7 +21,9 @@ _MOST_MARKS = 3000  # of a drawing as shapes; more become pixels
 _PIXELS_AN_INCH = 96  # of a page
 
 
-def picture(name: str, alt: str, caption: str, draw: Callable[[], Any]) -> Picture:
+def picture(
+    name: str, alt: str, caption: str, draw: Callable[[], Any], *, on_white: bool = False
+) -> Picture:
     """What a function of `bdr_stan.plots` draws, as part of a page.
 
     Parameters
@@ -30,6 +32,7 @@ def picture(name: str, alt: str, caption: str, draw: Callable[[], Any]) -> Pictu
     alt : str, what is to be seen, for who does not see it
     caption : str
     draw : callable, gives the Figure, or Axes of it
+    on_white : bool, whether it keeps its white ground, and its colours, on dark pages: a map
 
     Raises
     ------
@@ -42,20 +45,20 @@ def picture(name: str, alt: str, caption: str, draw: Callable[[], Any]) -> Pictu
         try:
             for ax in figure.axes:
                 for marks in ax.collections:
-                    marks.set_rasterized(len(marks.get_offsets()) > _MOST_MARKS)
+                    # Cells of a colour bar would show seams.
+                    seams = hasattr(marks, "get_coordinates")
+                    marks.set_rasterized(seams or len(marks.get_offsets()) > _MOST_MARKS)
             width = figure.get_size_inches()[0] * _PIXELS_AN_INCH
             svg = io.StringIO()
             figure.savefig(svg, format="svg", transparent=True, dpi=150)
         finally:
             plt.close(figure)
-    return Picture(_inline(svg.getvalue(), name, alt, width), caption)
+    return Picture(_inline(svg.getvalue(), name, alt, width), caption, on_white)
 
 
 def _figure_of(drawn):
-    """The figure of what a function of `bdr_stan.plots` gives: it, its axes, or an array of axes."""
-    if hasattr(drawn, "savefig"):
-        return drawn
-    return (drawn if hasattr(drawn, "figure") else drawn[0]).figure
+    """The figure of what a function of `bdr_stan.plots` gives: itself, or axes of it."""
+    return drawn if hasattr(drawn, "savefig") else drawn.figure
 
 
 def _inline(svg, name, alt, width):

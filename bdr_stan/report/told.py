@@ -57,8 +57,7 @@ class Told:
         """Number of points of each bag, effective where they have weights; None if not known."""
         if self.bags is not None:
             return self.bags.effective_sizes
-        kept = self.constants.get("bag_size")
-        return kept if np.shape(kept) == (len(self.ids),) else None
+        return self.constants.get("bag_size")
 
     @property
     def classes(self) -> Array | None:
