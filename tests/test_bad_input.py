@@ -1055,7 +1055,7 @@ COMMANDS = [
     (tune_arguments("--landmarks", "0"), "n_landmarks"),
     (tune_arguments("--bandwidth-scale", "-1"), "bandwidth_scale"),
     (tune_arguments("--cv", "1"), "--cv"),
-    (tune_arguments("--cv", "90"), "folds"),
+    (tune_arguments("--cv", "90"), "cv"),
     (tune_arguments("--candidates", "vb"), "vb"),
     (tune_arguments("--score", "evidence"), "score"),
     (tune_arguments("--kernel", "rbf,gauss"), "gauss"),

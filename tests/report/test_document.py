@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from builders.problems import location_bags, quiet_fit
 
+import bdr_stan
 from bdr_stan import BDR, AggregateRegressor, load
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -131,6 +133,27 @@ def test_without_bags_a_report_says_what_is_left_out(fits, tmp_path, bags):
     text = Page((tmp_path / "totals.html").read_text()).text
     assert "The fit does not keep the bags' sizes" in text
     assert "for maps of their rates" in text
+
+
+EVERY = [
+    name
+    for name in bdr_stan.__all__
+    if getattr(getattr(bdr_stan, name), "samples_posterior", False)
+]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_estimator_with_a_posterior_tells_of_its_mode(name, tmp_path):
+    bags, centres = location_bags(20)
+    model = quiet_fit(getattr(bdr_stan, name)(n_landmarks=3, method="optimize"), bags, centres)
+    model.report_html(tmp_path / "fit.html", bags)
+    page = Page((tmp_path / "fit.html").read_text())
+    assert {"fit", "posterior", "predictions"} <= {each["id"] for each in page.all("section")}
+    assert "Predictions by bag size" in page.text and "seed=1)" in page.text
+
+
+def test_estimators_without_a_posterior_have_no_report():
+    assert not hasattr(bdr_stan.RBFNetwork(), "report_html")
 
 
 def test_trials_that_a_fit_does_not_keep(tmp_path, places):
