@@ -29,8 +29,8 @@ def _how(told):
         if told.needs_trials and told.bags is not None:
             return ["Predictions need the trials of each bag, which the fit does not keep."]
         return [
-            f"A fit by method {told.model.method!r} keeps no draws of labels: pass its bags "
-            "(bags= in Python, the table on the command line) for predictions of them."
+            "This fit keeps no draws of labels, as those by optimisation and those to very many "
+            "bags: pass its bags (bags= in Python, the table on the command line) for predictions."
         ]
     if told.left_out is None or told.left_out.pareto_k is None:
         return [

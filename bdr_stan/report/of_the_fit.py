@@ -75,9 +75,8 @@ def _labels_in_words(told):
 
 
 def _has_weights(told):
-    if told.bags is not None:
-        return told.bags.weights is not None
-    return told.model.columns_ is not None and told.model.columns_.weight is not None
+    """Whether sizes are effective ones, which need not be whole."""
+    return bool(np.any(told.sizes != np.floor(told.sizes)))
 
 
 def _sizes_in_words(told):

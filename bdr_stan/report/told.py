@@ -52,12 +52,15 @@ class Told:
         """What names each bag, shape (n,)."""
         return self.model.result_.groups["observed_data"]["bag"].values
 
-    @cached_property
+    @property
     def sizes(self) -> Array | None:
-        """Number of points of each bag, effective where they have weights; None if not known."""
-        if self.bags is not None:
-            return self.bags.effective_sizes
-        return self.constants.get("bag_size")
+        """Number of points of each bag, shape (n,), or None if it is not known.
+
+        Where the model takes large bags for surer than small ones, the effective number that
+        points with weights make.
+        """
+        kept = self.constants.get("bag_size")
+        return self.bags.sizes if kept is None and self.bags is not None else kept
 
     @property
     def classes(self) -> Array | None:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bdr_stan.predictive.classes import class_codes
-from bdr_stan.predictive.mixture import interval_ends, quantile_levels
+from bdr_stan.predictive.mixture import bags_at_once, interval_ends, quantile_levels
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array, ArrayLike
@@ -70,12 +70,14 @@ class LeftOut:
     def quantile(self, q: ArrayLike) -> Array:
         """Quantiles of each label, shape (n,), or (k, n) of k probabilities."""
         levels = quantile_levels(q)
-        order = np.argsort(self._draws, axis=0)
-        ranked = np.take_along_axis(self._draws, order, axis=0)
-        below = np.cumsum(np.take_along_axis(self.weights, order, axis=0), axis=0)
-        last = len(ranked) - 1
-        found = [np.minimum(np.sum(below < level, axis=0), last) for level in levels]
-        values = np.array([ranked[k, np.arange(ranked.shape[1])] for k in found])
+        values = np.empty((len(levels), len(self.labels)))
+        for i in bags_at_once(len(self.labels), len(self._draws)):
+            order = np.argsort(self._draws[:, i], axis=0)
+            ranked = np.take_along_axis(self._draws[:, i], order, axis=0)
+            below = np.cumsum(np.take_along_axis(self.weights[:, i], order, axis=0), axis=0)
+            for level, row in zip(levels, values, strict=True):
+                place = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
+                row[i] = ranked[place, np.arange(len(i))]
         return values[0] if np.ndim(q) == 0 else values
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
