@@ -13,7 +13,7 @@ from bdr_stan.plots.by_size import (
 from bdr_stan.plots.calibration import calibration, pit, point_calibration, reliability
 from bdr_stan.plots.draws import ranks, trace
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
-from bdr_stan.plots.influence import influence
+from bdr_stan.plots.influence import influence, rate_along
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
@@ -34,6 +34,7 @@ __all__ = [
     "prediction",
     "prediction_by_size",
     "ranks",
+    "rate_along",
     "rate_map",
     "rate_maps",
     "reliability",

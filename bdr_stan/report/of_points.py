@@ -1,7 +1,6 @@
 """What a fit makes of points: their influence, what shrinkage keeps, the rates inside bags."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,50 +17,56 @@ _PLACES = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"), ("easting", "n
 
 
 def influence(told: Told) -> Section | None:
-    """What a value of each column adds to the label; None of models that have no such thing."""
-    if not hasattr(told.model, "influence_along"):
-        return None
-    shown = told.columns
-    whose = "landmarks, which stand for the points" if told.bags is None else "points of the bags"
-    blocks: list[Any] = [
-        Text(
+    """What values of each column do; None of models of which that cannot be said."""
+    if hasattr(told.model, "influence_along"):
+        whose = "landmarks, which stand for the points" if told.bags is None else "points"
+        text = (
             "What points that have a value in a column add to the label of their bag, the other "
             f"columns being as they are among the {whose}. Zero is the average of all bags."
         )
-    ]
-    if len(shown) > _MOST_COLUMNS:
-        spread = [np.ptp(_along(told, k)[1].mean) for k in range(len(shown))]
-        most = np.sort(np.argsort(spread)[-_MOST_COLUMNS:])
-        blocks.append(Text(f"The {_MOST_COLUMNS} of {len(shown)} columns that matter most."))
-    else:
-        most = np.arange(len(shown))
-    for k in most:
-        name = shown[k]
-        blocks.append(
-            picture(
-                f"influence-{k}",
-                f"What values of {name} add to the label, with a 90% band.",
-                f"Influence of {name}.",
-                partial(_drawn, told, k, name),
-            )
+        return Section("influence", "What each column adds", [Text(text), *_along(told, _added)])
+    if hasattr(told.model, "predict_points") and told.bags is not None:
+        text = (
+            "The average rate of points that have a value in a column, the other columns being as "
+            "they are among the points."
         )
-    return Section("influence", "What each column adds", blocks)
+        return Section(
+            "influence", "The rate along each column", [Text(text), *_along(told, _rate)]
+        )
+    return None
 
 
-def _named(told):
-    """Whether columns go by their names."""
-    return hasattr(told.model, "feature_names_in_")
+def _along(told, draw):
+    """A drawing for each column, of the first ones where there are many."""
+    shown = told.columns[:_MOST_COLUMNS]
+    if len(told.columns) > len(shown):
+        yield Text(
+            f"The first {len(shown)} of {len(told.columns)} columns; bdr_stan.plots draws any."
+        )
+    for k, name in enumerate(shown):
+        yield picture(
+            f"influence-{k}",
+            f"What values of {name} do, with a 90% band.",
+            f"Along {name}.",
+            partial(draw, told, k, name),
+        )
 
 
-def _along(told, k):
-    column = told.columns[k] if _named(told) else k
-    return told.model.influence_along(column, told.bags, n_points=100, n_draws=_DRAWS)
-
-
-def _drawn(told, k, name):
-    ax = plots.influence(told.model, name if _named(told) else int(k), told.bags, n_points=200)
+def _added(told, k, name):
+    ax = plots.influence(told.model, _column(told, k), told.bags, n_points=200)
     ax.set_xlabel(name)
     return ax
+
+
+def _rate(told, k, name):
+    ax = plots.rate_along(told.model, _column(told, k), told.bags)
+    ax.set(xlabel=name, ylabel=f"average rate, {told.label} per weight")
+    return ax
+
+
+def _column(told, k):
+    """A column by its name, or by its number where columns have none."""
+    return told.columns[k] if hasattr(told.model, "feature_names_in_") else k
 
 
 def shrinkage(told: Told) -> Section | None:

@@ -17,14 +17,15 @@ SECTIONS = {
     "BDR": ALWAYS | {"influence", "shrinkage"},
     "classifier": ALWAYS | {"influence"},
     "inverse": ALWAYS,
-    "aggregate": ALWAYS | {"rates"},
+    "aggregate": ALWAYS | {"influence", "rates"},
 }
 PICTURES = {
     "BDR": {"sizes", "trace", "ranks", "predictions", "pit", "coverage", "influence-0",
             "influence-1", "shrinkage"},
     "classifier": {"sizes", "reliability", "influence-0", "influence-1"},
     "inverse": {"sizes", "predictions", "pit", "coverage"},
-    "aggregate": {"sizes", "predictions", "pit", "coverage", "map-0", "map-1"},
+    "aggregate": {"sizes", "predictions", "pit", "coverage", "map-0", "map-1", "influence-0",
+            "influence-1", "influence-2"},
 }  # fmt: skip
 
 
