@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from builders.problems import location_bags, quiet_fit
+from builders.problems import quiet_fit
 
 import bdr_stan
 from bdr_stan import BDR, AggregateRegressor, load
@@ -136,16 +136,19 @@ def test_without_bags_a_report_says_what_is_left_out(fits, tmp_path, bags):
     assert "for maps of their rates" in text
 
 
-EVERY = [
+OTHERS = [
     name
     for name in bdr_stan.__all__
     if getattr(getattr(bdr_stan, name), "samples_posterior", False)
+    and name not in ("BDR", "BLRClassifier", "InverseBDR", "AggregateRegressor")
 ]
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_every_estimator_with_a_posterior_tells_of_its_mode(name, tmp_path):
-    bags, centres = location_bags(20)
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_estimator_with_a_posterior_tells_of_its_mode(name, tmp_path):
+    centres = np.linspace(-1, 1, 10)
+    points = np.repeat(centres, 3) + np.tile([-0.3, 0.0, 0.4], 10)
+    bags = bdr_stan.Bags.from_points(points[:, None], sizes=[3] * 10)
     model = quiet_fit(getattr(bdr_stan, name)(n_landmarks=3, method="optimize"), bags, centres)
     model.report_html(tmp_path / "fit.html", bags)
     page = Page((tmp_path / "fit.html").read_text())
@@ -164,19 +167,18 @@ def test_trials_that_a_fit_does_not_keep(tmp_path, places):
     assert "Predictions need the trials of each bag" in (tmp_path / "fit.html").read_text()
 
 
-def test_a_report_of_a_table_is_that_of_its_bags(fits, pages, tmp_path, bags):
-    model, _ = fits["BDR"]
+def test_a_table_is_read_as_that_of_the_fit(fits, tmp_path, bags, monkeypatch):
+    told = []
+    monkeypatch.setattr("bdr_stan.estimators.base.write_report", lambda *all: told.append(all))
     frame = pd.DataFrame(bags.points, columns=bags.features).assign(
         town=np.repeat(bags.ids, bags.sizes)
     )
     frame["kind"] = np.where(frame.pop("kind=b") == 1, "b", "a<")
     frame = frame.drop(columns="kind=a<").sample(frac=1, random_state=1)
-    model.report_html(tmp_path / "table.html", frame, label="<em>rent</em>, $")
-    text = [Page(path.read_text()).text for path in (tmp_path / "table.html", pages["BDR"])]
-    assert (
-        text[0].split("Can the posterior be trusted?")[0]
-        == (text[1].split("Can the posterior be trusted?")[0])
-    )
+    fits["BDR"][0].report_html(tmp_path / "fit.html", frame)
+    (_, _, read, label), *_ = told
+    assert (read.features, read.ids.tolist(), label) == (bags.features, bags.ids.tolist(), "label")
+    np.testing.assert_allclose(read.sums(read.points), bags.sums(bags.points))
 
 
 def test_nothing_is_written_on_an_error(fits, tmp_path, bags):
