@@ -91,8 +91,8 @@ def shrinkage(told: Told) -> Section | None:
         [
             Text(
                 "A bag of few points says little of its distribution: its embedding is drawn to "
-                "the average of all bags, most where the points scatter most. Large bags keep "
-                f"nearly all of the {len(lam)} coordinates."
+                "the average of all bags, most in coordinates in which points scatter most. The "
+                f"larger a bag, the more it keeps of its {len(lam)} coordinates."
             ),
             Table(f"Effective number of coordinates, of {len(lam)}", table.astype({"bags": int})),
             picture(
