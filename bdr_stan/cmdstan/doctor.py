@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
+from bdr_stan.cmdstan import prebuilt
 from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
 from bdr_stan.cmdstan.compiler import (
     COMPILER_HINT,
@@ -16,7 +17,6 @@ from bdr_stan.cmdstan.compiler import (
 )
 from bdr_stan.cmdstan.discovery import foreign_home
 from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
-from bdr_stan.cmdstan.prebuilt import prebuilt_directory
 from bdr_stan.cmdstan.programs import (
     compiled_programs,
     is_prebuilt,
@@ -45,12 +45,12 @@ def doctor() -> list[Finding]:
     list of Finding, with `mend` a command or an advice where `ok` is False.
     """
     to_compile = [_compiler(), _make(), *_stan()]
-    if not prebuilt_directory().is_dir():
+    if not prebuilt.prebuilt_directory().is_dir():
         return [*to_compile, _cache(), _programs()]
-    prebuilt = _prebuilt()
-    if prebuilt.ok:
+    brought = _prebuilt()
+    if brought.ok:
         to_compile = [finding if finding.ok else _for_own(finding) for finding in to_compile]
-    return [prebuilt, *to_compile, _cache(), _programs()]
+    return [brought, *to_compile, _cache(), _programs()]
 
 
 def _prebuilt():
@@ -60,11 +60,11 @@ def _prebuilt():
         return Finding(
             "prebuilt programs",
             False,
-            f"{', '.join(unused)} in {prebuilt_directory()} cannot be used here: damaged, made "
+            f"{', '.join(unused)} in {prebuilt.prebuilt_directory()} cannot be used here: damaged, made "
             "for other settings (CXXFLAGS and the like), or another CmdStan is there",
             f"{COMPILER_HINT}, and they are compiled",
         )
-    return Finding("prebuilt programs", True, f"{prebuilt_directory()}, all run")
+    return Finding("prebuilt programs", True, f"{prebuilt.prebuilt_directory()}, all run")
 
 
 def _for_own(finding):
