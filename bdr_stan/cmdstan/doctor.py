@@ -55,16 +55,17 @@ def doctor() -> list[Finding]:
 
 def _prebuilt():
     """The programs that came with the package; one that is not used is compiled."""
+    folder = prebuilt.prebuilt_directory()
     unused = [name for name in program_names() if not is_prebuilt(name)]
     if unused:
         return Finding(
             "prebuilt programs",
             False,
-            f"{', '.join(unused)} in {prebuilt.prebuilt_directory()} cannot be used here: damaged, made "
-            "for other settings (CXXFLAGS and the like), or another CmdStan is there",
+            f"{', '.join(unused)} in {folder} cannot be used here: damaged, made for other "
+            "settings (CXXFLAGS and the like), or another CmdStan is there",
             f"{COMPILER_HINT}, and they are compiled",
         )
-    return Finding("prebuilt programs", True, f"{prebuilt.prebuilt_directory()}, all run")
+    return Finding("prebuilt programs", True, f"{folder}, all run")
 
 
 def _for_own(finding):

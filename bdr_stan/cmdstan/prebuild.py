@@ -41,7 +41,7 @@ def prebuild(folder: Path) -> None:
     folder.mkdir(parents=True)
     shutil.copy2(home_directory() / "lib" / _LIBRARY, folder)
     for name, model in models.items():
-        shutil.copy2(model.exe_file, folder / name)
+        shutil.copy2(str(model.exe_file), folder / name)
         _look_beside(folder / name)
     write_manifest(
         folder, {name: (stock_key(name), model.src_info()) for name, model in models.items()}
@@ -50,9 +50,7 @@ def prebuild(folder: Path) -> None:
 
 def _look_beside(executable):
     """Have an executable take the library beside it before any in LD_LIBRARY_PATH."""
-    subprocess.run(
-        ["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", executable], check=True
-    )
+    subprocess.run(["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", executable], check=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Executables of the stock programs that came with the package, as platform wheels bring them.
 
-One folder holds them and the library they share, which they find beside themselves. Each is known by
-the digest of all it is made of, so that an edited program or another flag finds none.
+One folder holds them and the library they share, which they find beside themselves. Each is
+known by the digest of all it is made of, so that an edited program or another flag finds none.
 """
 
 import json

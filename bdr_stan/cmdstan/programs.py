@@ -217,7 +217,8 @@ def is_prebuilt(name: str) -> bool:
 
 def stock_key(name: str) -> str:
     """Digest of all that the executable of a stock program is made of, with a home of ours."""
-    return _key(*_ingredients(program_path(name)), home_directory())
+    files, flags = _ingredients(program_path(name))
+    return _key(files, flags, home_directory())
 
 
 def compiled_programs() -> dict[Path, list[str]]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bdr_stan.cmdstan import prebuilt
 from bdr_stan.cmdstan.cache import ToolchainError, sweep
 from bdr_stan.cmdstan.compiler import side_by_side
 from bdr_stan.cmdstan.discovery import choose, ready
@@ -43,7 +44,8 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     for program in programs:
         program_path(program)
     if source == "auto" and programs and all(is_prebuilt(program) for program in programs):
-        return Path(compile_program(programs[0]).exe_file).parent
+        compile_program(programs[0])  # cmdstanpy is told what it needs to run them
+        return prebuilt.prebuilt_directory()
     if source == "github":
         home = _install_from_github(progress)
     else:
