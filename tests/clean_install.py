@@ -6,7 +6,8 @@
 Installs the wheel into a fresh virtual environment in a folder with blanks in its name; then fits
 BDR to the bags of digits, with the time from the end of the installation, runs `bdr-stan doctor`
 and `bdr-stan demo --quick`, fits every public estimator with its defaults, and looks at what an
-edited program is told. Ends with 1 at the first thing that is not as it must be.
+edited program is told. Then installs the extra "compiler", compiles the edited program, and runs
+one whose threads reject values. Ends with 1 at the first thing that is not as it must be.
 """
 
 import resource
@@ -35,9 +36,24 @@ from bdr_stan.cmdstan.programs import compile_program, eject
 program, *_ = eject("blr", "mine")
 program.write_text(program.read_text() + "// edited\\n")
 try:
-    print("compiled:", compile_program(program).exe_file)
+    print("compiled", compile_program(program).exe_file)
 except RuntimeError as error:
     print(error)
+"""
+REJECTING = """
+import sys
+import numpy as np
+from bdr_stan.cmdstan.programs import compile_program
+
+y = np.random.default_rng(1).normal(size=1000)
+model = compile_program(sys.argv[1])
+for apart in (False, True):
+    fit = model.sample(
+        {"N": 1000, "y": y}, chains=4, threads_per_chain=4, seed=1, show_progress=False,
+        force_one_process_per_chain=apart,
+    )
+    rejected = open(fit.runset.stdout_files[0]).read().count("Exception: Exception: mu is ")
+    print("rejected values:", rejected > 0, "mean right:", abs(fit.mu.mean() - y.mean()) < 0.02)
 """
 
 
@@ -50,10 +66,7 @@ def main(wheel):
         home = Path(folder)
         python = home / "environment" / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "-q", f"bdr-stan[plots] @ {wheel.resolve().as_uri()}"],
-            check=True,
-        )
+        install(python, wheel, "plots")
         installed = time.monotonic()
         use(home, python, "-c", FIRST_POSTERIOR)
         print(f"first posterior {time.monotonic() - installed:.1f} s after the installation")
@@ -63,6 +76,21 @@ def main(wheel):
         said = use(home, python, "-c", EDITED)
         if "pip install 'bdr-stan[compiler]'" not in said:
             sys.exit("an edited program does not name the extra")
+        install(python, wheel, "compiler")
+        use(home, python.with_name("bdr-stan"), "doctor")
+        if "compiled " not in use(
+            home, python, "-c", EDITED.replace('"mine"', '"mine", force=True')
+        ):
+            sys.exit("an edited program does not compile")
+        program = TESTS / "cmdstan" / "rejecting_parts.stan"
+        if use(home, python, "-c", REJECTING, program).count("True mean right: True") != 2:
+            sys.exit("values that threads reject go wrong")
+
+
+def install(python, wheel, extra):
+    package = f"bdr-stan[{extra}] @ {wheel.resolve().as_uri()}"
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, package], check=True)
 
 
 def use(home, *command, **environment):
