@@ -4,6 +4,7 @@ The compiler is that of the PyPI package ziglang whatever there is, for executab
 no newer glibc than 2.17 and for no instruction that an old processor lacks.
 """
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -12,11 +13,16 @@ from pathlib import Path
 
 from bdr_stan.cmdstan.cache import ToolchainError
 from bdr_stan.cmdstan.compiler import COMPILER_HINT, zig_directory, zig_program
-from bdr_stan.cmdstan.home import assemble, home_directory
+from bdr_stan.cmdstan.home import WHEEL_VERSION, assemble, home_directory
 from bdr_stan.cmdstan.prebuilt import write_manifest
 from bdr_stan.cmdstan.programs import compile_program, program_names, stock_key
 
 _LIBRARY = "libtbb.so.2"
+_LICENCES = (
+    ("httpstan", f"httpstan-{WHEEL_VERSION}.dist-info/LICENSE"),
+    ("ziglang", "ziglang/LICENSE"),
+    ("ziglang", "ziglang/lib/libcxx/LICENSE.TXT"),
+)
 
 
 def prebuild(folder: Path) -> None:
@@ -43,9 +49,19 @@ def prebuild(folder: Path) -> None:
     for name, model in models.items():
         shutil.copy2(str(model.exe_file), folder / name)
         _look_beside(folder / name)
+    _copy_licences(folder)
     write_manifest(
         folder, {name: (stock_key(name), model.src_info()) for name, model in models.items()}
     )
+
+
+def _copy_licences(folder):
+    """What the authors of all that is in the executables ask to be told with them."""
+    shutil.copyfile(Path(__file__).with_name("notice.txt"), folder / "notice.txt")
+    for package, name in _LICENCES:
+        files = importlib.metadata.files(package) or []
+        (text,) = (path for path in files if str(path) == name)
+        shutil.copyfile(str(text.locate()), folder / f"licence of {Path(name).parent.name}.txt")
 
 
 def _look_beside(executable):

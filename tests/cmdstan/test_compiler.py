@@ -143,14 +143,11 @@ int main() {
 def test_what_work_throws_reaches_the_caller_of_tbb(assembled, tmp_path):
     """By g++, for which the guard is right though not needed; tests/clean_install.py has zig."""
     (tmp_path / "throws.cpp").write_text(THROWS)
-    libraries = assembled / "lib"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-pthread", "-I", assembled / "include"]
-        + ["-include", Path(compiler.__file__).with_name("guarded_tbb.hpp")]
-        + [tmp_path / "throws.cpp", "-L", libraries, "-ltbb", f"-Wl,-rpath,{libraries}"]
-        + ["-o", tmp_path / "throws"],
-        check=True,
-    )
+    guard = Path(compiler.__file__).with_name("guarded_tbb.hpp")
+    libraries, source = assembled / "lib", tmp_path / "throws.cpp"
+    command = ["g++", "-std=c++17", "-O1", "-pthread", "-I", assembled / "include"]
+    command += ["-include", guard, source, "-L", libraries, "-ltbb", f"-Wl,-rpath,{libraries}"]
+    subprocess.run([*command, "-o", tmp_path / "throws"], check=True)
     said = subprocess.run([tmp_path / "throws"], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == [
         *("reduce 499500", "static 499500", "for 499500"),
