@@ -10,6 +10,8 @@ edited program is told. Then installs the extra "compiler", compiles the edited 
 one whose threads reject values. Ends with 1 at the first thing that is not as it must be.
 """
 
+import os
+import re
 import resource
 import subprocess
 import sys
@@ -21,13 +23,14 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 MOST_BYTES = 15e6
+COMPILES = re.compile(r".*(g\+\+|gcc|c\+\+|cc|cpp|clang.*|make|as|ld.*|zig)(-[\d.]+)?")
 FIRST_POSTERIOR = """
 from bdr_stan import BDR
 from bdr_stan.datasets import digits_bags
 
 bags, y = digits_bags(300, seed=1, split="train")
 model = BDR(40, bandwidth="median", bandwidth_scale=0.75)
-model.fit(bags, y, seed=1, chains=4, warmup=300, draws=1000)
+model.fit(bags, y, seed=1, chains=4, warmup=200, draws=500)
 print(model.summary(["sigma"]).to_string())
 """
 EDITED = """
@@ -67,6 +70,7 @@ def main(wheel):
         python = home / "environment" / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
         install(python, wheel, "plots")
+        programs_but_compilers(home / "bin")
         installed = time.monotonic()
         use(home, python, "-c", FIRST_POSTERIOR)
         print(f"first posterior {time.monotonic() - installed:.1f} s after the installation")
@@ -93,20 +97,32 @@ def install(python, wheel, extra):
     subprocess.run([*pip, package], check=True)
 
 
+def programs_but_compilers(folder):
+    """A folder of links to the programs on the PATH that do not compile."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).glob("*"):
+            if not COMPILES.fullmatch(program.name) and not (folder / program.name).is_symlink():
+                (folder / program.name).symlink_to(program)
+
+
 def use(home, *command, **environment):
-    """Run a command with a PATH of Python alone and a home of its own; what it printed."""
+    """Run a command without compilers and in a home of its own; what it printed."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         list(map(str, command)),
         cwd=home,
-        env={"PATH": str(Path(command[0]).parent), "HOME": str(home), **environment},
+        env={"PATH": f"{Path(command[0]).parent}:{home / 'bin'}", "HOME": str(home), **environment},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(done.stdout + f"[{time.monotonic() - began:.1f} s, {spent:.1f} processor seconds]")
+    print(
+        done.stdout + f"[{time.monotonic() - began:.1f} s, {spent:.1f} processor seconds]",
+        flush=True,
+    )
     if done.returncode:
         sys.exit(f"{command[1:]} ended with {done.returncode}")
     return done.stdout
@@ -116,8 +132,8 @@ def use(home, *command, **environment):
 
 
 def fit_all():
-    """Fit every public estimator with its defaults, and aggregate models of every program."""
-    from builders.problems import location_bags, predictions, supervised
+    """Fit every public estimator, as it is by default, and aggregate models of every program."""
+    from builders.problems import location_bags, predictions, quick, supervised
     from sklearn.base import BaseEstimator
 
     import bdr_stan
@@ -133,15 +149,15 @@ def fit_all():
         for name, each in public.items()
         if isinstance(each, type) and issubclass(each, BaseEstimator)
     ]
-    bags, centres = location_bags()
+    bags, centres = location_bags(80)
     print(f"{bdr_stan.__file__}: {len(models)} estimators")
     for model in [*models, AggregateRegressor("negative binomial", "exp")]:
         with timed(model):
-            model.fit(*supervised(model, bags, centres))
+            model.fit(*supervised(model, bags, centres), **quick(model))
             predictions(model, bags)
     binomial = AggregateRegressor("binomial")
     with timed(binomial):
-        binomial.fit(bags, (centres > 0).astype(int) * 5, trials=[9] * len(bags))
+        binomial.fit(bags, (centres > 0).astype(int) * 5, trials=[9] * len(bags), **quick(binomial))
 
 
 @contextmanager

@@ -27,6 +27,7 @@ ZIG_VERSION = "0.12.1"  # later ones refuse the headers of the TBB that Stan use
 COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
 
 _HERE = Path(__file__).parent
+_FOR_ZIG = ("guarded_tbb.hpp", "int128_division.hpp")
 _FULL = ("No space left on device", "Disk quota exceeded")
 _KILLED = ("Killed signal", "error: Killed", "Terminated signal", "Error 137", "Error 143")
 _NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
@@ -47,11 +48,12 @@ def cxx_program() -> str:
 
 def zig_program() -> str:
     """Zig's C++ compiler with its flags, for executables that run on every Linux since 2014."""
-    guard = hashlib.sha256((_HERE / "guarded_tbb.hpp").read_bytes()).hexdigest()[:8]
+    headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _FOR_ZIG))
     return (
         # The oldest processors too: without a target it would build for the one at hand.
         f"zig c++ -target {platform.machine()}-linux-gnu.2.17 -O2 -s -Qunused-arguments "
-        f"-Wno-enum-constexpr-conversion -include guarded_tbb.hpp -DGUARDED_TBB={guard}"
+        f"-Wno-enum-constexpr-conversion -DBDR_STAN_HEADERS={headers.hexdigest()[:8]} "
+        + " ".join(f"-include {name}" for name in _FOR_ZIG)
     )
 
 

@@ -140,6 +140,24 @@ int main() {
 """
 
 
+DIVIDES = r"""
+#include <iostream>
+
+using Unsigned = unsigned __int128;
+struct Pair { unsigned long a, b, c, d; };
+
+__int128 whole(unsigned long high, unsigned long low) { return Unsigned(high) << 64 | low; }
+
+int main() {
+  for (auto [a, b, c, d] : {%s}) {
+    const Unsigned quotient = __divti3(whole(a, b), whole(c, d));
+    std::cout << static_cast<unsigned long>(quotient >> 64) << "u, "
+              << static_cast<unsigned long>(quotient) << "u\n";
+  }
+}
+"""
+
+
 def test_what_work_throws_reaches_the_caller_of_tbb(assembled, tmp_path):
     """By g++, for which the guard is right though not needed; tests/clean_install.py has zig."""
     (tmp_path / "throws.cpp").write_text(THROWS)
@@ -153,6 +171,28 @@ def test_what_work_throws_reaches_the_caller_of_tbb(assembled, tmp_path):
         *("reduce 499500", "static 499500", "for 499500"),
         *("reduce throws at 77", "static throws at 77", "for throws at 77"),
     ]
+
+
+def test_division_of_128_bits(tmp_path):
+    """Ours, as a word from zig's runtime library would bring its slow exp and log, too."""
+    numbers = [1, 2, 3, 10, 2**31 - 1, 2**63, 10**9 * 2**40, 2**127 - 1, 3**70]
+    pairs = [
+        (s * a, t * b) for a in (0, *numbers) for b in numbers for s in (1, -1) for t in (1, -1)
+    ]
+    source = tmp_path / "divides.cpp"
+    source.write_text(DIVIDES % ", ".join(f"Pair{{{words(a)}, {words(b)}}}" for a, b in pairs))
+    header = Path(compiler.__file__).with_name("int128_division.hpp")
+    command = ["g++", "-std=c++17", "-include", header, source, "-o", tmp_path / "divides"]
+    subprocess.run(command, check=True)
+    said = subprocess.run([tmp_path / "divides"], capture_output=True, text=True, check=True).stdout
+    expected = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
+    assert said.splitlines() == [words(quotient) for quotient in expected]
+
+
+def words(number):
+    """A number of 128 bits as two of 64."""
+    number %= 2**128
+    return f"{number >> 64}u, {number % 2**64}u"
 
 
 def test_stan_calls_tbb_by_the_guarded_names_alone():
