@@ -22,7 +22,7 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     source : {"auto", "pypi", "github"}, default "auto"
         "auto": nothing where all `programs` came with the package, compiled; the CmdStan that
         cmdstanpy finds by itself, else "pypi".
-        "pypi": built from the package httpstan, needs a C++ compiler and make.
+        "pypi": built from the package httpstan, needs a C++ compiler.
         "github": the official release, downloaded and built by cmdstanpy.
     programs : sequence of str, default none
         Stock programs (such as "bdr") to compile as well, beside the driver.
