@@ -66,6 +66,7 @@ def test_a_copy_of_the_program_is_the_same_program(blr, no_compiler, tmp_path):
     assert compile_program(copy, progress=False).exe_file == str(blr)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # short chains
 def test_a_fit_runs_on_a_prebuilt_program(tmp_path, monkeypatch, request):
     """With nothing else of CmdStan's."""
     compiled = compile_program("blr", progress=False)
