@@ -70,8 +70,12 @@ def zig_directory() -> Path | None:
 
 
 def missing_programs(own: bool = True) -> list[str]:
-    """Which of compiler and make are missing to compile; `own`: for a home of ours."""
-    missing = [] if _found(cxx_program()) else [cxx_program()]
+    """Which of compiler and make are missing to compile; `own`: for a home of ours.
+
+    Another CmdStan takes neither zig nor what stands for make.
+    """
+    compiler = cxx_program() if own else os.environ.get("CXX") or "g++"
+    missing = [] if _found(compiler) else [compiler]
     if not shutil.which(make_program()) and (os.environ.get("MAKE") or not own):
         missing.append(make_program())
     return missing
@@ -86,9 +90,10 @@ def require_compiler(own: bool = True) -> None:
     """
     missing = missing_programs(own)
     if missing:
+        from_pypi = f"{COMPILER_HINT}; or " if own else ""
         raise ToolchainError(
             f"compiling a Stan program needs {' and '.join(missing)}, not found on the PATH: "
-            f"{COMPILER_HINT}; or on Debian or Ubuntu: sudo apt-get install g++ make; or with "
+            f"{from_pypi}on Debian or Ubuntu: sudo apt-get install g++ make; or with "
             "conda: conda install -c conda-forge cxx-compiler make"
         )
 

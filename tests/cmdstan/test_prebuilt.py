@@ -168,6 +168,8 @@ def test_another_cmdstan_compiles_its_own_unless_it_cannot(blr, monkeypatch, tmp
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert compile_program("blr", progress=False).exe_file == str(blr)
     assert os.environ["CMDSTAN"] == str(official)
+    with pytest.raises(ToolchainError, match="needs no-such-compiler, not found .*PATH: on Debian"):
+        compile_program("bdr", progress=False)
 
 
 def test_doctor_asks_for_nothing_where_all_programs_are_prebuilt(blr, no_compiler):
