@@ -29,7 +29,9 @@ COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
 _HERE = Path(__file__).parent
 _FOR_ZIG = ("guarded_tbb.hpp", "int128_division.hpp")
 _FULL = ("No space left on device", "Disk quota exceeded")
-_KILLED = ("Killed signal", "error: Killed", "Terminated signal", "Error 137", "Error 143")
+# Zig aborts without a word, Error 134, where its clang is killed.
+_KILLED = ("Killed signal", "error: Killed", "Terminated signal")
+_KILLED += ("Error 134", "Error 137", "Error 143")
 _NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
 
 
