@@ -181,8 +181,10 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
     with _slot:
         if interrupted.is_set():
             raise ToolchainError(f"compiling {what} was interrupted")
-        temporary = str(workplace)
-        code, said = run_make(home, *arguments, TMPDIR=temporary, ZIG_LOCAL_CACHE_DIR=temporary)
+        zig = workplace / "zig"
+        folders = {"TMPDIR": str(workplace), "ZIG_LOCAL_CACHE_DIR": str(zig)}
+        code, said = run_make(home, *arguments, **folders)
+        shutil.rmtree(zig, ignore_errors=True)
     if code != 0 and any(text in said for text in _FULL):
         raise ToolchainError(disk_is_full(what))
     if code < 0 or (code != 0 and any(text in said for text in (*_KILLED, *_NO_MEMORY))):

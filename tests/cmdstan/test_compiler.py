@@ -13,7 +13,7 @@ from bdr_stan.cmdstan import ToolchainError, compiler, home
 from bdr_stan.cmdstan.programs import compile_program
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
-NEEDED_BY_MAKE = ("make", "sh", "rm", "mv", "sha256sum", "cksum", "echo", "sleep", "chmod")
+NEEDED_BY_MAKE = ("make", "sh", "rm", "mv", "sha256sum", "cksum", "echo", "sleep", "chmod", "mkdir")
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def zig(quick_make, no_gcc, tmp_path, monkeypatch):
     log = tmp_path / "log"
     quick_make.rename(folder / "zig")
     text = (folder / "zig").read_text().replace("in --version", "in *--version")
-    (folder / "zig").write_text(text.replace("#!/bin/sh\n", f'#!/bin/sh\necho "$*" >> {log}\n'))
+    wrapped = f'#!/bin/sh\necho "$*" >> {log}\n[ -z "$ZIG_LOCAL_CACHE_DIR" ] || mkdir -p "$ZIG_LOCAL_CACHE_DIR/o"\n'
+    (folder / "zig").write_text(text.replace("#!/bin/sh\n", wrapped))
     monkeypatch.setattr(compiler, "zig_directory", lambda: folder)
     return folder
 
@@ -48,6 +49,8 @@ def test_zig_compiles_where_there_is_no_gcc(no_cmdstan, zig, tmp_path, monkeypat
         assert ".2.17 " in line
         assert "-include guarded_tbb.hpp" in line
         assert "native" not in line
+    left = {path.name for path in executable.parent.iterdir()}
+    assert left == {"driver_coin", "driver_coin.stan", "manifest.json"}
     found = next(finding for finding in cmdstan.doctor() if finding.what == "C++ compiler")
     assert found.detail == "quick 1.0, of the PyPI package ziglang 0.12.1"
     moved = zig.rename(tmp_path / "elsewhere")
