@@ -34,8 +34,9 @@ def zig(quick_make, no_gcc, tmp_path, monkeypatch):
     log = tmp_path / "log"
     quick_make.rename(folder / "zig")
     text = (folder / "zig").read_text().replace("in --version", "in *--version")
-    wrapped = f'#!/bin/sh\necho "$*" >> {log}\n[ -z "$ZIG_LOCAL_CACHE_DIR" ] || mkdir -p "$ZIG_LOCAL_CACHE_DIR/o"\n'
-    (folder / "zig").write_text(text.replace("#!/bin/sh\n", wrapped))
+    cache = "$ZIG_LOCAL_CACHE_DIR"
+    leaves = f'echo "$*" >> {log}\n[ -z "{cache}" ] || mkdir -p "{cache}/o"'
+    (folder / "zig").write_text(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{leaves}\n"))
     monkeypatch.setattr(compiler, "zig_directory", lambda: folder)
     return folder
 
