@@ -61,5 +61,5 @@ clean:
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,lint]'
+	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test,lint]'
 	@touch $@
