@@ -51,6 +51,7 @@ class EmbeddingEstimator(BagEstimator):
     feature map (`embed`) to the predictive distribution (`_predictive`).
     """
 
+    takes_parts = True
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
@@ -115,7 +116,7 @@ class EmbeddingEstimator(BagEstimator):
         UserWarning
             Trouble of the sampler, with the measured value and what to do.
         """
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         y = self.check_labels(bags, y)
         self.check_parameters()
         if label_sd is not None:
@@ -264,7 +265,7 @@ class EmbeddingEstimator(BagEstimator):
             bags = self._like_training(bags)
             feature_map, covariates = self._feature_map, self._covariates
         else:
-            bags = as_bags(bags)
+            bags = as_bags(bags, in_parts=True)
             feature_map, covariates = training.feature_map, training.covariates
         x = None if covariates is None else covariates.of(bags)  # before the pass over the points
         return replace(embed(bags, feature_map), covariates=x)

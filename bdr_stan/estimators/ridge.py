@@ -95,6 +95,8 @@ class RBFNetwork(RegressorMixin, BagEstimator):
     stochastic gradients.
     """
 
+    takes_parts = True
+
     def __init__(
         self,
         n_landmarks: int = 60,
@@ -145,7 +147,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         ValueError, TypeError
             Unusable bags, labels or parameters; raised before any work starts.
         """
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=self.takes_parts)
         y = check_labels(bags, y)
         self.check_parameters()
         self._check_bags(bags)
@@ -243,7 +245,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
                 landmarks=self.landmarks,
                 seed=seed,
             )
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=self.takes_parts)
         kernel = _gaussian(
             resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale)
         )
@@ -349,6 +351,8 @@ class FreqShrinkage(RBFNetwork):
 
     Source: Law et al. (2018), section 5, with the estimators of Muandet et al. (2014).
     """
+
+    takes_parts = False  # the shrinkage of a bag takes pairs of its points
 
     def __init__(
         self,
