@@ -157,7 +157,8 @@ def fit(
 ):
     """Fit a model to DATA, a .parquet or .csv table with a row for each point.
 
-    Writes one file with all that `bdr-stan predict` needs.
+    DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet', which are
+    read part by part, as they need more memory than there is; needs the extra "dask". Writes one file with all that `bdr-stan predict` needs.
     """
     from sklearn.base import is_classifier
 
@@ -267,12 +268,10 @@ def fit(
 def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
-    Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for classes bag,
+    A folder of .parquet files, or a pattern, is read part by part. Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for classes bag,
     n_points, predicted, and probability, lower, upper of the predicted class.
     """
-    import numpy as np
-    import pandas as pd
-    from sklearn.base import is_classifier
+    from bdr_stan.bags import PartitionedBags
 
     _check_output(output, force, not_to_be=new)
     if output.suffix != ".csv":
@@ -297,23 +296,10 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
         known = {"like": model, "unseen": unseen}
     named = model.columns_of_bags or None
     bags = _read_bags(new, bag, weight=weight, missing=missing, metadata=named, **known)
-    predictive = model.predictive(bags)
-    lower, upper = predictive.interval(level)
-    if is_classifier(model):
-        if lower.ndim == 1:  # of the second of two classes
-            lower, upper = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
-        most = np.argmax(predictive.probabilities, axis=1)
-        row = np.arange(len(bags))
-        columns = {
-            "predicted": model.classes_[most],
-            "probability": predictive.probabilities[row, most],
-            "lower": lower[row, most],
-            "upper": upper[row, most],
-        }
-    else:
-        columns = {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
-    table = pd.DataFrame({"bag": bags.ids, "n_points": bags.sizes, **columns})
-    _write_whole(output, lambda path: table.to_csv(path, index=False))
+    if not model.takes_parts and isinstance(bags, PartitionedBags):
+        bags = bags.load()
+    table = model.predict_table(bags, level=level)
+    _write_whole(output, table.to_csv)
     click.echo(f"Wrote {output}: {len(bags)} bags, intervals of {level:.4g} probability")
 
 
@@ -471,11 +457,16 @@ def _check_roles(**columns):
 
 
 def _read_bags(path, bag, **columns):
-    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there."""
+    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there.
+
+    Those of several .parquet files stay on disk.
+    """
     import pandas as pd
 
     from bdr_stan import Bags
 
+    if path.is_dir() or (path.suffix == ".parquet" and not path.exists()):
+        return Bags.from_parquet(path, bag, **columns, lazy=True)
     if path.suffix == ".parquet":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":

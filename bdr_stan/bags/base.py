@@ -37,6 +37,11 @@ class BagsBase:
         """Number of points of all bags."""
         raise NotImplementedError
 
+    @property
+    def cut(self) -> Array:
+        """Which bags have points in several parts, none of those in memory; bool, shape (n,)."""
+        return np.zeros(len(self), bool)
+
     def take(self, indices: ArrayLike, axis: int = 0) -> Any:
         """Bags at some indices, in their order."""
         raise NotImplementedError

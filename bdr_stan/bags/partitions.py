@@ -5,7 +5,7 @@ the order of the parts, whichever was done first. No result depends on the numbe
 """
 
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -521,10 +521,7 @@ def _merged_weights(surveys, codes, ids):
 
 
 def _counts(dropped):
-    counts: dict[str, int] = {}
-    for each in dropped:
-        for name, n in (each.missing if each else {}).items():
-            counts[name] = counts.get(name, 0) + n
+    counts = sum((Counter(each.missing) for each in dropped if each), Counter())
     return ", ".join(f"{name!r} {n}" for name, n in counts.items())
 
 

@@ -20,6 +20,7 @@ from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
+from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_counts,
@@ -384,6 +385,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         float, at most 1
         """
         return float(r2_score(y, self.predict(bags, trials=trials), sample_weight=sample_weight))
+
+    predict_table = predict_table
 
     def predictive(
         self, bags: BagsLike, *, trials: ArrayLike | str | None = None

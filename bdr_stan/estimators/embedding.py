@@ -24,6 +24,7 @@ from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -290,6 +291,8 @@ class EmbeddingEstimator(BagEstimator):
         training labels that `label_sd` told are not part of it.
         """
         return self.predictive_features(self.embed(bags))
+
+    predict_table = predict_table
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
