@@ -157,8 +157,9 @@ def fit(
 ):
     """Fit a model to DATA, a .parquet or .csv table with a row for each point.
 
-    DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet', which are
-    read part by part, as they need more memory than there is; needs the extra "dask". Writes one file with all that `bdr-stan predict` needs.
+    DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': these are read
+    part by part, so memory need not hold them; needs the extra "dask". Writes one file with all
+    that `bdr-stan predict` needs.
     """
     from sklearn.base import is_classifier
 
@@ -268,8 +269,9 @@ def fit(
 def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
-    A folder of .parquet files, or a pattern, is read part by part. Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for classes bag,
-    n_points, predicted, and probability, lower, upper of the predicted class.
+    A folder of .parquet files, or a pattern, is read part by part. Columns are found by name.
+    Writes bag, n_points, mean, sd, lower, upper; for classes bag, n_points, predicted, and
+    probability, lower, upper of the predicted class.
     """
     from bdr_stan.bags import PartitionedBags
 

@@ -11,7 +11,7 @@ from bdr_stan.types import PathName
 
 __all__ = ["parts_of"]
 
-_PART_BYTES = 1 << 26  # of the wanted columns as floats; a row group is never cut
+_PART_BYTES = 1 << 25  # of the wanted columns as floats; a row group is never cut
 
 
 @dataclass(frozen=True)

@@ -96,9 +96,7 @@ def _predict_part(
     pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
     if cut.all():
         return {}, pieces
-    whole = Embedding(
-        sizes[~cut], sums.mean[~cut], None, covariates=None if x is None else x[~cut]
-    )
+    whole = Embedding(sizes[~cut], sums.mean[~cut], None, covariates=None if x is None else x[~cut])
     return _columns(model, model.predictive_features(whole), level), pieces
 
 
