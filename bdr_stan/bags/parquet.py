@@ -81,8 +81,13 @@ def parts_of(
     columns = named_columns(names, bag, features, weight, metadata)
     _check_same_columns(files, schemas, folder_values, columns, closed=known is None)
     groups = _row_groups(files, folder_values, len(columns))
-    parts = [Part(of[0].path, delayed(read_groups, pure=False)(of, columns)) for of in groups]
+    parts = [Part(_where(of), delayed(read_groups, pure=False)(of, columns)) for of in groups]
     return parts, features
+
+
+def _where(groups):
+    first, last = groups[0].path, groups[-1].path
+    return first if first == last else f"{first} to {last}"
 
 
 def _delayed():
