@@ -38,7 +38,9 @@ def test_tune(client):
     bags, y = location_bags(n=24)
 
     def scores():
-        found = tune(bags, y, models=[BLR(method="exact")], cv=3, n_landmarks=(3, 5), bandwidth_scale=(1.0,))
+        found = tune(
+            bags, y, models=[BLR(method="exact")], cv=3, n_landmarks=(3, 5), bandwidth_scale=(1.0,)
+        )
         return found.table["nll"].to_numpy()
 
     alone, before = scores(), done_by(client)
