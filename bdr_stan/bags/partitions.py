@@ -4,6 +4,7 @@ Points never move: a part gives what is asked of it for its bags, and that is br
 the order of the parts, whichever was done first. No result depends on the number of workers.
 """
 
+import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -432,7 +433,7 @@ def in_order(
     client : distributed.Client, optional
         Default the running one; without one Dask's own scheduler, threads as a rule.
     """
-    from dask import compute, delayed
+    from dask import compute, config, delayed
 
     client = check_client(client) or _running_client()
     shared = delayed(shared, name=f"bdr-stan-{uuid4().hex}", traverse=False)
@@ -443,7 +444,9 @@ def in_order(
         if client is None:
             yield from compute(*tasks)
             return
-        futures = deque(client.compute(tasks))
+        # A few numbers of each bag travel with the tasks: of millions of bags Dask would warn.
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+            futures = deque(client.compute(tasks))
         try:
             while futures:
                 yield futures[0].result()
@@ -466,12 +469,11 @@ def check_client(client: Any) -> Any:
 
 
 def _running_client():
-    try:
-        from distributed import default_client
-    except ImportError:
+    distributed = sys.modules.get("distributed")  # whoever has a client has imported it
+    if distributed is None:
         return None
     try:
-        return default_client()
+        return distributed.default_client()
     except ValueError:
         return None
 
