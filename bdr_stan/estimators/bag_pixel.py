@@ -19,6 +19,8 @@ class BagPixel(AggregateRegressor):
     processes", section 4, the baseline "bag-pixel".
     """
 
+    takes_parts = False  # it needs the mean point of each bag
+
     def check_parameters(self) -> None:
         if self.thin is not None:
             raise ValueError(

@@ -42,7 +42,7 @@ def predict_table(self: Any, bags: BagsLike, *, level: float = 0.95) -> "pd.Data
 
     interval_ends(level)  # raises before any work is done
     bags = self._like_training(bags)
-    if not self.takes_parts:
+    if not hasattr(self, "predictive_features"):
         table = pd.DataFrame(_columns(self, self.predictive(bags), level))
     else:
         table = _table_by_parts(_for_predictions(self), bags, level)
