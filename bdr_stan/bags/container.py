@@ -274,6 +274,11 @@ class Bags(BagsBase):
             One sentence: as in `from_dataframe`, and of files whose columns differ.
         """
         if lazy:
+            if options.pop("transformer", None) is not None:
+                raise ValueError(
+                    "lazy=True takes no transformer, which is fitted to all points at once: "
+                    "transform the table before it is written, or leave lazy out"
+                )
             parts = parquet.parts_of(path, bag, features, weight, metadata, options.get("like"))
             return PartitionedBags.of(
                 cls, parts, bag, features, weight, metadata, client=client, **options

@@ -58,6 +58,8 @@ class PartitionedBags(BagsBase):
         The cluster that computes, where one was given.
     """
 
+    ids: Array
+
     def __init__(
         self,
         parts: Sequence[Part],
@@ -159,8 +161,6 @@ class PartitionedBags(BagsBase):
 
     def __iter__(self) -> Iterator[Array]:
         raise TypeError("the bags lie in partitions and are not read one by one: use bags.load()")
-
-    ids: Array
 
     @property
     def columns(self) -> TableColumns:  # type: ignore[override]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from builders.partitions import COLUMNS, parquet_folder, people_table
 from numpy.testing import assert_allclose, assert_equal
+from sklearn.preprocessing import StandardScaler
 
 from bdr_stan import Bags
 from bdr_stan.bags import parquet
@@ -149,6 +150,8 @@ def test_mistakes(folder, tmp_path, monkeypatch):
             Bags.from_parquet(path, "county", lazy=True)
     with pytest.raises(ValueError, match="client goes with lazy=True"):
         Bags.from_parquet(folder, "county", client=3)
+    with pytest.raises(ValueError, match="lazy=True takes no transformer"):
+        Bags.from_parquet(folder, "county", lazy=True, transformer=StandardScaler())
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(ImportError, match=r"pip install 'bdr-stan\[dask\]'"):
         Bags.from_parquet(folder, "county", lazy=True)
