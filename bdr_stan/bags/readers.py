@@ -24,7 +24,7 @@ from bdr_stan.bags.columns import (
     warn_of_columns,
 )
 from bdr_stan.bags.memory_map import memory_map
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike, PathName, as_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,7 +270,7 @@ def parquet_files(path: PathName) -> list[str]:
     FileNotFoundError
         There is none.
     """
-    place = Path(path)
+    place = as_path(path)
     if place.is_dir():
         inside = sorted(place.rglob("*.parquet"))
         # Spark and others keep what is no data under such names.

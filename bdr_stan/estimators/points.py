@@ -21,6 +21,11 @@ def as_points(model: Any, points: Any) -> Bags:
     check_is_fitted(model, "result_")
     if isinstance(points, (Bags, PartitionedBags)):
         return as_bags(points)
+    if hasattr(points, "to_delayed"):
+        raise TypeError(
+            "points of a Dask DataFrame are taken partition by partition: call this inside of "
+            "ddf.map_partitions"
+        )
     known = getattr(model, "feature_names_in_", None)
     if known is None or not hasattr(points, "columns"):
         return one_bag(np.asanyarray(points))
