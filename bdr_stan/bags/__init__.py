@@ -1,6 +1,5 @@
 """Bags of points: the container, its readers, and the labels that belong to bags."""
 
-from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
 from bdr_stan.bags.chunks import Chunk
 from bdr_stan.bags.columns import TableColumns
@@ -19,7 +18,6 @@ from bdr_stan.bags.partitions import PartitionedBags
 __all__ = [
     "LARGEST_VALUE",
     "Bags",
-    "BagsBase",
     "BagsLike",
     "Chunk",
     "PartitionedBags",

@@ -56,6 +56,18 @@ class PartitionedBags(BagsBase):
         Sum of the weights of each bag, its size without weights.
     client : distributed.Client, or None
         The cluster that computes, where one was given.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> from bdr_stan import Bags
+    >>> table = pd.DataFrame({"town": list("aabbb"), "x": [1.0, 2.0, 3.0, 5.0, 7.0]})
+    >>> bags = Bags.from_dask(dd.from_pandas(table, npartitions=2), bag="town")
+    >>> bags
+    PartitionedBags(2 bags, 5 points, 1 features, sizes 2 / 2.5 / 3 (min / median / max), 2 parts)
+    >>> bags[1:].load().points.ravel()
+    array([3., 5., 7.])
     """
 
     ids: Array

@@ -17,7 +17,8 @@ from joblib import effective_n_jobs
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.bags import Bags, BagsBase, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array, ArrayLike, is_number
 
