@@ -194,6 +194,13 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     ------
     ImportError : matplotlib is not installed.
     ValueError : there is no bag, or a size that is not above 0.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.bag_sizes([3, 5, 5, 8, 400])
+    >>> ax.get_xscale()
+    'log'
     """
     sizes = np.asarray(sizes, float)
     if sizes.ndim != 1 or len(sizes) == 0 or not (sizes > 0).all():
@@ -245,6 +252,17 @@ def prediction(
     ------
     ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths, NaN, or a level that is no probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y = np.arange(1.0, 7.0)
+    >>> mean, sd = y[None] + 0.5, np.ones((1, 6))
+    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 6, 1)
+    >>> figure = plots.prediction(y, predictive, sizes=[2, 2, 2, 50, 50, 50], label="age, years")
+    >>> len(figure.axes)
+    2
     """
     y, mean = np.asarray(y, float), np.asarray(predictive.mean)
     lower, upper = predictive.interval(level)

@@ -119,6 +119,16 @@ def pit(
     ------
     ImportError : matplotlib is not installed.
     ValueError : `edges` do not increase.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y = np.random.default_rng(0).normal(size=200)
+    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> figure = plots.pit(y, predictive, sizes=np.repeat([2, 50], 100))
+    >>> len(figure.axes)
+    2
     """
     below = np.asarray(predictive.cdf(y))
     every = {"all bags": np.ones(len(below), bool)}

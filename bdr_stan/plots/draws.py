@@ -33,6 +33,18 @@ def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
     ------
     ImportError : matplotlib is not installed.
     ValueError : no name, or one that is no such variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, plots
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(size=(5, 2)) for _ in range(30)]
+    >>> y = np.array([bag[:, 0].mean() for bag in bags])
+    >>> model = BLR(4, method="exact").fit(bags, y, seed=1)
+    >>> figure = plots.trace(model.idata, ["intercept", "sigma"])
+    >>> [ax.get_title() for ax in figure.axes]
+    ['intercept', 'sigma']
     """
     draws = _scalars(idata, names)
     figure, axes = _panels(len(draws))
@@ -63,6 +75,18 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
     ValueError : no name, or one that is no such variable.
 
     Source: Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, plots
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(size=(5, 2)) for _ in range(30)]
+    >>> y = np.array([bag[:, 0].mean() for bag in bags])
+    >>> model = BLR(4, method="exact").fit(bags, y, seed=1)
+    >>> figure = plots.ranks(model.idata, ["intercept"])
+    >>> figure.axes[0].get_xlabel()
+    'rank among all draws'
     """
     draws = _scalars(idata, names)
     figure, axes = _panels(len(draws))

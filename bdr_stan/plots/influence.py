@@ -119,6 +119,20 @@ def rate_along(
     ImportError : matplotlib is not installed.
     TypeError : a model without rates of points.
     ValueError : there is no such column, or the level is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import AggregateRegressor, Bags, plots
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.uniform(size=(300, 1))
+    >>> bags = Bags.from_points(rain, sizes=[10] * 30, features=["rain"])
+    >>> cases = rng.poisson(bags.sums(np.exp(2 * rain[:, 0])))
+    >>> model = AggregateRegressor(n_landmarks=5, method="vb").fit(bags, cases)
+    >>> ax = plots.rate_along(model, "rain", bags)
+    >>> along = ax.lines[-1].get_ydata()
+    >>> bool(along[-1] > along[0])
+    True
     """
     if not hasattr(model, "predict_points"):
         raise TypeError(

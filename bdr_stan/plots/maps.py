@@ -353,6 +353,13 @@ def point_map(
     ------
     ImportError : matplotlib is not installed.
     ValueError : no point, or arrays of different lengths.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.point_map([1.0, 4.0, 2.0], [33.1, 33.4, 33.9], [-1.2, -1.0, -1.5], label="rate")
+    >>> ax.get_xlabel()
+    'x'
     """
     values, x, y = (np.asarray(each, float) for each in (values, x, y))
     if not values.shape == x.shape == y.shape or values.ndim != 1 or len(values) == 0:
