@@ -53,6 +53,8 @@ _ENVIRONMENT = (
 # Name, digest of what the executable depends on, digest of the compiler.
 _ENTRY = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
+# A program's own line for stanc: its options, such as "// stanc: --O1".
+_OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
@@ -161,6 +163,7 @@ def compile_program(
         Build with STAN_THREADS (reduce_sum, several chains in one process).
     progress : bool, default True; show on stderr what takes long
     stanc_options : dict, such as {"O1": True}, as cmdstanpy takes them
+        Beside those that the program names in a line "// stanc: --O1".
     cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
 
     Returns
@@ -183,7 +186,8 @@ def compile_program(
     files = {f"{name}.stan": source, **_includes(source, folders)}
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    flags = [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
+    flags = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
+    flags += _make_flags(cpp_options, threads)
     sweep()
     home = choose()
     entry = _entry(f"{name}-{_key(files, flags, home)}")
@@ -261,6 +265,12 @@ def _includes(source, folders):
 
 def _text(path):
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _own_options(source):
+    """Options of stanc that a program asks for in its line "// stanc: --O1"."""
+    words = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
+    return {word.removeprefix("--"): True for word in words}
 
 
 def _stanc_flags(options):

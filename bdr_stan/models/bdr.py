@@ -131,6 +131,7 @@ def bdr_model(
             inits=size_noise_inits,
             draws=size_noise_draws,
             level=float(np.mean(y)),
+            sampler_only=("t", "precision", "theta"),
         )
 
     return with_measure_scale(
