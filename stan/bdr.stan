@@ -27,12 +27,14 @@
 // the same likelihood, at most D + Q + 2 rows a group.
 // The sampler moves in t, which is turned into theta = [w; gamma; intercept]:
 //
-//   w = axes (pull / precision + t_w / sqrt(precision))
+//   w = axes (pull / precision + u_w / sqrt(precision)),    u = t + drift moved
 //   precision = information + 1 / rho^2
 //
 // so gamma follows w, and the intercept both: as whitened_weights() of
-// functions/whitening.stanfunctions, but in one linear map. Whatever the
-// whitening's data, the posterior is the same.
+// functions/whitening.stanfunctions, but in one linear map. moved says how far
+// sigma, eta and sigma_point are from where the whitening was computed, and
+// drift how the most probable weights go with them. Whatever the whitening's
+// data, the posterior is the same.
 // stanc: --O1
 // With it, autodiff keeps vectors and matrices of parameters as such instead of
 // entry by entry, unless one is handed to a function that returns such, joined
@@ -70,6 +72,8 @@ data {
   vector[Q] gamma_centre;                // gamma at w = 0, t = 0
   matrix[Q, D] gamma_slope;              // its change with w
   matrix[Q, Q] gamma_unit;               // its change with t, triangular
+  vector<lower=0>[2 + size_noise] middle;         // sigma, eta, sigma_point
+  matrix[D + Q + 1, 2 + size_noise] drift;        // change of t with these
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> gamma_scale;             // prior sd of each gamma
@@ -132,8 +136,12 @@ parameters {
 transformed parameters {
   vector[P] precision = append_row(information + inv_square(rho),
                                    rep_vector(1, Q + 1));
-  vector[P] theta = centre + axes_of_theta * (pull_of_theta ./ precision
-                                              + t ./ sqrt(precision));
+  vector[2 + size_noise] moved = append_row(
+    [0.5 * (square(sigma / middle[1]) - 1), log(eta / middle[2])]',
+    0.5 * (square(sigma_point ./ tail(middle, size_noise)) - 1));
+  vector[P] theta = centre + axes_of_theta
+                    * (pull_of_theta ./ precision
+                       + (t + drift * moved) ./ sqrt(precision));
   vector[D] w = theta[1 : D];
   vector[Q] gamma = theta[D + 1 : D + Q];
   real intercept = theta[P];
@@ -149,13 +157,13 @@ model {
   eta ~ lognormal(log(eta_median), eta_log_sd);
   if (use_likelihood) {
     vector[P] scale = eta + 0 * theta;   // eta, as a vector of parameters
-    matrix[P, G] s = inv(1 + diag_pre_multiply(inv(scale), within));
-    matrix[P, G] shrunk = diag_pre_multiply(theta, s);
+    matrix[P, G] shrunk = diag_pre_multiply(theta,
+                            inv(1 + diag_pre_multiply(inv(scale), within)));
     for (g in 1 : G) {
       int a = start[g];
       int b = a + length[g] - 1;
       int n = n_bags[g];
-      // eta (1 - s) = s .* within
+      // eta (1 - s) = s .* within, shrunk = theta .* s
       real nu = dot_product(theta, shrunk[, g] .* within[, g])
                 + square(sigma) + known_variance[g];
       if (size_noise) {

@@ -120,10 +120,10 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedd
     for _ in range(4):
         drawn = {"intercept": rng.normal(5, 1), **dict(zip(model.scales, rng.gamma(2.0, size=3)))}
         w = rng.normal(size=5)
-        t = reference.whiten(data, w, drawn["intercept"], drawn["rho"])
-        found = reference.density_of_weights(
-            program, data, {"t": t, **{name: drawn[name] for name in model.scales}}
-        )
+        u = reference.whiten(data, w, drawn["intercept"], drawn["rho"])
+        parameters = {"t": reference.less_drift(data, u, drawn)}
+        parameters |= {name: drawn[name] for name in model.scales}
+        found = reference.density_of_weights(program, data, parameters)
         gaps.append(reference.bdr_log_density(p, model.weight_basis @ w, **drawn) - found)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6, rtol=1e-9)
 
