@@ -18,6 +18,10 @@ from bdr_stan.posterior.priors import weight_priors, with_user_values
 from bdr_stan.posterior.whitening import with_drift
 from bdr_stan.types import Array
 
+# With fewer bags sigma and eta are so open that the mode's way with them is no straight line, and
+# following it as one leads to divergent transitions.
+_BAGS_THAT_TELL_SCALES = 500
+
 
 def bdr_data(
     rows: CompressedRows,
@@ -139,7 +143,7 @@ def bdr_model(
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
             n_covariates=x.shape[1],
             constants=at.constants(),
-            rescaled=rescaled,
+            rescaled=rescaled if len(y) >= _BAGS_THAT_TELL_SCALES else None,
             inits=size_noise_inits,
             draws=size_noise_draws,
             level=float(np.mean(y)),
