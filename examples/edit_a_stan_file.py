@@ -9,8 +9,8 @@ from bdr_stan import BDR
 from bdr_stan.cmdstan.programs import eject
 from bdr_stan.metrics import mse
 
-NORMAL = "target += compressed_normal_lpdf(e | n_bags, nu, group);"
-STUDENT_T = "target += student_t_lpdf(e | 4, 0, sqrt(nu[group]));"
+NORMAL = "target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);"
+STUDENT_T = "target += student_t_lpdf(y[a : b] | 4, x[, a : b]' * shrunk[, g], sqrt(nu));"
 
 # Bags around centres of their own; every tenth label is off by about 3.
 rng = np.random.default_rng(1)

@@ -25,20 +25,29 @@
 // Bags of equal size and v share s and nu, so the rows [z_i, x_i, 1, y_i] of
 // such a group are replaced by the triangular factor of their QR decomposition:
 // the same likelihood, at most D + Q + 2 rows a group.
-// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
-// and the intercept both. Whatever the whitening's data, the posterior is the
-// same.
+// The sampler moves in t, which is turned into theta = [w; gamma; intercept]:
+//
+//   w = axes (pull / precision + u_w / sqrt(precision)),    u = t + drift moved
+//   precision = information + 1 / rho^2
+//
+// so gamma follows w, and the intercept both: as whitened_weights() of
+// functions/whitening.stanfunctions, but in one linear map. moved says how far
+// sigma, eta and sigma_point are from where the whitening was computed, and
+// drift how the most probable weights go with them. Whatever the whitening's
+// data, the posterior is the same.
+// stanc: --O1
+// With it, autodiff keeps vectors and matrices of parameters as such instead of
+// entry by entry, unless one is handed to a function that returns such, joined
+// to others, or read entry by entry in a loop: twice as fast.
 // Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; eta, z
 // and x have none.
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
   #include functions/finite.stanfunctions
-  #include functions/whitening.stanfunctions
   #include functions/covariates.stanfunctions
-  #include functions/shrinkage.stanfunctions
   #include functions/groups.stanfunctions
-  #include functions/compressed_normal.stanfunctions
+  #include functions/group_normal.stanfunctions
 }
 data {
   int<lower=1> D;                        // coordinates (landmarks)
@@ -63,6 +72,8 @@ data {
   vector[Q] gamma_centre;                // gamma at w = 0, t = 0
   matrix[Q, D] gamma_slope;              // its change with w
   matrix[Q, Q] gamma_unit;               // its change with t, triangular
+  vector<lower=0>[2 + size_noise] middle;         // sigma, eta, sigma_point
+  matrix[D + Q + 1, 2 + size_noise] drift;        // change of t with these
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> gamma_scale;             // prior sd of each gamma
@@ -75,12 +86,17 @@ data {
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
-  matrix[D, T] z = rows[, 1 : D]';       // a group's rows lie together
-  matrix[T, Q] x = rows[, D + 1 : D + Q];
-  vector[T] ones = rows[, D + Q + 1];
-  vector[T] y = rows[, D + Q + 2];
+  int P = D + Q + 1;                     // entries of theta
+  matrix[P, T] x = rows[, 1 : P]';       // a group's rows lie together
+  vector[T] y = rows[, P + 1];
   array[T] int group = group_of_rows(T, start, length, n_bags, bag_size,
                                      known_variance);
+  // What covariates and intercept multiply is known: it does not shrink.
+  matrix[P, G] within = append_row(lambda * inv(bag_size)',
+                                   rep_matrix(0, Q + 1, G));
+  vector[P] pull_of_theta = append_row(pull, rep_vector(0, Q + 1));
+  vector[P] centre = rep_vector(0, P);
+  matrix[P, P] axes_of_theta = rep_matrix(0, P, P);
   int bad = first_row_not_finite(rows);
   array[9] real positive = {intercept_unit, intercept_scale, gamma_scale,
                             sigma_scale, sigma_point_scale, rho_median,
@@ -96,6 +112,14 @@ transformed data {
     }
   }
   check_gamma_unit(gamma_unit);
+  axes_of_theta[1 : D, 1 : D] = axes;
+  axes_of_theta[D + 1 : D + Q, 1 : D] = gamma_slope * axes;
+  axes_of_theta[D + 1 : D + Q, D + 1 : D + Q] = gamma_unit;
+  axes_of_theta[P] = intercept_slope' * axes_of_theta[1 : D + Q];
+  axes_of_theta[P, P] = intercept_unit;
+  centre[D + 1 : D + Q] = gamma_centre;
+  centre[P] = intercept_centre
+              + dot_product(intercept_slope, centre[1 : D + Q]);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
            " sigma_point_scale, rho_median, rho_log_sd, eta_median and",
@@ -110,13 +134,17 @@ parameters {
   real<lower=0> eta;
 }
 transformed parameters {
-  vector[D] precision = information + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
-  vector[Q] gamma = gamma_centre + gamma_slope * w
-                    + gamma_unit * t[D + 1 : D + Q];
-  real intercept = intercept_centre
-                   + dot_product(intercept_slope, append_row(w, gamma))
-                   + intercept_unit * t[D + Q + 1];
+  vector[P] precision = append_row(information + inv_square(rho),
+                                   rep_vector(1, Q + 1));
+  vector[2 + size_noise] moved = append_row(
+    [0.5 * (square(sigma / middle[1]) - 1), log(eta / middle[2])]',
+    0.5 * (square(sigma_point ./ tail(middle, size_noise)) - 1));
+  vector[P] theta = centre + axes_of_theta
+                    * (pull_of_theta ./ precision
+                       + (t + drift * moved) ./ sqrt(precision));
+  vector[D] w = theta[1 : D];
+  vector[Q] gamma = theta[D + 1 : D + Q];
+  real intercept = theta[P];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
@@ -128,20 +156,20 @@ model {
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   if (use_likelihood) {
-    matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta);
-    vector[G] nu = predictive_variance(w, s, eta, sigma) + known_variance;
-    matrix[D, G] sw = diag_pre_multiply(w, s);
-    vector[T] e = ones * intercept - y;  // mean minus label, row by row
-    if (size_noise) {
-      nu += square(sigma_point[1]) ./ bag_size;
-    }
+    vector[P] scale = eta + 0 * theta;   // eta, as a vector of parameters
+    matrix[P, G] shrunk = diag_pre_multiply(theta,
+                            inv(1 + diag_pre_multiply(inv(scale), within)));
     for (g in 1 : G) {
-      int last = start[g] + length[g] - 1;
-      e[start[g] : last] += (sw[, g]' * z[, start[g] : last])';
+      int a = start[g];
+      int b = a + length[g] - 1;
+      int n = n_bags[g];
+      // eta (1 - s) = s .* within, shrunk = theta .* s
+      real nu = dot_product(theta, shrunk[, g] .* within[, g])
+                + square(sigma) + known_variance[g];
+      if (size_noise) {
+        nu += square(sigma_point[1]) / bag_size[g];
+      }
+      target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);
     }
-    if (Q > 0) {
-      e += x * gamma;
-    }
-    target += compressed_normal_lpdf(e | n_bags, nu, group);
   }
 }

@@ -13,6 +13,7 @@ SAYS = {
     "examples/choose_a_kernel.py": "test NLL",
     "examples/classification.py": "log_loss",
     "examples/compare_models.py": "95% hold, size all",
+    "examples/donors_from_cells.py": "of the severities of donors held out.",
     "examples/edit_a_stan_file.py": "Student-t labels: sigma 0.",
     "examples/influence.py": "Were everyone ten years older",
     "examples/map_from_files.py": "districts held out: NLL",
@@ -37,6 +38,8 @@ SAYS = {
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",
     "benchmarks/aggregate_compression.py": "largest relative difference of a district's total",
     "benchmarks/aggregate_geometry.py": "times that of points, non-centred",
+    "benchmarks/bdr_scale.py": "leapfrog steps a draw",
+    "benchmarks/bdr_vs_numpyro.py": "NumPyro",  # in the table, or that it is not installed
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/nonlinear_second_level.py": "gamma, 150 bags, additive, NonlinearBDR: MSE 0.3",
@@ -45,6 +48,7 @@ SAYS = {
     "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",
     "benchmarks/set_kernels.py": "one kernel after the other",
 }
+NEEDS = {"examples/donors_from_cells.py": "anndata"}
 ELSEWHERE = {
     "examples/digits.py",  # the demonstration, in test_demo.py
     "benchmarks/bdr_fit.py",  # which has no quick way
@@ -69,6 +73,8 @@ def test_examples_are_short_and_use_the_public_face():
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SAYS)
 def test_script_runs_quickly_through(script, tmp_path):
+    if script in NEEDS:
+        pytest.importorskip(NEEDS[script])
     run = subprocess.run(
         [sys.executable, ROOT / script, "--quick"],
         cwd=tmp_path,

@@ -5,6 +5,7 @@ names the bag, point and column and how to mend it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
@@ -27,12 +28,14 @@ __all__ = [
     "as_vector",
     "as_weights",
     "describe",
+    "near_names",
     "plain",
     "values_are_usable",
 ]
 
 # Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
 LARGEST_VALUE = 1e30
+_MOST_NAMES = 20  # that a message lists
 
 
 def values_are_usable(block: Array) -> bool:
@@ -66,6 +69,16 @@ def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
 def plain(value: object) -> object:
     """A NumPy number or string as Python's own, which messages show without its type."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def near_names(name: object, known: Iterable[object]) -> str:
+    """What messages say of an unknown name: which of the known ones it may mean, or all of them."""
+    names = [str(k) for k in known]
+    near = get_close_matches(str(name), names, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
+    return f"it has {shown}" + (", .." if len(names) > _MOST_NAMES else "")
 
 
 def as_points(points: ArrayLike) -> Array:

@@ -430,6 +430,44 @@ class Bags(BagsBase):
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options))
 
     @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        bag: str,
+        features: str | Sequence[str] = "X_pca",
+        metadata: Sequence[str] | None = None,
+    ) -> Self:
+        """Bags of the cells of an AnnData object, such as those of donors.
+
+        Needs the extra "anndata". Sparse values become dense. An object that is backed by a file
+        is read in chunks, so that memory holds the points alone; a selection of its cells in one
+        piece. Bags come in the order of their ids.
+
+        Parameters
+        ----------
+        adata : anndata.AnnData
+        bag : name of the column of `obs` that says which bag a cell belongs to; becomes `ids`
+        features : str or list of str, default "X_pca"
+            A key of `obsm`, a layer, "X", or a list of names of variables: their columns of X.
+        metadata : names of columns of `obs` that are constant within each bag, optional
+            Labels and covariates of the donors.
+
+        Returns
+        -------
+        Bags
+            Columns of an obsm key are called X_pca_1, X_pca_2, .., unless it is a data frame.
+
+        Raises
+        ------
+        ImportError
+            The extra is not installed.
+        TypeError, ValueError
+            One sentence that names the key, column, variable or cell: keys that adata lacks;
+            cells without bag; metadata that differ within a bag; values that are no numbers.
+        """
+        return cls(**readers.from_anndata(adata, bag, features, metadata))
+
+    @classmethod
     def from_rasters(
         cls,
         covariates: Any,

@@ -1,20 +1,33 @@
 """Readers of bags: lists of arrays, stacked points, tables and files.
 
 Each gives the arguments of `Bags`. Their public face, with parameters and errors, are the
-classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet` and
-`Bags.from_csv`.
+classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet`,
+`Bags.from_csv` and `Bags.from_anndata`.
 """
 
 import glob
 import warnings
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, plain
+from bdr_stan.bags.cells import (
+    cell_features,
+    cell_values,
+    check_anndata,
+    check_obs_columns,
+)
+from bdr_stan.bags.checks import (
+    as_bag,
+    as_points,
+    as_sizes,
+    as_vector,
+    describe,
+    near_names,
+    plain,
+)
 from bdr_stan.bags.columns import (
     TableColumns,
     as_numbers,
@@ -37,6 +50,7 @@ __all__ = [
     "columns_like",
     "columns_of",
     "feature_columns",
+    "from_anndata",
     "from_csv",
     "from_dataframe",
     "from_list",
@@ -323,6 +337,31 @@ def from_csv(
     )
 
 
+def from_anndata(
+    adata: Any,
+    bag: str,
+    features: str | Sequence[str] = "X_pca",
+    metadata: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Arguments of `Bags` from an AnnData object; see `Bags.from_anndata`."""
+    check_anndata(adata)
+    metadata = check_obs_columns(adata, bag, metadata)
+    place, columns, names = cell_features(adata, features)
+    codes, ids = bag_codes(
+        adata.obs[bag].to_numpy(),
+        f"cell {{}} has no bag: column {bag!r} of adata.obs is missing",
+        by_id=True,
+    )
+    about = {name: adata.obs[name].to_numpy() for name in metadata}
+    return {
+        "metadata": one_row_a_bag(about, codes, ids, bag) if about else None,
+        "points": cell_values(adata, place, columns, _grouping(codes)),
+        "offsets": _offsets(np.bincount(codes)),
+        "ids": ids,
+        "features": names,
+    }
+
+
 def columns_of(like, features, missing, transformer, unseen):
     """The columns of bags or of a fit that a table is to be read like; None where there is none."""
     for name, value, known in (
@@ -443,13 +482,7 @@ def named_columns(columns, bag, features, weight, metadata):
     named = [bag, *features, *([] if weight is None else [weight]), *metadata]
     for name in named:
         if name not in columns:
-            near = get_close_matches(str(name), [str(c) for c in columns], n=3, cutoff=0.5)
-            hint = (
-                f"did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else f"it has {', '.join(map(repr, columns))}"
-            )
-            raise ValueError(f"the table has no column {name!r}: {hint}")
+            raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
     twice = [name for k, name in enumerate(features) if name in features[:k]]
     if twice:
         raise ValueError(f"features names the column {twice[0]!r} twice: name each once")

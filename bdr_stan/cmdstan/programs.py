@@ -61,6 +61,8 @@ _ENVIRONMENT = (
 # Name, digest of what the executable depends on, digest of the compiler.
 _ENTRY = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
+# A program's own line for stanc: its options, such as "// stanc: --O1".
+_OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
@@ -170,6 +172,7 @@ def compile_program(
         Build with STAN_THREADS (reduce_sum, several chains in one process).
     progress : bool, default True; show on stderr what takes long
     stanc_options : dict, such as {"O1": True}, as cmdstanpy takes them
+        Beside those that the program names in a line "// stanc: --O1".
     cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
 
     Returns
@@ -255,7 +258,8 @@ def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
     files = {f"{_safe_name(source.stem)}.stan": source, **includes}
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    return files, [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
+    of_stanc = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
+    return files, [*of_stanc, *_make_flags(cpp_options, threads)]
 
 
 def _prebuilt(name, files, flags, home):
@@ -314,6 +318,12 @@ def _includes(source, folders):
 
 def _text(path):
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _own_options(source):
+    """Options of stanc that a program asks for in its line "// stanc: --O1"."""
+    words = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
+    return {word.removeprefix("--"): True for word in words}
 
 
 def _stanc_flags(options):

@@ -346,7 +346,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants},
             training.index,
             y,
-            self._predictive(means, rows.noise_factor, drawn, training.trials),
+            lambda: self._predictive(means, rows.noise_factor, drawn, training.trials),
+            next(iter(posterior.draws.values())).shape[:2],
             own_program=self.stan_file is not None,
             seed=seed,
         )

@@ -1,5 +1,6 @@
 """The Bayesian estimators on mean embeddings: what their fits and predictions have in common."""
 
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,8 @@ from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
 from bdr_stan.types import Array, ArrayLike
+
+_OF_COMPRESSED_ROWS = re.compile(r"\b(group|compressed)_normal_lu?pdf\b")
 
 
 class EmbeddingEstimator(BagEstimator):
@@ -213,7 +216,10 @@ class EmbeddingEstimator(BagEstimator):
             },
             training.index,
             y,
-            self._predictive(at, training.embedding, predicting.flat(), classes, **of_labels),
+            lambda: self._predictive(
+                at, training.embedding, predicting.flat(), classes, **of_labels
+            ),
+            next(iter(predicting.draws.values())).shape[:2],
             covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
             seed=seed,
@@ -352,10 +358,11 @@ class EmbeddingEstimator(BagEstimator):
         """A program without the density of compressed rows most likely takes one row a bag."""
         path = Path(self.stan_file)
         text = path.read_text(errors="replace") if path.is_file() else ""
-        if text and "compressed_normal_lpdf" not in text:
+        if text and not _OF_COMPRESSED_ROWS.search(text):
             warnings.warn(
-                f"{self.stan_file} does not use compressed_normal_lpdf, but gets compressed rows, "
-                "which stand for the bags under normal labels alone: pass compress=False",
+                f"{self.stan_file} uses neither group_normal_lpdf nor compressed_normal_lpdf, "
+                "but gets compressed rows, which stand for the bags under normal labels alone: "
+                "pass compress=False",
                 stacklevel=4,
             )
 

@@ -15,7 +15,12 @@ from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
+from bdr_stan.posterior.whitening import with_drift
 from bdr_stan.types import Array
+
+# With fewer bags sigma and eta are so open that the mode's way with them is no straight line, and
+# following it as one leads to divergent transitions.
+_BAGS_THAT_TELL_SCALES = 500
 
 
 def bdr_data(
@@ -38,7 +43,7 @@ def bdr_data(
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
     whitened : dict
-        From `whitened_coordinates`.
+        From `whitened_coordinates` or `with_drift`.
     priors : dict
         Numbers of the priors by their names in the program.
     use_likelihood : bool, default True
@@ -48,6 +53,8 @@ def bdr_data(
     -------
     dict
     """
+    size_noise = int("sigma_point_scale" in priors)
+    n_weights, n_followed = rows.rows.shape[1] - 1, 2 + size_noise
     return {
         "D": len(lam),
         "Q": rows.rows.shape[1] - len(lam) - 2,
@@ -61,11 +68,13 @@ def bdr_data(
         "known_variance": rows.known_variance,
         "lambda": lam,
         "prior_factor": prior_factor,
+        "middle": np.ones(n_followed),
+        "drift": np.zeros((n_weights, n_followed)),  # where nothing is known of it
         **whitened,
         "gamma_scale": 1.0,  # where there are no covariates
         "sigma_point_scale": 1.0,  # where size does not matter to the noise
         **priors,
-        "size_noise": int("sigma_point_scale" in priors),
+        "size_noise": size_noise,
         "use_likelihood": int(use_likelihood),
     }
 
@@ -118,19 +127,27 @@ def bdr_model(
         rows = compress(
             np.column_stack([z, x]), y, sizes, lossless=lossless, known_variance=known_variance
         )
+        likelihood = partial(normal_likelihood, rows, at.lam)
+        followed = ("sigma", "eta", *(["sigma_point"] if by_size else []))
+
+        def rescaled(whitened, scales, mode):
+            return with_drift(whitened, likelihood, at.prior_factor, mode, scales, followed)
+
         return Model(
             program="bdr",
             scales=("sigma", *(["sigma_point"] if by_size else []), "rho", "eta"),
             priors=with_user_values(defaults, prior),
             prior_factor=at.prior_factor,
             weight_basis=at.basis,
-            likelihood=partial(normal_likelihood, rows, at.lam),
+            likelihood=likelihood,
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
             n_covariates=x.shape[1],
             constants=at.constants(),
+            rescaled=rescaled if len(y) >= _BAGS_THAT_TELL_SCALES else None,
             inits=size_noise_inits,
             draws=size_noise_draws,
             level=float(np.mean(y)),
+            sampler_only=("t", "precision", "moved", "theta"),
         )
 
     return with_measure_scale(

@@ -1,7 +1,7 @@
 """The groups of a fit: draws, data and pointwise quantities under named dimensions."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,7 +81,7 @@ def _dims(name, n):
 
 
 def pointwise_groups(
-    training: "Mixture",
+    training: Callable[[], "Mixture"],
     y: Array,
     ids: Sequence | Array,
     shape: tuple[int, int],
@@ -94,7 +94,9 @@ def pointwise_groups(
 
     Parameters
     ----------
-    training : Predictive, of the training bags
+    training : callable
+        Gives the Predictive of the training bags, which takes long where there are many; not
+        called where nothing of it is kept.
     y : array, shape (n,), labels
     ids : array, shape (n,), of the bags
     shape : (number of chains, draws of each)
@@ -110,12 +112,13 @@ def pointwise_groups(
     """
     if np.prod(shape) * len(y) > LARGEST_POINTWISE:
         return {}
+    predictive = training()
     if y_rep is None:
-        y_rep = training.sample(seed=seed).reshape(*shape, len(y))
+        y_rep = predictive.sample(seed=seed).reshape(*shape, len(y))
     groups = {"posterior_predictive": dataset({"y": y_rep}, _DIMS, {"bag": ids})}
     if np.prod(shape) > 1:
         if log_lik is None:
-            log_lik = training.log_likelihood(y).reshape(*shape, len(y))
+            log_lik = predictive.log_likelihood(y).reshape(*shape, len(y))
         groups["log_likelihood"] = dataset({"y": log_lik}, _DIMS, {"bag": ids})
     return groups
 
@@ -127,7 +130,8 @@ def fitted_groups(
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
     ids: Sequence | Array,
     y: Array,
-    training: "Mixture",
+    training: Callable[[], "Mixture"],
+    shape: tuple[int, int],
     *,
     covariates: Sequence[str] = (),
     own_program: bool = False,
@@ -142,8 +146,6 @@ def fitted_groups(
     own = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
     parameters = {name: values for name, values in draws.items() if name not in own}
     groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
-    chains = next(iter(parameters.values())).shape[0]
-    shape = chains, training.n_draws // chains
     groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
     if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
         warnings.warn(

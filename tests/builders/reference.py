@@ -292,6 +292,14 @@ def whiten(data, w, intercept, rho, gamma=()):
     return np.r_[t, of_gamma, rest / data["intercept_unit"]]
 
 
+def less_drift(data, t, scales):
+    """t at these scales, of which u = t + drift moved stands in `whiten`; see stan/bdr.stan."""
+    sigma, eta, *rest = data["middle"]
+    moved = [0.5 * ((scales["sigma"] / sigma) ** 2 - 1), np.log(scales["eta"] / eta)]
+    moved += [0.5 * ((scales["sigma_point"] / middle) ** 2 - 1) for middle in rest]
+    return t - data["drift"] @ moved
+
+
 def unwhiten_all(data, t, rho):
     """[w; gamma; intercept] at t, and log |d[w; gamma; intercept] / dt| but for a constant."""
     unit, d = unit_of_latent(data, rho), len(data["pull"])

@@ -167,6 +167,14 @@ def test_the_key_changes_with_all_that_matters(user, monkeypatch):
     assert entry(user) != keys[-1]
 
 
+def test_a_program_names_its_own_options_of_stanc(user):
+    user.write_text("// my program\n// stanc: --O1 --use-opencl\n" + USES_SHIFT)
+    assert programs._own_options(user) == {"O1": True, "use-opencl": True}
+    user.write_text("// stanc: translates this, not --O1\n" + USES_SHIFT)
+    assert programs._own_options(user) == {}
+    assert programs._own_options(programs.program_path("bdr")) == {"O1": True}
+
+
 def test_a_second_call_compiles_nothing(monkeypatch):
     first = compile_program(COIN, progress=False)
     monkeypatch.setattr(programs, "_build", None)

@@ -267,9 +267,10 @@ def student_t_variant(folder):
     """bdr.stan with one line changed: Student-t labels."""
     path = eject("bdr", folder / "my_bdr.stan")[0]
     text = path.read_text()
-    line = "target += compressed_normal_lpdf(e | n_bags, nu, group);"
-    assert line in text
-    path.write_text(text.replace(line, "target += student_t_lpdf(e | 4, 0, sqrt(nu[group]));"))
+    normal = "target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);"
+    student_t = "target += student_t_lpdf(y[a : b] | 4, x[, a : b]' * shrunk[, g], sqrt(nu));"
+    assert normal in text
+    path.write_text(text.replace(normal, student_t))
     return path
 
 

@@ -14,6 +14,7 @@ from builders.training import (
     training_of,
 )
 
+from bdr_stan.bags import Bags
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates
@@ -120,10 +121,10 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedd
     for _ in range(4):
         drawn = {"intercept": rng.normal(5, 1), **dict(zip(model.scales, rng.gamma(2.0, size=3)))}
         w = rng.normal(size=5)
-        t = reference.whiten(data, w, drawn["intercept"], drawn["rho"])
-        found = reference.density_of_weights(
-            program, data, {"t": t, **{name: drawn[name] for name in model.scales}}
-        )
+        u = reference.whiten(data, w, drawn["intercept"], drawn["rho"])
+        parameters = {"t": reference.less_drift(data, u, drawn)}
+        parameters |= {name: drawn[name] for name in model.scales}
+        found = reference.density_of_weights(program, data, parameters)
         gaps.append(reference.bdr_log_density(p, model.weight_basis @ w, **drawn) - found)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6, rtol=1e-9)
 
@@ -136,3 +137,10 @@ def test_identity_covariance_is_that_of_each_point(rng):
     V = model.weight_basis
     lam, _ = model.constants["lambda"]
     np.testing.assert_allclose(V.T @ V * (1 + 1e-4), np.diag(lam), atol=1e-9 * lam.max())
+
+
+@pytest.mark.parametrize("n, followed", [(499, False), (500, True)])
+def test_many_bags_alone_have_coordinates_that_follow_the_scales(rng, n, followed):
+    bags = Bags.from_points(rng.normal(size=(2 * n, 3)), sizes=np.full(n, 2))
+    training = training_of(bags, "rbf", rng.normal(size=(5, 3)), "average")
+    assert (bdr_model(training, rng.normal(size=n)).rescaled is not None) == followed

@@ -1,12 +1,16 @@
 """Coordinates in which the posterior of the weights is nearly standard normal."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from builders import reference
 from builders.scales import INTERCEPT, blr_arguments, blr_closed_form, mode_at
 
-from bdr_stan.posterior.mode import Mode
-from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.embedding.compression import compress
+from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.mode import Mode, find_mode
+from bdr_stan.posterior.whitening import whitened_coordinates, with_drift
 
 
 @pytest.mark.parametrize("rho", [0.5, 3.0])
@@ -80,3 +84,31 @@ def test_without_labels_they_are_those_of_the_prior(rng):
     assert (data["intercept_centre"], data["intercept_unit"]) == pytest.approx(INTERCEPT)
     np.testing.assert_array_equal(data["intercept_slope"], np.zeros(d))
     assert set(data) == set(reference.plain_coordinates(d))
+
+
+@pytest.mark.parametrize("followed", [("sigma", "eta"), ("sigma", "eta", "sigma_point")])
+def test_drift_is_how_the_mode_moves_with_the_scales(rng, followed):
+    """To second order: at scales moved by a hundredth, t of the mode there is drift times that."""
+    d, n = 4, 60
+    sizes, lam = rng.choice([2.0, 7.0, 90.0], n), rng.gamma(2.0, size=d)
+    z = rng.normal(size=(n, d))
+    rows = compress(z, z @ rng.normal(size=d) + rng.normal(0, 0.3, n), sizes)
+    likelihood, factor = partial(normal_likelihood, rows, lam), np.triu(rng.normal(size=(d, d)))
+    factor += 2 * np.eye(d)
+    scales = {"sigma": 0.4, "eta": 0.6, "rho": 0.8}
+    scales |= {"sigma_point": 0.7} if "sigma_point" in followed else {}
+
+    def mode_at(**scales):
+        rho = scales.pop("rho")
+        return find_mode(likelihood(**scales), factor, (0.0, 2.0), rho=rho)
+
+    mode = mode_at(**scales)
+    whitened = whitened_coordinates(mode, factor, scales["rho"])
+    found = with_drift(whitened, likelihood, factor, mode, scales, followed)
+    np.testing.assert_array_equal(found["middle"], [scales[name] for name in followed])
+    for name, drift in zip(followed, found["drift"].T, strict=True):
+        up, down = (
+            mode_at(**{**scales, name: scales[name] * np.exp(step)}).theta for step in (0.01, -0.01)
+        )
+        t = [reference.whiten(whitened, at[:d], at[-1], scales["rho"]) for at in (up, down)]
+        np.testing.assert_allclose(drift, (t[0] - t[1]) / 0.02, rtol=5e-3, atol=5e-3)

@@ -56,7 +56,7 @@ class Training:
 
 
 def test_pointwise_groups_are_by_chain_and_draw():
-    found = pointwise_groups(Training(), Y, IDS, (2, 5), seed=8)
+    found = pointwise_groups(Training, Y, IDS, (2, 5), seed=8)
     log_lik = found["log_likelihood"]["y"]
     assert log_lik.dims == ("chain", "draw", "bag") and log_lik.shape == (2, 5, 3)
     assert log_lik.sel(chain=1, draw=2, bag="b") == 7 + 100 * 2
@@ -65,7 +65,7 @@ def test_pointwise_groups_are_by_chain_and_draw():
 
 def test_what_the_program_wrote_itself_is_kept():
     own = np.zeros((2, 5, 3))
-    found = pointwise_groups(Training(), Y, IDS, (2, 5), log_lik=own, y_rep=own + 1, seed=8)
+    found = pointwise_groups(Training, Y, IDS, (2, 5), log_lik=own, y_rep=own + 1, seed=8)
     assert (found["log_likelihood"]["y"] == 0).all()
     assert (found["posterior_predictive"]["y"] == 1).all()
 
@@ -73,11 +73,11 @@ def test_what_the_program_wrote_itself_is_kept():
 @pytest.mark.parametrize("largest, kept", [(30, 2), (29, 0)])
 def test_groups_too_large_are_left_out(monkeypatch, largest, kept):
     monkeypatch.setattr(groups, "LARGEST_POINTWISE", largest)
-    assert len(pointwise_groups(Training(), Y, IDS, (2, 5), seed=8)) == kept
+    made = []
+    found = pointwise_groups(lambda: made.append(1) or Training(), Y, IDS, (2, 5), seed=8)
+    assert len(found) == kept and len(made) == (kept > 0)  # what is not kept is not computed
 
 
 def test_one_draw_has_no_log_likelihood_to_compare_by():
     y_rep = np.zeros((1, 1, 3))
-    assert set(pointwise_groups(Training(), Y, IDS, (1, 1), y_rep=y_rep)) == {
-        "posterior_predictive"
-    }
+    assert set(pointwise_groups(Training, Y, IDS, (1, 1), y_rep=y_rep)) == {"posterior_predictive"}

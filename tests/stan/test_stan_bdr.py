@@ -117,6 +117,20 @@ def test_log_density(model, n, d, options):
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
+def test_drift_moves_coordinates_and_nothing_else(model, problem):
+    data = stan_data(problem)
+    rng = np.random.default_rng(3)
+    drifting = data | {"middle": rng.gamma(3.0, size=2), "drift": rng.normal(size=(5, 2))}
+    for point in prior_points(problem, 4):
+        parameters = stan_parameters(problem, data, point)
+        moved = {**parameters, "t": reference.less_drift(drifting, parameters["t"], point)}
+        found = [
+            reference.log_density(model, of, at)[0]
+            for of, at in ((data, parameters), (drifting, moved))
+        ]
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
 def test_log_density_of_the_prior(model, problem):
     data = stan_data(problem, use_likelihood=False)
     points = list(prior_points(problem))

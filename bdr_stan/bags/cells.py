@@ -1,0 +1,162 @@
+"""Features of cells in an AnnData object, as the points of bags: an embedding, a layer or genes.
+
+What lies in a file (``backed="r"``) is read in chunks of rows, what is sparse made dense chunk by
+chunk, so that nothing but the points themselves is ever held whole.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.bags.checks import near_names
+from bdr_stan.types import Array
+
+__all__ = ["cell_features", "cell_values", "check_anndata", "check_obs_columns"]
+
+_CHUNK_BYTES = 1 << 26
+
+
+def check_anndata(adata: Any) -> None:
+    """Raise unless this is an AnnData object that has cells."""
+    try:
+        from anndata import AnnData
+    except ImportError:
+        raise ImportError("reading cells needs anndata: pip install 'bdr-stan[anndata]'") from None
+    if not isinstance(adata, AnnData):
+        raise TypeError(
+            f"adata must be an AnnData object, found a {type(adata).__name__}: read a file by "
+            "anndata.read_h5ad(path, backed='r')"
+        )
+    if adata.n_obs == 0:
+        raise ValueError("adata has no cells: there are no bags")
+
+
+def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> list[str]:
+    """The columns of metadata, once `adata.obs` is known to have these and `bag`, each once."""
+    if isinstance(metadata, str):
+        raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
+    metadata = list(metadata or [])
+    known = list(adata.obs.columns)
+    for name in [bag, *metadata]:
+        if name not in known:
+            raise ValueError(f"adata.obs has no column {name!r}: {near_names(name, known)}")
+        if known.count(name) > 1:
+            raise ValueError(f"adata.obs has {known.count(name)} columns {name!r}: rename them")
+    return metadata
+
+
+def cell_features(
+    adata: Any, features: str | Sequence[str]
+) -> tuple[tuple[str, str | None], Array | None, list[str]]:
+    """Where the features lie, and what they are called.
+
+    Parameters
+    ----------
+    adata : AnnData
+    features : str or list of str
+        A key of `obsm` or `layers`, "X", or names of variables, whose values are those of X.
+
+    Returns
+    -------
+    place : (str, str or None), ("X", None), ("obsm", key) or ("layers", key)
+    columns : int array, or None for all
+    names : list of str
+    """
+    if not isinstance(features, str):
+        columns = _variables(adata, list(features))
+        return ("X", None), columns, list(features)
+    places = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
+    if len(places) == 2:
+        raise ValueError(f"adata has both an obsm key and a layer {features!r}: rename one of them")
+    if not places and features != "X":
+        if features in adata.var_names:
+            raise ValueError(f"features must list names of variables: pass [{features!r}]")
+        known = [*adata.obsm, *adata.layers, "X"]
+        raise ValueError(
+            f"adata has no obsm key or layer {features!r}: {near_names(features, known)}"
+        )
+    if not places and adata.X is None:
+        raise ValueError("adata.X is empty: name an obsm key or a layer in features")
+    if places != ["obsm"]:
+        return (places[0], features) if places else ("X", None), None, list(adata.var_names)
+    values = adata.obsm[features]
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise ValueError(
+            f"adata.obsm[{features!r}] has shape {values.shape}, expected (cells, at least 1)"
+        )
+    given = getattr(values, "columns", None)  # of a data frame
+    numbered = [f"{features}_{k + 1}" for k in range(values.shape[1])]
+    return ("obsm", features), None, numbered if given is None else [str(name) for name in given]
+
+
+def _variables(adata, names):
+    if not names:
+        raise ValueError("features is empty: list names of variables, or name an obsm key")
+    if adata.X is None:
+        raise ValueError("adata.X is empty, and variables have their values there: name a layer")
+    known = adata.var_names
+    for k, name in enumerate(names):
+        if name not in known:
+            raise ValueError(f"adata has no variable {name!r}: {near_names(name, known)}")
+        if name in names[:k]:
+            raise ValueError(f"features names the variable {name!r} twice: name each once")
+        if (known == name).sum() > 1:
+            raise ValueError(
+                f"several variables are called {name!r}: call adata.var_names_make_unique()"
+            )
+    return np.array([known.get_loc(name) for name in names])
+
+
+def cell_values(
+    adata: Any,
+    place: tuple[str, str | None],
+    columns: Array | None,
+    order: Array | None,
+    *,
+    chunk_bytes: int = _CHUNK_BYTES,
+) -> Array:
+    """Values of the cells' features, dense, shape (n_cells, p), float32 where they are.
+
+    Parameters
+    ----------
+    adata : AnnData
+    place, columns
+        From `cell_features`.
+    order : int array, shape (n_cells,), optional
+        Cells in the order of the points.
+    chunk_bytes : int, default 64 MB
+        Read this much at a time.
+    """
+    part, key = place
+    n = adata.n_obs
+    width = adata.obsm[key].shape[1] if part == "obsm" else adata.n_vars
+    if columns is not None and not adata.isbacked:
+        width = len(columns)  # from a file whole rows are read
+    step = max(1, chunk_bytes // (8 * width))
+    whole = adata.isbacked and adata.is_view  # of a view of a file anndata makes no view
+    row = np.arange(n) if order is None else np.argsort(order)  # of each cell among the points
+    out: Array | None = None
+    for start in range(0, n, n if whole else step):
+        cells = adata if whole else adata[start : start + step]
+        block = _dense(cells.X if key is None else getattr(cells, part)[key], columns)
+        if block.dtype.kind not in "fiub":
+            raise TypeError(f"{_said(place)} holds {block.dtype}, not numbers")
+        if out is None:
+            out = np.empty((n, block.shape[1]), np.float32 if block.dtype == "f4" else np.float64)
+        out[row[start : start + len(block)]] = block
+    assert out is not None  # there are cells
+    return out
+
+
+def _dense(block, columns):
+    """Rows of a matrix as an array, their chosen columns alone."""
+    if hasattr(block, "to_numpy"):  # a data frame
+        block = block.to_numpy()
+    block = block if columns is None else block[:, columns]
+    return block.toarray() if hasattr(block, "toarray") else np.asarray(block)
+
+
+def _said(place):
+    part, key = place
+    return "adata.X" if key is None else f"adata.{part}[{key!r}]"

@@ -1,0 +1,109 @@
+"""BDR by NUTS where there are many bags: as many as the faces, and a million of 10^7 points.
+
+python benchmarks/bdr_scale.py                          both, 4 chains x (1000 + 1000)
+python benchmarks/bdr_scale.py --case bags --bags 1e5
+python benchmarks/bdr_scale.py --case faces --before REVISION    with the program of a git revision
+
+Wall times are those of a quiet machine alone; processor times and leapfrog steps of any.
+"""
+
+import argparse
+import io
+import resource
+import subprocess
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from bdr_fit import training_bags
+
+from bdr_stan import BDR, Bags
+from bdr_stan.cmdstan.programs import compile_program
+
+ROOT = Path(__file__).parents[1]
+
+
+def heavy_tailed_bags(n, *, n_features=5, seed=0):
+    """n bags of 10 points on average, sizes of infinite variance up to 20,000, and their labels.
+
+    The label bends with the bag's centre; a point is a noisy look at it.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = np.clip(3.5 / rng.random(n) ** (2 / 3), 1, 20_000).astype(int)
+    centre = rng.standard_normal((n, n_features), dtype=np.float32)
+    points = rng.standard_normal((sizes.sum(), n_features), dtype=np.float32)
+    points += 0.6 * np.repeat(centre, sizes, axis=0)
+    y = np.sin(1.5 * centre[:, 0]) + 0.5 * centre[:, 1] * centre[:, 2] + 0.2 * rng.normal(size=n)
+    return Bags.from_points(points, sizes=sizes), y.astype(float)
+
+
+def program_of(revision, folder):
+    """Path of bdr.stan, with its includes beside it, as a git revision has it."""
+    packed = subprocess.run(
+        ["git", "archive", revision, "stan"], cwd=ROOT, check=True, capture_output=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return Path(folder) / "stan" / "bdr.stan"
+
+
+def report(name, model, bags, y, *, chains, iterations):
+    """Fit once, and print what it took."""
+    begin = time.perf_counter()
+    training = model.training_features(bags, seed=0)
+    embedded = time.perf_counter()
+    before = _children()
+    model.fit_features(training, y, chains=chains, warmup=iterations, draws=iterations, seed=0)
+    fitted = time.perf_counter()
+    found = model.diagnostics()
+    steps = model.idata["sample_stats"]["n_steps"].values
+    print(
+        f"{name}: {len(bags)} bags of {len(np.unique(bags.sizes))} sizes, {len(bags.points)} "
+        f"points, {model.n_landmarks} landmarks"
+    )
+    print(f"  landmarks and embedding {embedded - begin:.1f} s, fit {fitted - embedded:.1f} s")
+    print(
+        f"  chains {_children() - before:.1f} s of processor time, "
+        f"{steps.mean():.1f} leapfrog steps a draw"
+    )
+    for key, value in found.items():
+        print(f"  {key}: {value:.4g}" if isinstance(value, float) else f"  {key}: {value}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"  peak memory {peak:.0f} MB", flush=True)
+
+
+def _children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", choices=["faces", "bags", "both"], default="both")
+    parser.add_argument("--bags", type=float, default=1e6)
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--iterations", type=int, default=1000, help="warmup, and draws")
+    parser.add_argument("--before", metavar="REVISION", help="git revision of stan/bdr.stan")
+    parser.add_argument("--quick", action="store_true", help="1,000 bags, 10 landmarks")
+    args = parser.parse_args()
+
+    run = {"chains": args.chains, "iterations": 200 if args.quick else args.iterations}
+    with tempfile.TemporaryDirectory() as folder:
+        program = program_of(args.before, folder) if args.before else None
+        compile_program(program or "bdr")
+        if args.case != "bags" and not args.quick:
+            bags, y = training_bags(True, folder)
+            model = BDR(128, bandwidth="median", bandwidth_scale=0.75, stan_file=program)
+            report("faces", model, bags, y, **run)
+        if args.case != "faces":
+            bags, y = heavy_tailed_bags(1000 if args.quick else int(args.bags))
+            model = BDR(10 if args.quick else 60, stan_file=program)
+            report("bags", model, bags, y, **run)
+
+
+if __name__ == "__main__":
+    main()
