@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast setup lint clean
+.PHONY: help demo test test-fast setup lint docs clean
 
 help:
 	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-fast  tests that take seconds"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
+	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
 
 demo: setup
@@ -36,12 +37,23 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Pages of names that are gone would be warnings, and warnings are errors.
+docs: setup $(VENV)/.docs
+	rm -rf docs/api/generated
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
 clean:
-	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist
+	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist docs/_build docs/api/generated
 	find bdr_stan data_gen tests benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,lint]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml
+	@echo "Installing Sphinx into $(VENV) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@

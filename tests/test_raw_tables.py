@@ -3,12 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from builders.counties import county_table, standardised_by_hand
+from builders.counties import standardised_by_hand
 from click.testing import CliRunner
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from bdr_stan import BDR, Bags, cli, load, tune
+from data_gen.counties import county_table
 
 
 def split(people):
