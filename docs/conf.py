@@ -26,7 +26,6 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
-suppress_warnings = ["toc.empty_glob"]
 
 html_theme = "furo"
 html_title = f"bdr_stan {version}"
