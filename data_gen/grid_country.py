@@ -24,8 +24,8 @@ TRUTHS = {
 COVARIATES = ("z1", "z2", "z3", "z4")
 FEATURES = (*COVARIATES, "x", "y")
 SIDE, N_DISTRICTS, N_TRAIN = 180, 130, 100
+FIELD_SD, FIELD_KM = 0.4, 20.0
 _LENGTHS = (25, 40, 15, 30)  # of the covariates, in km
-_FIELD_SD, _FIELD_KM = 0.4, 20.0
 _CASES_A_DISTRICT = 200
 _LOG_PEOPLE_SD = 0.8
 
@@ -76,7 +76,7 @@ def grid_country(truth="linear", *, seed=1, side=SIDE, n_districts=N_DISTRICTS):
     z = np.column_stack([_field(rng, side, length) for length in _LENGTHS])
     place = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2) + 0.5
     people = np.exp(_LOG_PEOPLE_SD * _field(rng, side, 10))
-    log_rate = TRUTHS[truth](z) + _FIELD_SD * _field(rng, side, _FIELD_KM)
+    log_rate = TRUTHS[truth](z) + FIELD_SD * _field(rng, side, FIELD_KM)
     centres = rng.uniform(0, side, (n_districts, 2))
     district = cKDTree(centres).query(place)[1]
     order = np.argsort(district, kind="stable")

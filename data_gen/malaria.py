@@ -64,6 +64,8 @@ EFFECTS = {
     "night_lights": lambda light: -0.25 * light,
 }
 
+FIELD_SD, FIELD_KM = 0.4, 60.0  # of the Matérn 3/2 field in the log rate
+
 _AREA = 1_044_683  # km^2
 _PEOPLE = 25e6
 _LOG_SIZE_SD = 0.9  # of districts
@@ -71,7 +73,6 @@ _COARSE = 50_000  # cells of the grid on which rivers and roads are found
 _N_MOUTHS, _N_SPRINGS, _N_TOWNS = 2, 16, 80
 _RURAL = 0.7  # share of the people outside towns
 _EMPTY = 0.08  # share of the pixels where nobody lives
-_RESIDUAL_SD, _RESIDUAL_KM = 0.4, 60.0  # of the spatial part of the log rate
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1)
         points = np.lib.format.open_memmap(
             partial["points"], "w+", np.float32, (n_pixels, len(FEATURES))
         )
-        log_rate = _RESIDUAL_SD * land.field(_RESIDUAL_KM)
+        log_rate = FIELD_SD * land.field(FIELD_KM)
         for name, values in _covariates(land, nature, towns, population):
             points[:, FEATURES.index(name)] = values[order]
             if name in EFFECTS:
@@ -228,6 +229,12 @@ def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1)
         for path in partial.values():
             path.unlink(missing_ok=True)
     return {name: folder / file for name, file in FILES.items()}
+
+
+def effects(points):
+    """The covariates' part of the log rate, shape (N,), of points, shape (N, p)."""
+    of = {name: points[:, FEATURES.index(name)].astype(float) for name in EFFECTS}
+    return sum(EFFECTS[name](values) for name, values in of.items())
 
 
 def district_sizes(n_pixels=N_PIXELS, n_districts=N_DISTRICTS):

@@ -10,9 +10,10 @@ import time
 import numpy as np
 
 from bdr_stan import AggregateRegressor
-from bdr_stan.kernels import map_kernel
+from bdr_stan.kernels import Matern32, map_kernel
 from bdr_stan.metrics import point_calibration, poisson_nll
-from data_gen.grid_country import COVARIATES, TRUTHS, grid_country
+from data_gen.grid_country import COVARIATES, FIELD_KM, FIELD_SD, TRUTHS, grid_country
+from experiments.known_effects import known_effects_nll
 from experiments.report import arguments, markdown, write
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -36,6 +37,9 @@ def scores(truth, seed, args, run):
         "truth": truth,
         "country": str(seed),
         "NLL": -model.predictive(test.bags).log_prob(test.y).mean(),
+        "NLL, all but the field known": known_effects_nll(
+            train, test, TRUTHS[truth], Matern32(FIELD_KM, variance=FIELD_SD**2)
+        ),
         "NLL of the true rates": poisson_nll(test.y, expected),
         "correlation of log rates": np.corrcoef(np.log(points.mean), np.log(test.rate))[0, 1],
         **{f"{level:.0%} holds": holds[level] for level in LEVELS},
@@ -72,8 +76,10 @@ space. The same kernel for both, `map_kernel` with {args.functions} functions, m
 
 {markdown(table)}
 
-NLL is the mean of -log of the predictive probability of a held-out district's cases; correlation \
-and shares of true rates in intervals are of the pixels there.
+NLL is the mean of -log of the predictive probability of a held-out district's cases; \
+"all but the field known" is its value for one who knows the covariates' effects and the field's \
+covariance, and learns the field alone (`experiments/known_effects.py`); correlation and shares \
+of true rates in intervals are of the pixels there.
 """
     print(text)
     if args.output is not None:

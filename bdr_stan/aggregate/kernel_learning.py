@@ -7,6 +7,7 @@ one search for the mode; how the rows change with a parameter is a difference of
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +26,7 @@ from bdr_stan.types import Array
 # of the fields of a sum may have next to none.
 _LOG_SD, _LOG_SD_OF_VARIANCES = 1.5, 3.0
 _STEP = 1e-3  # of differences, on the log scale
-_TIGHT = 1e-13
+_TIGHT = 1e-9
 _ENOUGH = 1e-5  # relative gain in evidence below which the search ends
 
 
@@ -101,18 +102,18 @@ def learn_kernel(
         here = kernel.with_log_parameters(x[:n])
         rows, roots, near = rows_at(here), blocks.roots(here), starts.near(x)
         value, mode, values = value_at(rows, x, None if near is None else near / roots)
-        by_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **own(values))
+        of_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **own(values))
 
         def along(i, up, down):
             """Difference of the evidence and the prior of the scales between two x near by."""
             if i < n:
                 kernels = (kernel.with_log_parameters(at[:n]) for at in (up, down))
-                return blocks.change(by_rows, rows.rows, *kernels)
+                return blocks.change(of_rows, *kernels)
             if names[i - n] != "rho":
                 return np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
             # The evidence knows rho as a factor of the features.
             priors = (log_prior(**values | {"rho": float(np.exp(at[i]))}) for at in (up, down))
-            growth = np.vdot(by_rows[:, :-1], rows.rows[:, :-1])
+            growth = of_rows.along(rows.rows[:, :-1], slice(-1))
             return growth * (up[i] - down[i]) + np.subtract(*priors)
 
         steps = _STEP * np.eye(len(x))
@@ -150,15 +151,15 @@ class _Blocks:
             roots[block] = np.sqrt(field.variance)
         return roots
 
-    def change(self, by_rows, rows, up, down):
+    def change(self, slope, up, down):
         """Difference of the evidence of two kernels near by, from its slope in the rows."""
         change = 0.0
         for block, a, b in zip(self.slices, fields_of(up), fields_of(down), strict=True):
             if not np.array_equal(a.log_parameters, b.log_parameters):
-                change += np.vdot(by_rows[:, block], self.columns_at(a) - self.columns_at(b))
+                change += slope.along(self.columns_at(a) - self.columns_at(b), block)
             elif a.variance != b.variance:  # features go with its root
                 growth = np.log(a.variance / b.variance) / 2
-                change += growth * np.vdot(by_rows[:, block], rows[:, block])
+                change += growth * slope.along(slope.rows.rows[:, block], block)
         return change
 
 
@@ -174,6 +175,34 @@ def _warn_of_no_gain(loss, slope):
         )
 
 
+@dataclass(frozen=True)
+class SlopeInRows:
+    """Slope of the log evidence in the points' rows, in parts that are small.
+
+    That in row j of bag a is by_f[j] theta + slopes[j] of_slope[a].
+
+    Attributes
+    ----------
+    rows : AggregateRows
+    theta : array, shape (d + 1,)
+    by_f, slopes : arrays, shape (T,)
+    of_slope : array, shape (n, d + 1)
+    """
+
+    rows: AggregateRows
+    theta: Array
+    by_f: Array
+    slopes: Array
+    of_slope: Array
+
+    def along(self, change: Array, columns: slice) -> float:
+        """How the evidence changes with a small change of these columns of the rows, (T, k)."""
+        of_means = self.by_f @ (change @ self.theta[columns])
+        return of_means + np.vdot(
+            self.of_slope[:, columns], self.rows.combined(self.slopes, change)
+        )
+
+
 def slope_in_rows(
     rows: AggregateRows,
     y: Array,
@@ -183,7 +212,7 @@ def slope_in_rows(
     *,
     trials: Array | None = None,
     **scales: float,
-) -> Array:
+) -> SlopeInRows:
     """Slope of the log evidence in the entries of the points' rows, the mode following them.
 
     Parameters
@@ -196,7 +225,7 @@ def slope_in_rows(
 
     Returns
     -------
-    array, of the shape of ``rows.rows``
+    SlopeInRows
 
     Notes
     -----
@@ -212,11 +241,11 @@ def slope_in_rows(
     rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
     of_labels = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
     _, score, information, curvature, change = of_labels(np.add.reduceat(rates, rows.start))
-    g = np.add.reduceat(X * slopes[:, None], rows.start)
+    g = rows.combined(slopes)
     solved = np.linalg.solve(H, g.T).T
     spread = np.sum(g * solved, axis=1)
-    along = np.einsum("jk,jk->j", X, solved[bag])
-    h = g.T @ (change * spread) + 2 * X.T @ (information[bag] * curvatures * along)
+    h = g.T @ (change * spread)
+    h += 2 * X.T @ (information[bag] * curvatures * rows.along(solved))
     density = aggregate_likelihood(
         rows, y, likelihood, link, trials=trials, exact_curvature=True, **scales
     )
@@ -225,6 +254,5 @@ def slope_in_rows(
     v = -0.5 * np.linalg.solve(C, h)
     of_mean = score - 0.5 * change * spread - curvature * (g @ v)
     of_slope = score[:, None] * v - information[:, None] * solved
-    at_points = of_slope[bag]
-    by_f = of_mean[bag] * slopes + curvatures * np.einsum("jk,jk->j", X, at_points)
-    return by_f[:, None] * theta + slopes[:, None] * at_points
+    by_f = of_mean[bag] * slopes + curvatures * rows.along(of_slope)
+    return SlopeInRows(rows, theta, by_f, slopes, of_slope)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags
@@ -70,6 +71,21 @@ class AggregateRows:
         """Whether factors are larger than the packed triangles of their Gram matrices."""
         n, k = len(self.start), self.rows.shape[1]
         return self.weights is None and len(self.rows) > n * (k + 1) / 2
+
+    def combined(self, c: Array, rows: Array | None = None) -> Array:
+        """sum_j c_j phi_j over the rows of each bag, shape (n, d + 1), for numbers c, shape (T,).
+
+        `rows`, shape (T, k), are others to combine in their place.
+        """
+        T = len(c)  # by a sparse matrix, so that the c_j phi_j are never held
+        by_bag = csr_array((c, np.arange(T), np.append(self.start, T)), (len(self.start), T))
+        return by_bag @ (self.rows if rows is None else rows)
+
+    def along(self, v: Array) -> Array:
+        """phi_j' v_a of each row, shape (T,), with the v_a of its bag, shape (n, d + 1)."""
+        ends = self.start + self.length
+        blocks = zip(self.start, ends, v, strict=True)
+        return np.concatenate([self.rows[a:b] @ of_bag for a, b, of_bag in blocks])
 
     def gram(self) -> Array:
         """Q_a' Q_a of every bag, shape (n, d + 1, d + 1)."""

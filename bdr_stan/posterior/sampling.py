@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.progress import shows_bars, status
 from bdr_stan.cmdstan.scratch import scratch_folder
@@ -289,7 +290,14 @@ def run(
         import cmdstanpy
 
         model = compile_program(program, progress=progress)
-        common: dict[str, Any] = {"data": data, "seed": seed, "sig_figs": 12, "output_dir": folder}
+        data_file = Path(folder) / "data.json"
+        write_data(data_file, data)
+        common: dict[str, Any] = {
+            "data": str(data_file),
+            "seed": seed,
+            "sig_figs": 12,
+            "output_dir": folder,
+        }
         telling = status(
             f"Running {method} of {Path(program).stem}",
             progress is not False and not bars,

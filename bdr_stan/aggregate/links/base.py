@@ -106,10 +106,9 @@ class Link:
 
         def means(theta):
             rates, slopes, curvatures = self.derivatives(X @ theta)
-            by_theta = np.add.reduceat(X * (weights * slopes)[:, None], rows.start)
             return (
                 np.add.reduceat(weights * rates, rows.start),
-                by_theta,
+                rows.combined(weights * slopes),
                 lambda c: (X * (c[bag] * weights * curvatures)[:, None]).T @ X,
             )
 
