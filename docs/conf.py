@@ -87,6 +87,12 @@ def _keep_bars(app, what, name, obj, options, lines):
     ]
 
 
+def _leave_to_sklearn(app, what, name, obj, skip, options):
+    """What estimators inherit from scikit-learn, such as get_params, its own pages describe."""
+    return True if (getattr(obj, "__module__", None) or "").startswith("sklearn") else None
+
+
 def setup(app):
     app.connect("source-read", _link_pages)
+    app.connect("autodoc-skip-member", _leave_to_sklearn)
     app.connect("autodoc-process-docstring", _keep_bars)

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +151,23 @@ def test_the_citation_is_of_this_version():
     assert {"cff-version", "message", "title", "authors"} <= set(keys)  # what the format requires
     assert keys["version"] == bdr_stan.__version__
     assert keys["license"] == "BSD-3-Clause"
+
+
+# ---------------------------------------------------------------- links of the built pages
+
+
+def test_broken_links_of_built_pages_are_found(tmp_path):
+    spec = spec_from_file_location("check_links", DOCS / "check_links.py")
+    check_links = module_from_spec(spec)
+    spec.loader.exec_module(check_links)
+    (tmp_path / "a b.html").write_text('<p id="here"><a href="b.html#there">b</a><a href="#here">')
+    (tmp_path / "b.html").write_text(
+        '<a href="a%20b.html#here"></a><a href="https://elsewhere"></a>'
+        '<a href="a%20b.html#gone"></a><img src="none.png">'
+    )
+    broken = set(check_links.broken_links(tmp_path))
+    assert broken == {
+        ("a b.html", "b.html#there"),
+        ("b.html", "a%20b.html#gone"),
+        ("b.html", "none.png"),
+    }
