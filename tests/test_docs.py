@@ -98,7 +98,7 @@ def test_python_on_a_page_calls_what_there_is(text):
 @pytest.mark.slow
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    county_table(120).to_parquet("people.parquet")
+    county_table(60).to_parquet("people.parquet")
     (block,) = BLOCKS.findall((ROOT / "README.md").read_text())
     found = {}
     exec(block, found)
