@@ -45,6 +45,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 900
+nb_merge_streams = True
 nb_output_stderr = "remove"  # progress, and warnings that the report repeats
 
 
