@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Test files side by side, one on each core; fixtures of a file are made once.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+# Side by side, BLAS's own threads would only wait for one another.
+test test-fast: export OPENBLAS_NUM_THREADS := 1
+test test-fast: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast setup lint docs clean
@@ -50,7 +53,7 @@ clean:
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,lint]'
+	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test,lint]'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml

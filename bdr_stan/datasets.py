@@ -33,8 +33,8 @@ def digits_bags(
     ----------
     n_bags : int, >= 1
     seed : int, >= 0; the splits of one seed differ
-    split : "train" or "test", whose images have none in common
-    max_size : int, >= 1, largest number of images in a bag
+    split : "train" (default) or "test", whose images have none in common
+    max_size : int, >= 1, default 300, largest number of images in a bag
 
     Returns
     -------
@@ -51,6 +51,16 @@ def digits_bags(
     distributions, and what is learnt from large bags of one is off on large bags of the other,
     by more than a model can tell. Test bags that differ from the training bags by chance alone
     come from the same split with another seed.
+
+    Examples
+    --------
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(20, seed=1)
+    >>> len(bags), bags.n_features, y.shape
+    (20, 64, (20,))
+    >>> test, _ = digits_bags(20, seed=1, split="test", max_size=50)
+    >>> bool(test.sizes.max() <= 50)
+    True
     """
     from sklearn.datasets import load_digits
 
@@ -114,6 +124,17 @@ def load_faces(
         together, a missing bag or age; one sentence that says where.
 
     Source: Law et al. (2018), section 5.2, IMDb-WIKI.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.datasets import load_faces
+    >>> np.save("features.npy", np.zeros((5, 8)))
+    >>> bags, y = load_faces("features.npy", bag=[*"aabbb"], age=[20, 30, 40, 50, 60])
+    >>> bags.ids, y
+    (array(['a', 'b'], dtype='<U1'), array([25., 50.]))
+    >>> bags.is_memory_map
+    True
     """
     path = Path(features)
     if path.suffix != ".npy":
@@ -149,9 +170,9 @@ def nested_split(
     ----------
     n_bags : int
     seed : int
-    test : float in (0, 1), share of all bags
-    validation : float in (0, 1), share of the bags that are not in the test split
-    early_stop : float in (0, 1), share of the bags that are then left
+    test : float in (0, 1), default 0.2, share of all bags
+    validation : float in (0, 1), default 0.1875, share of the bags that are not in the test split
+    early_stop : float in (0, 1), default 0.2308, share of the bags that are then left
         The defaults are the paper's: 20, 15 and 15% of all bags, and 50% to train on.
 
     Returns
@@ -167,6 +188,13 @@ def nested_split(
     Sizes are rounded up, as scikit-learn does: 9,771, 2,933, 2,932 and 3,909 of 19,545 bags.
 
     Source: Law et al. (2018), section 5.2.
+
+    Examples
+    --------
+    >>> from bdr_stan.datasets import nested_split
+    >>> parts = nested_split(100, seed=1)
+    >>> {name: len(bags) for name, bags in parts.items()}
+    {'train': 49, 'early_stop': 16, 'validation': 15, 'test': 20}
     """
     from sklearn.model_selection import train_test_split
 
@@ -207,6 +235,16 @@ def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
 
     Source: Law et al. (2018, aggregate outputs), Table 10; the columns of the public data set
     that hardly vary (diffSaTime2, diffSaTime4) are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.datasets import load_elevators
+    >>> names = [f"column {k}" for k in range(16)]
+    >>> np.savez("elevators.npz", X16=np.zeros((50, 16)), y=np.zeros(50), columns16=names)
+    >>> points, y, features = load_elevators("elevators.npz")
+    >>> points.shape, y.shape, features[:2]
+    ((50, 16), (50,), ['column 0', 'column 1'])
     """
     path = _existing(as_path(path))
     if not is_zipfile(path):
@@ -232,7 +270,25 @@ def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
 
 
 class Aggregates(NamedTuple):
-    """Bags whose labels are sums, and the summands, which a model is not shown."""
+    """Bags whose labels are sums, and the summands, which a model is not shown.
+
+    Attributes
+    ----------
+    bags : Bags, n of them
+    y : array, shape (n,)
+        Sum of each bag's outcomes.
+    outcomes : array, shape (N_points,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.datasets import Aggregates
+    >>> bags = Bags.from_points(np.zeros((3, 2)), sizes=[1, 2])
+    >>> part = Aggregates(bags, y=np.array([5.0, 3.0]), outcomes=np.array([5.0, 1.0, 2.0]))
+    >>> bags.sums(part.outcomes) == part.y
+    array([ True,  True])
+    """
 
     bags: Bags
     y: Array  # (n,), sum of each bag's outcomes
@@ -261,8 +317,8 @@ def aggregate_splits(
     features : p names
     by : name of the column by which points are brought together in bags
     seed : int, >= 0
-    mean_size, size_sd : float, of the numbers of points in a bag, which are 1 more than
-        negative binomial ones
+    mean_size, size_sd : float, default 30, 15, of the numbers of points in a bag, which are 1 more
+        than negative binomial ones
 
     Returns
     -------
@@ -275,6 +331,18 @@ def aggregate_splits(
         ten rows.
 
     Source: Law et al. (2018, aggregate outputs), Table 10, has elevators by diffRollRate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.datasets import aggregate_splits
+    >>> points = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> splits = aggregate_splits(points, points.sum(axis=1), ["age", "income"], by="age", seed=1)
+    >>> {name: part.bags.sizes.sum().item() for name, part in splits.items()}
+    {'train': 700, 'early_stop': 100, 'validation': 100, 'test': 100}
+    >>> train = splits["train"]
+    >>> np.allclose(train.y, train.bags.sums(train.outcomes))
+    True
     """
     features = list(features)
     if by not in features:
@@ -318,6 +386,14 @@ def negative_binomial_sizes(
     Raises
     ------
     ValueError : no negative binomial distribution has this mean and sd.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.datasets import negative_binomial_sizes
+    >>> sizes = negative_binomial_sizes(np.random.default_rng(0), 100_000, mean=30, sd=15)
+    >>> int(sizes.min()) >= 1, round(sizes.mean()), round(sizes.std())
+    (True, 30, 15)
     """
     if not (is_number(mean) and is_number(sd) and mean > 1 and sd**2 > mean - 1):
         raise ValueError(
@@ -350,6 +426,18 @@ def load_misr1(path: PathName) -> tuple[Bags, Array]:
 
     Source: Wang, Lan, Vucetic (2012), "Mixture model for multiple instance regression and
     applications in remote sensing".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from bdr_stan.datasets import load_misr1
+    >>> bag, optical_depth = [1, 1, 2], [0.3, 0.3, 0.5]
+    >>> pixels = np.column_stack([bag, np.zeros((3, 16)), optical_depth])
+    >>> pd.DataFrame(pixels).to_csv("misr1.csv", index=False)
+    >>> bags, y = load_misr1("misr1.csv")
+    >>> bags.sizes, y
+    (array([2, 1]), array([0.3, 0.5]))
     """
     path = _existing(as_path(path))
     if path.suffix == ".mat":

@@ -94,6 +94,20 @@ def learn_landmarks(
     The penalty is that of the weights, alpha' K alpha / (2 rho^2), the squared norm of the
     regression function, which does not change where landmarks move but the function stays.
     Source: Law et al. (2018), section 3.3, where the shrinkage model learns its landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Shrinkage, learn_landmarks
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal([mean, 0], size=(30, 2)) for mean in y]  # the second column is noise
+    >>> model = Shrinkage(n_landmarks=5, bandwidth="ard", embedding_prior="kernel")
+    >>> learned = learn_landmarks(model, bags[:30], y[:30], validation=(bags[30:], y[30:]), seed=1)
+    >>> learned.landmarks.shape
+    (5, 2)
+    >>> bool(learned.bandwidth[0] < learned.bandwidth[1])
+    True
     """
     shrinks = isinstance(model, (BDR, Shrinkage))
     if not shrinks or (model.embedding_prior, model.kernel) != ("kernel", "rbf"):

@@ -24,27 +24,83 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 class HasCDF(Protocol):
-    """What calibration needs of a predictive."""
+    """What calibration needs of a predictive.
 
-    def cdf(self, y: ArrayLike, /) -> Array: ...
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.metrics import calibration
+    >>> class Uniform:  # labels that are thought uniform on (0, 1)
+    ...     def cdf(self, y):
+    ...         return np.clip(y, 0, 1)
+    ...
+    >>> calibration([0.1, 0.3, 0.5, 0.9], Uniform(), levels=[0.5])["coverage"].to_list()
+    [0.5]
+    """
+
+    def cdf(self, y: ArrayLike, /) -> Array:
+        """Probability of a label below each of `y`, shape (n,)."""
 
 
 class HasDensity(Protocol):
-    """What errors, densities and intervals need of a predictive."""
+    """What errors, densities and intervals need of a predictive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from bdr_stan.metrics import table_by_size
+    >>> class Normal:  # of your own model
+    ...     def __init__(self, mean, sd):
+    ...         self.mean, self.law = np.asarray(mean), stats.norm(mean, sd)
+    ...     def interval(self, level):
+    ...         return self.law.interval(level)
+    ...     def log_prob(self, y):
+    ...         return self.law.logpdf(y)
+    ...
+    >>> table_by_size([1.0, 2.0, 3.0], Normal([1.5, 2.0, 3.5], 1.0), sizes=[5, 5, 20]).round(3)
+          n_bags    mse    nll  coverage  width
+    size
+    5          2  0.125  0.981       1.0   3.92
+    20         1  0.250  1.044       1.0   3.92
+    all        3  0.167  1.002       1.0   3.92
+    """
 
     mean: Array
 
-    def interval(self, level: float, /) -> tuple[Array, Array]: ...
-    def log_prob(self, y: ArrayLike, /) -> Array: ...
+    def interval(self, level: float, /) -> tuple[Array, Array]:
+        """Lower and upper ends of central intervals of this probability, shape (n,)."""
+
+    def log_prob(self, y: ArrayLike, /) -> Array:
+        """Log predictive density of each label, shape (n,)."""
 
 
 class HasClasses(Protocol):
-    """What scores of classes need of a class predictive."""
+    """What scores of classes need of a class predictive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.metrics import classes_by_size
+    >>> class Coins:  # of your own model
+    ...     classes = np.array(["sick", "well"])
+    ...     mean = np.array([0.2, 0.9, 0.6])
+    ...     def log_prob(self, y):
+    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
+    ...
+    >>> classes_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20]).round(3)
+          n_bags  log_loss  brier  accuracy
+    size
+    5          2     0.164  0.025     1.000
+    20         1     0.916  0.360     0.000
+    all        3     0.415  0.137     0.667
+    """
 
     mean: Array
     classes: Array
 
-    def log_prob(self, y: ArrayLike, /) -> Array: ...
+    def log_prob(self, y: ArrayLike, /) -> Array:
+        """Log probability of each label, shape (n,)."""
 
 
 def mse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -53,6 +109,16 @@ def mse(y: ArrayLike, mean: ArrayLike) -> float:
     Parameters
     ----------
     y, mean : arrays, shape (n,), labels and predictions
+
+    Raises
+    ------
+    ValueError, TypeError : arrays of different lengths, NaN, or what is no number.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import mse
+    >>> mse([1.0, 2.0, 3.0], [1.0, 2.0, 6.0])
+    3.0
     """
     y, mean = _same_length(y=y, mean=mean)
     return float(np.mean((y - mean) ** 2))
@@ -64,6 +130,20 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     Parameters
     ----------
     y, lower, upper : arrays, shape (n,)
+
+    Returns
+    -------
+    float, from 0 to 1
+
+    Raises
+    ------
+    ValueError, TypeError : arrays of different lengths, NaN, or what is no number.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import coverage
+    >>> coverage([1.0, 2.0, 3.0, 9.0], lower=[0.0, 2.0, 2.0, 3.0], upper=[2.0, 4.0, 4.0, 5.0])
+    0.75
     """
     y, lower, upper = _same_length(y=y, lower=lower, upper=upper)
     return float(np.mean((lower <= y) & (y <= upper)))
@@ -75,6 +155,16 @@ def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     Parameters
     ----------
     lower, upper : arrays, shape (n,)
+
+    Raises
+    ------
+    ValueError, TypeError : arrays of different lengths, NaN, or what is no number.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import interval_width
+    >>> interval_width(lower=[0.0, 2.0], upper=[2.0, 6.0])
+    3.0
     """
     lower, upper = _same_length(lower=lower, upper=upper)
     return float(np.mean(upper - lower))
@@ -86,7 +176,7 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
     Parameters
     ----------
     sizes : array, shape (n,), number of points of each bag
-    edges : increasing numbers, the largest size of each class but the last; None for the
+    edges : increasing numbers, the largest size of each class but the last; None (default) for the
         distinct sizes if there are at most six, else (1, 5, 20, 100)
 
     Returns
@@ -97,6 +187,15 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
     Raises
     ------
     ValueError : `edges` do not increase.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import size_classes
+    >>> sizes = [1, 3, 3, 70, 400]
+    >>> {name: of.sum().item() for name, of in size_classes(sizes, edges=[1, 10, 100]).items()}
+    {'1': 1, '2-10': 2, '11-100': 1, '>100': 1}
+    >>> list(size_classes(sizes))
+    ['1', '3', '70', '400']
     """
     sizes = np.asarray(sizes)
     distinct = np.unique(sizes)
@@ -128,7 +227,7 @@ def table_by_size(
     predictive : see the module
     sizes : array, shape (n,), number of points of each bag
     edges : see `size_classes`
-    level : float in (0, 1), probability of the central intervals
+    level : float in (0, 1), default 0.95, probability of the central intervals
 
     Returns
     -------
@@ -139,6 +238,20 @@ def table_by_size(
     Raises
     ------
     ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive
+    >>> from bdr_stan.metrics import table_by_size
+    >>> mean, sd = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 1.0, 0.2, 0.2]])
+    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), n_bags=4, n_draws=1)
+    >>> table_by_size([1.5, 1.0, 3.1, 4.5], predictive, sizes=[1, 1, 50, 50]).round(2)
+          n_bags   mse   nll  coverage  width
+    size
+    1          2  0.62  1.23      1.00   3.92
+    50         2  0.13  0.93      0.50   0.78
+    all        4  0.38  1.08      0.75   2.35
     """
     import pandas as pd
 
@@ -180,7 +293,7 @@ def calibration(
     ----------
     y : array, shape (n,), labels
     predictive : see the module
-    levels : numbers in (0, 1)
+    levels : numbers in (0, 1), default 0.1, 0.2, .. 0.9 and 0.95
     sizes : array, shape (n,), number of points of each bag; None for all bags together
     edges : see `size_classes`
 
@@ -193,6 +306,18 @@ def calibration(
     Raises
     ------
     ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive
+    >>> from bdr_stan.metrics import calibration
+    >>> y = np.random.default_rng(0).normal(size=2000)
+    >>> too_wide = Predictive(lambda i: (np.zeros((1, len(i))), np.full((1, len(i)), 2.0)), 2000, 1)
+    >>> calibration(y, too_wide, levels=[0.5, 0.9]).round(1)
+      size  level  coverage   se
+    0  all    0.5       0.8  0.0
+    1  all    0.9       1.0  0.0
     """
     import pandas as pd
 
@@ -231,6 +356,23 @@ def classes_by_size(
     Raises
     ------
     ValueError : arrays of different lengths, or a label that is no class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import ClassPredictive
+    >>> from bdr_stan.metrics import classes_by_size
+    >>> p = np.array([[0.2, 0.9, 0.6, 0.99]])
+    >>> predictive = ClassPredictive(
+    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 4, 1, np.array(["sick", "well"])
+    ... )
+    >>> y = ["sick", "well", "sick", "well"]
+    >>> classes_by_size(y, predictive, sizes=[1, 1, 1, 50]).round(3)
+          n_bags  log_loss  brier  accuracy
+    size
+    1          3     0.415  0.137     0.667
+    50         1     0.010  0.000     1.000
+    all        4     0.314  0.103     0.750
     """
     import pandas as pd
 
@@ -264,7 +406,7 @@ def reliability(
     ----------
     y : array, shape (n,), labels out of ``predictive.classes``
     predictive : class predictive, see the module
-    n_bins : int, >= 1, bins of equal width of the predicted probability
+    n_bins : int, >= 1, default 10, bins of equal width of the predicted probability
     sizes : array, shape (n,), number of points of each bag; None for all bags together
     edges : see `size_classes`
 
@@ -278,6 +420,21 @@ def reliability(
     Raises
     ------
     ValueError : arrays of different lengths, a label that is no class, or no bin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import ClassPredictive
+    >>> from bdr_stan.metrics import reliability
+    >>> p = np.array([[0.1, 0.2, 0.2, 0.8, 0.9, 0.9]])
+    >>> predictive = ClassPredictive(
+    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 6, 1, np.array(["sick", "well"])
+    ... )
+    >>> y = ["sick", "well", "sick", "well", "well", "well"]
+    >>> reliability(y, predictive, n_bins=2).round(3)
+      size  n_bags  predicted  observed     se
+    0  all       3      0.167     0.333  0.213
+    1  all       3      0.867     1.000  0.194
     """
     import pandas as pd
 
@@ -314,6 +471,15 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs", section 4, with
     log y! exact.
+
+    Examples
+    --------
+    >>> import math
+    >>> from bdr_stan.metrics import poisson_nll
+    >>> math.isclose(poisson_nll([0, 2], rate=[1.0, 2.0]), (1 + 2 - math.log(2)) / 2)
+    True
+    >>> poisson_nll([0, 2], rate=[1.0, 0.0])
+    inf
     """
     y, rate = _same_length(y=y, rate=rate, of="individual")
     _check_each("y", y, (y >= 0) & (y == np.floor(y)), "counts are 0, 1, 2, ..")
@@ -332,6 +498,14 @@ def normal_nll(y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> float:
     Raises
     ------
     ValueError : arrays of different lengths, NaN, or an sd that is not positive.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import normal_nll
+    >>> round(normal_nll([1.0, 2.0], [1.0, 2.5], sd=0.5), 3)
+    0.476
+    >>> round(normal_nll([1.0, 2.0], [1.0, 2.5], sd=5.0), 3)
+    2.531
     """
     sd = np.broadcast_to(sd, np.shape(y)) if np.ndim(sd) == 0 else sd
     y, mean, sd = _same_length(y=y, mean=mean, sd=sd, of="individual")
@@ -349,7 +523,7 @@ def point_calibration(
     truth : array, shape (n,), true rates, known where data are simulated
     predictive : object with ``cdf(rate)``, the posterior probability, shape (n,), of a rate not
         above each of n, such as `PointPredictive`
-    levels : numbers in (0, 1)
+    levels : numbers in (0, 1), default 0.1, 0.2, .. 0.9 and 0.95
 
     Returns
     -------
@@ -359,6 +533,18 @@ def point_calibration(
     Raises
     ------
     ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from bdr_stan.metrics import point_calibration
+    >>> rng = np.random.default_rng(0)
+    >>> posterior = stats.gamma(rng.uniform(1, 5, 5000))
+    >>> point_calibration(posterior.rvs(random_state=rng), posterior, levels=[0.5, 0.9]).round(1)
+       level  coverage
+    0    0.5       0.5
+    1    0.9       0.9
     """
     import pandas as pd
 

@@ -36,6 +36,22 @@ class SpatialBlocks(BaseCrossValidator):
     a border still have neighbours beyond it. Goes wherever scikit-learn takes `cv`, and in
     `bdr_stan.tune`. Source: Roberts et al. (2017), "Cross-validation strategies for data with
     temporal, spatial, hierarchical, or phylogenetic structure".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from bdr_stan import Bags, RBFNetwork, SpatialBlocks
+    >>> rng = np.random.default_rng(0)
+    >>> islands = np.repeat([[0, 0], [0, 9], [9, 0], [9, 9]], 100, axis=0)
+    >>> points = np.column_stack([islands + rng.uniform(size=(400, 2)), rng.uniform(size=400)])
+    >>> bags = Bags.from_points(points, sizes=[10] * 40, features=["lon", "lat", "rain"])
+    >>> y = bags.sums(points[:, 2])
+    >>> folds = SpatialBlocks(n_splits=4)
+    >>> [len(held_out) for _, held_out in folds.split(bags)]
+    [10, 10, 10, 10]
+    >>> cross_val_score(RBFNetwork(10, random_state=0), bags, y, cv=folds).shape
+    (4,)
     """
 
     def __init__(
@@ -78,7 +94,21 @@ class SpatialBlocks(BaseCrossValidator):
         return self.n_splits
 
     def regions(self, bags: BagsLike) -> Array:
-        """Number of the region of each bag, from 0; int, shape (n,)."""
+        """Number of the region of each bag, from 0.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+
+        Returns
+        -------
+        int array, shape (n,)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `split`.
+        """
         if not is_integer(self.n_splits) or self.n_splits < 2:
             raise ValueError(f"n_splits must be an integer >= 2, found {self.n_splits!r}")
         check_seed(self.random_state)
@@ -110,6 +140,17 @@ def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
     ------
     ValueError, TypeError
         Not two columns, or one that the points do not have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.model_selection import bag_centres
+    >>> points = np.array([[0.0, 10.0, 7.0], [2.0, 20.0, 7.0], [5.0, 50.0, 7.0]])
+    >>> bags = Bags.from_points(points, sizes=[2, 1], features=["lon", "lat", "rain"])
+    >>> bag_centres(bags, ["lon", "lat"])
+    array([[ 1., 15.],
+           [ 5., 50.]])
     """
     if isinstance(columns, str) or not np.iterable(columns) or len(list(columns)) != 2:
         raise TypeError(f"columns must be two names or numbers of columns, found {columns!r}")
@@ -136,6 +177,15 @@ def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
     classes : bool
         Whether labels are classes, of which each fold then has its share.
     seed : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.model_selection import shuffled_folds
+    >>> y = np.repeat([0, 1], [8, 4])  # sorted, as tables often are
+    >>> folds = shuffled_folds(4, y, classes=True, seed=1)
+    >>> [y[held_out].tolist() for _, held_out in folds.split(y, y)]
+    [[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 1]]
     """
     check_folds(cv, len(y))
     if not isinstance(cv, (int, np.integer)):

@@ -70,6 +70,21 @@ class Tuned:
         (the variational lower bound of the log evidence) and evidence (its value by Laplace's
         method) of the training labels, means over the splits: each fit has one of them, the other
         is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import RBFNetwork, tune
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
+    >>> tuned = tune(bags, y, models=[RBFNetwork()], cv=4, n_landmarks=[1, 10], bandwidth_scale=[1])
+    >>> tuned.table[["model", "n_landmarks", "bandwidth_scale"]]
+            model  n_landmarks  bandwidth_scale
+    0  RBFNetwork           10                1
+    1  RBFNetwork            1                1
+    >>> tuned.best.fit(bags, y).predict(bags[:2]).shape
+    (2,)
     """
 
     best: BagEstimator
@@ -159,6 +174,28 @@ def tune(
     -----
     "bound" and "evidence" are what Law et al. (2018, aggregate outputs) choose settings by in
     VBAgg-Obj: no labels are set aside, but a model that is wrong may have the higher evidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, RBFNetwork, tune
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
+    >>> tuned = tune(
+    ...     bags[:30], y[:30],
+    ...     models={"Bayesian": BLR(method="exact"), "ridge": RBFNetwork()},
+    ...     validation=(bags[30:], y[30:]),
+    ...     n_landmarks=[5], bandwidth_scale=[0.1, 1], method="exact",
+    ... )
+    >>> tuned.table[["model", "bandwidth_scale"]]
+          model  bandwidth_scale
+    0  Bayesian              1.0
+    1  Bayesian              0.1
+    2     ridge              1.0
+    3     ridge              0.1
+    >>> tuned.best
+    BLR(bandwidth_scale=1, method='exact', n_landmarks=5, random_state=0)
     """
     import pandas as pd
 

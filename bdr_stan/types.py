@@ -22,17 +22,54 @@ Seed: TypeAlias = int | np.random.Generator | None
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a real number; True and False are none."""
+    """Whether this is a real number; True and False are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.types import is_number
+    >>> [is_number(value) for value in (1, 0.5, np.float32(0.5), True, "1")]
+    [True, True, True, False, False]
+    """
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def is_integer(value: Any) -> bool:
-    """Whether this is an integer; True and False are none."""
+    """Whether this is an integer; True and False are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.types import is_integer
+    >>> [is_integer(value) for value in (1, np.int64(1), 1.0, True)]
+    [True, True, False, False]
+    """
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def as_path(path: Any, name: str = "path") -> Path:
-    """A path of the user's; TypeError calls it `name` where it is none."""
+    """A path of the user's.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str, default "path"
+        What the error calls it.
+
+    Raises
+    ------
+    TypeError : neither a str nor a path.
+
+    Examples
+    --------
+    >>> from bdr_stan.types import as_path
+    >>> as_path("fits/my fit (copy).nc").suffix
+    '.nc'
+    >>> as_path(None)
+    Traceback (most recent call last):
+        ...
+    TypeError: path must be a str or a Path of a file, found None
+    """
     if not isinstance(path, (str, PathLike)):
         raise TypeError(f"{name} must be a str or a Path of a file, found {path!r}")
     return Path(path)

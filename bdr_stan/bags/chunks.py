@@ -22,6 +22,18 @@ class Chunk:
         Its bags are first to last - 1.
     cuts : int64 array, shape (last - first + 1,)
         Where its bags begin in the chunk, from 0 to stop - start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags
+    >>> bags = Bags.from_list([np.zeros((2, 1)), np.zeros((1, 1)), np.zeros((5, 1))])
+    >>> for chunk in bags.chunks(3):
+    ...     print(chunk.start, chunk.stop, chunk.bag)
+    ...
+    0 3 [0 0 1]
+    3 5 [2 2]
+    5 8 [2 2 2]
     """
 
     start: int

@@ -41,10 +41,21 @@ class TableColumns:
     fills : dict, name -> float
         What stands for a missing number; "name missing" then is a column of 0 and 1. For
         categories NaN: all their columns are 0.
-    bag, weight : str
+    bag, weight : str, optional
         Columns of the table that name a row's bag and its weight there.
     transformer : scikit-learn transformer, optional
         Your own, fitted, which does all of this instead.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bdr_stan import Bags
+    >>> people = pd.DataFrame({"town": ["a", "a", "b"], "age": [31, 55, 42], "sex": [*"fmf"]})
+    >>> columns = Bags.from_dataframe(people, "town").columns
+    >>> columns.names, columns.categories
+    (('age', 'sex'), {'sex': ('f', 'm')})
+    >>> columns.features, columns.sources
+    (['age', 'sex=f', 'sex=m'], array([0, 1, 1]))
     """
 
     names: tuple[str, ...]

@@ -65,6 +65,22 @@ class Bags:
     ------
     TypeError, ValueError
         One sentence that names the bag, point and column and how to mend it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags
+    >>> points = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> bags = Bags(points, [0, 1, 3], ids=["ann", "bob"], features=["age", "income"])
+    >>> bags
+    Bags(2 bags, 3 points, 2 features, sizes 1 / 1.5 / 2 (min / median / max), float64)
+    >>> bags[1]
+    array([[3., 4.],
+           [5., 6.]])
+    >>> bags.sizes
+    array([1, 2])
+    >>> bags[bags.sizes > 1].ids
+    array(['bob'], dtype='<U3')
     """
 
     def __init__(
@@ -125,6 +141,14 @@ class Bags:
         weights : list of n arrays, shapes (n_points,), optional
         ids, metadata, features
             As in `Bags`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import Bags
+        >>> bags = Bags.from_list([np.zeros((2, 3)), np.ones((5, 3))], ids=["ann", "bob"])
+        >>> bags.sizes
+        array([2, 5])
         """
         return cls(**readers.from_list(arrays, ids, weights, metadata, features))
 
@@ -153,6 +177,20 @@ class Bags:
             Number of points in each bag, for points that lie bag after bag.
         weights, ids, metadata, features
             As in `Bags`; `ids` goes with `sizes` only.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import Bags
+        >>> points = np.array([[1.0], [2.0], [3.0]])
+        >>> bags = Bags.from_points(points, bag=["bob", "ann", "bob"])
+        >>> bags.ids
+        array(['bob', 'ann'], dtype='<U3')
+        >>> bags[0]
+        array([[1.],
+               [3.]])
+        >>> Bags.from_points(points, sizes=[1, 2]).sizes
+        array([1, 2])
         """
         return cls(
             **readers.from_points(
@@ -217,6 +255,27 @@ class Bags:
         UserWarning
             Of columns that are constant, that are the same for all points of a bag, or that
             follow a column of `metadata` exactly; of rows that are dropped.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bdr_stan import Bags
+        >>> people = pd.DataFrame(
+        ...     {
+        ...         "town": ["b", "a", "b", "a"],
+        ...         "age": [31, 55, 28, 42],
+        ...         "region": ["north", "south", "north", "north"],
+        ...         "turnout": [0.6, 0.7, 0.6, 0.7],
+        ...     }
+        ... )
+        >>> bags = Bags.from_dataframe(people, "town", metadata=["turnout"])
+        >>> bags.features
+        ['age', 'region=north', 'region=south']
+        >>> bags[0]
+        array([[55.,  0.,  1.],
+               [42.,  1.,  0.]])
+        >>> bags.metadata["turnout"].to_list()
+        [0.7, 0.6]
         """
         return cls(
             **readers.from_dataframe(
@@ -313,6 +372,26 @@ class Bags:
         UserWarning
             Of pixels without data and of districts without geometry, pixels or weight, all of
             which are left out; of districts that overlap.
+
+        Examples
+        --------
+        >>> import geopandas as gpd
+        >>> import numpy as np
+        >>> import rioxarray  # gives arrays a CRS
+        >>> import xarray as xr
+        >>> from shapely.geometry import box
+        >>> from bdr_stan import Bags
+        >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
+        >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
+        >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
+        >>> table = {"district": ["west", "east"], "cases": [4, 9]}
+        >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
+        >>> bags = Bags.from_rasters({"rain": rain}, districts)
+        >>> bags.ids.tolist(), bags.sizes, bags.features
+        (['west', 'east'], array([6, 6]), ['rain', 'x', 'y'])
+        >>> bags[0][:2]
+        array([[0. , 0.5, 2.5],
+               [1. , 1.5, 2.5]])
         """
         from bdr_stan.maps.rasters import from_rasters
 
@@ -711,6 +790,17 @@ def as_bags(X: BagsLike) -> Bags:
         X is a single table or 2-D array, where the bags cannot be told apart.
     ValueError
         There are no bags, or points are of no use, as in `Bags`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.bags import as_bags
+    >>> as_bags([np.zeros((2, 3)), np.ones((5, 3))]).sizes
+    array([2, 5])
+    >>> as_bags(np.zeros((10, 3)))
+    Traceback (most recent call last):
+        ...
+    TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one a ...
     """
     if isinstance(X, Bags):
         if len(X) == 0:

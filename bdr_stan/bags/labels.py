@@ -37,6 +37,18 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         Wrong length or shape, NaN, infinite or a nodata marker (the bag is named), or all equal.
     TypeError
         Not numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.bags import check_labels
+    >>> bags = [np.zeros((2, 1)), np.ones((3, 1))]
+    >>> check_labels(bags, [1, 2])
+    array([1., 2.])
+    >>> check_labels(bags, [1, None])
+    Traceback (most recent call last):
+        ...
+    ValueError: the label of bag 1 is nan (1 such in all): leave these bags out
     """
     try:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
@@ -67,7 +79,31 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
-    """Raise ValueError for labels outside (lower, upper), None an end that is open."""
+    """Raise for labels outside of bounds.
+
+    Parameters
+    ----------
+    bags : Bags, or list of n arrays
+    y : array, shape (n,)
+    bounds : pair (lower, upper), units of y
+        Both allowed themselves; None is an end that is open.
+
+    Raises
+    ------
+    ValueError
+        A label beyond; the first such bag is named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.bags import check_within
+    >>> bags = [np.zeros((2, 1)), np.ones((3, 1))]
+    >>> check_within(bags, np.array([0.5, 7.0]), (0, None))
+    >>> check_within(bags, np.array([0.5, 7.0]), (0, 5))
+    Traceback (most recent call last):
+        ...
+    ValueError: the label of bag 1 is 7, beyond the bound 5 (1 such in all): widen the bounds, ...
+    """
     lower, upper = bounds
     for end, outside in (
         (lower, lower is not None and y < lower),
@@ -103,6 +139,18 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
         where there may be more, a class for each bag.
     TypeError
         Labels of several kinds, which have no order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.bags import check_classes
+    >>> bags = [np.zeros((2, 1)), np.ones((3, 1)), np.ones((1, 1))]
+    >>> check_classes(bags, ["sick", "well", "sick"])
+    array(['sick', 'well', 'sick'], dtype='<U4')
+    >>> check_classes(bags, ["sick", "well", None])
+    Traceback (most recent call last):
+        ...
+    ValueError: the label of bag 2 is missing (1 such in all): leave these bags out
     """
     import pandas as pd
 
@@ -151,6 +199,19 @@ def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
     ------
     ValueError, TypeError
         There is no such column, and all that `check_label_sd` raises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.bags import label_sd_of
+    >>> survey = pd.DataFrame({"se": [0.5, 0.2]})
+    >>> bags = Bags.from_list([np.zeros((2, 1)), np.ones((3, 1))], metadata=survey)
+    >>> label_sd_of(bags, "se")
+    array([0.5, 0.2])
+    >>> label_sd_of(bags, [0.1, 0.3])
+    array([0.1, 0.3])
     """
     return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
 
@@ -165,10 +226,29 @@ def values_of_bags(bags: Bags, values: ArrayLike | str, name: str) -> ArrayLike:
     name : str
         What the argument is called.
 
+    Returns
+    -------
+    `values`, or a pandas Series, shape (n,)
+
     Raises
     ------
     ValueError
         There is no such column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.bags import values_of_bags
+    >>> table = pd.DataFrame({"trials": [10, 20]})
+    >>> bags = Bags.from_list([np.zeros((2, 1)), np.ones((3, 1))], metadata=table)
+    >>> values_of_bags(bags, "trials", "trials").to_list()
+    [10, 20]
+    >>> values_of_bags(bags, "tests", "trials")
+    Traceback (most recent call last):
+        ...
+    ValueError: trials='tests' is no column of the bags' metadata, which have 'trials': name ...
     """
     if not isinstance(values, str):
         return values
@@ -190,7 +270,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
     label_sd : array, shape (n,), units of y
     n : int
     ids : array, shape (n,), optional
-        Of the bags.
+        Of the bags, by which errors name them.
 
     Returns
     -------
@@ -203,6 +283,16 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
         named).
     TypeError
         Not numbers.
+
+    Examples
+    --------
+    >>> from bdr_stan.bags import check_label_sd
+    >>> check_label_sd([0.5, 0.2], 2)
+    array([0.5, 0.2])
+    >>> check_label_sd([0.5, 0.0], 2, ids=["ann", "bob"])
+    Traceback (most recent call last):
+        ...
+    ValueError: label_sd of bag 1 (id 'bob') is 0 (1 such in all), but a standard error is ...
     """
     import pandas as pd
 
@@ -227,7 +317,29 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
 
 
 def check_one_a_bag(labels: Array, n: int) -> None:
-    """Raise ValueError unless `labels` is one label for each of n bags, shape (n,)."""
+    """Raise unless there is one label for each bag.
+
+    Parameters
+    ----------
+    labels : array, shape (n,)
+    n : int
+        Number of bags.
+
+    Raises
+    ------
+    ValueError
+        Another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.bags import check_one_a_bag
+    >>> check_one_a_bag(np.array([1.0, 2.0]), 2)
+    >>> check_one_a_bag(np.array([[1.0], [2.0]]), 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: y has shape (2, 1), expected (2,): pass y.ravel()
+    """
     if labels.shape == (n, 1):
         raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
     if labels.ndim != 1:

@@ -29,11 +29,32 @@ interrupted = threading.Event()
 
 
 class ToolchainError(RuntimeError):
-    """Stan cannot be set up, or a program cannot be compiled; the text says how to mend it."""
+    """Stan cannot be set up, or a program cannot be compiled; the text says how to mend it.
+
+    Examples
+    --------
+    >>> from bdr_stan.cmdstan import ToolchainError, setup
+    >>> try:
+    ...     home = setup(progress=False)
+    ... except ToolchainError as error:
+    ...     print(error)  # how to mend it
+    ...
+    """
 
 
 def cache_directory() -> Path:
-    """Folder of built things: BDR_STAN_CACHE if set, else the user's cache folder."""
+    """Folder of built things: BDR_STAN_CACHE if set, else the user's cache folder.
+
+    Examples
+    --------
+    >>> import os
+    >>> from unittest.mock import patch
+    >>> from bdr_stan.cmdstan import cache_directory
+    >>> with patch.dict(os.environ, BDR_STAN_CACHE="/data/stan"):
+    ...     print(cache_directory())
+    ...
+    /data/stan
+    """
     own = os.environ.get("BDR_STAN_CACHE")
     folder = Path(own).expanduser() if own else Path(platformdirs.user_cache_dir("bdr_stan"))
     return folder.absolute()

@@ -6,7 +6,15 @@ from bdr_stan.cmdstan.home import assemble, faults, home_directory, is_own
 
 
 def find() -> Path | None:
-    """Home of a CmdStan that is ready, without building anything; None if there is none."""
+    """Home of a CmdStan that is ready, without building anything; None if there is none.
+
+    Examples
+    --------
+    >>> from bdr_stan.cmdstan import find
+    >>> home = find()
+    >>> home is None or (home / "bin" / "stanc").exists()
+    True
+    """
     foreign = foreign_home()
     if foreign is not None:
         return foreign

@@ -13,7 +13,24 @@ from bdr_stan.cmdstan.programs import compiled_programs, programs_left_over
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: what it is, whether it is well, and how to mend it."""
+    """One thing that was looked at: what it is, whether it is well, and how to mend it.
+
+    Attributes
+    ----------
+    what : str
+    ok : bool
+    detail : str
+        Its version or place, or what is wrong.
+    mend : str, default ""
+        A command or an advice; "" where it is well.
+
+    Examples
+    --------
+    >>> from bdr_stan.cmdstan import Finding
+    >>> make = Finding("make", ok=False, detail="not found", mend="sudo apt-get install make")
+    >>> f"{make.what}: {make.detail}" if make.ok else f"{make.what}: {make.mend}"
+    'make: sudo apt-get install make'
+    """
 
     what: str
     ok: bool
@@ -29,6 +46,15 @@ def doctor() -> list[Finding]:
     Returns
     -------
     list of Finding, with `mend` a command or an advice where `ok` is False.
+
+    Examples
+    --------
+    >>> from bdr_stan.cmdstan import doctor
+    >>> findings = doctor()
+    >>> [finding.what for finding in findings]
+    ['C++ compiler', 'make', 'cache folder', ..., 'compiled programs']
+    >>> all(finding.ok or finding.mend for finding in findings)
+    True
     """
     return [_compiler(), _make(), _cache(), *_stan(), _programs()]
 

@@ -98,7 +98,20 @@ def home_directory() -> Path:
 
 
 def is_own(home: Path) -> bool:
-    """Whether a home is one of ours, of this or an earlier version, built or not."""
+    """Whether a home is one of ours, of this or an earlier version, built or not.
+
+    Parameters
+    ----------
+    home : Path
+        Of a CmdStan.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from bdr_stan.cmdstan import is_own
+    >>> is_own(Path("/opt/cmdstan-2.36.0"))
+    False
+    """
     return home == home_directory() or (home / "src" / "main.cpp").is_file()
 
 

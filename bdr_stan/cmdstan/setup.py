@@ -18,13 +18,13 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
 
     Parameters
     ----------
-    source : {"auto", "pypi", "github"}
+    source : {"auto", "pypi", "github"}, default "auto"
         "auto": the CmdStan that cmdstanpy finds by itself, else "pypi".
         "pypi": built from the package httpstan, needs a C++ compiler and make.
         "github": the official release, downloaded and built by cmdstanpy.
-    programs : sequence of str
+    programs : sequence of str, default none
         Stock programs (such as "bdr") to compile as well, beside the driver.
-    progress : bool, show on stderr what takes long
+    progress : bool, default True, show on stderr what takes long
 
     Returns
     -------
@@ -34,6 +34,13 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     ------
     ToolchainError : no compiler, no httpstan package, no room; the text says how to mend it.
     ValueError, TypeError : an unknown `source` or program.
+
+    Examples
+    --------
+    >>> from bdr_stan.cmdstan import find, setup
+    >>> home = setup(progress=False)  # minutes the first time, then none
+    >>> home == find()
+    True
     """
     if source not in ("auto", "pypi", "github"):
         raise ValueError(f'source must be "auto", "pypi" or "github", found {source!r}')

@@ -54,18 +54,19 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     Parameters
     ----------
     likelihood : {"poisson", "normal", "exponential", "negative binomial", "binomial"}
-        "poisson": counts of mean lambda. "negative binomial": counts of mean lambda and variance
-        lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda. "binomial":
-        counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of individual
-        outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a make them
-        means.
+        "poisson" (default): counts of mean lambda. "negative binomial": counts of mean lambda and
+        variance lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda.
+        "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
+        individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
+        make them means.
     link : {"square", "exp", "logit", "identity"}, optional
         The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for poisson,
         negative binomial and exponential; "logit" for binomial, "identity" for normal. With
         "square" and "identity" the points are compressed without loss; "exp" and "logit" cost
         Stan all points (see `thin`).
     n_landmarks : int, default 60
-        Of each field; at most 10 of one that looks at one column.
+        Of each field; at most 10 of one that looks at one column. Of no effect where `landmarks` is
+        an array or "one per bag".
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
@@ -124,6 +125,24 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     for `cross_val_predict`, which hands nothing to `predict`. Source: Law, Sejdinovic, Cameron,
     Lucas, Flaxman, Battle, Fukumizu (2018), "Variational learning on aggregate outputs with
     Gaussian processes".
+
+    Examples
+    --------
+    Cases are counted by district, and the rate at each point is wanted.
+
+    >>> import numpy as np
+    >>> from bdr_stan import AggregateRegressor, Bags
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.uniform(size=(1000, 1))
+    >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
+    >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))  # the rate is 5 x rain
+    >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
+    >>> model = model.fit(districts, cases, draws=200, seed=1)
+    >>> rate = model.predict_points([[0.2], [0.8]])
+    >>> bool(np.abs(rate.mean - [1, 4]).max() < 0.5)
+    True
+    >>> model.predict(districts).shape
+    (20,)
     """
 
     samples_posterior = True

@@ -74,6 +74,18 @@ class AggregateNN(RateModel):
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "NN" with manifold regularisation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import AggregateNN, Bags
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.uniform(size=(1000, 1))
+    >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
+    >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))  # the rate is 5 x rain
+    >>> model = AggregateNN(n_hidden=10, n_restarts=1).fit(districts, cases, seed=1)
+    >>> bool(np.abs(model.predict_points([[0.2], [0.8]]) - [1, 4]).max() < 0.5)
+    True
     """
 
     def __init__(

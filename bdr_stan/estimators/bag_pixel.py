@@ -17,6 +17,18 @@ class BagPixel(AggregateRegressor):
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "bag-pixel".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BagPixel, Bags
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.uniform(size=(1000, 1))
+    >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
+    >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))  # the rate is 5 x rain
+    >>> model = BagPixel(n_landmarks=6, method="optimize").fit(districts, cases, seed=1)
+    >>> bool(np.abs(model.predict_points([[0.2], [0.8]]).mean - [1, 4]).max() < 0.5)
+    True
     """
 
     def check_parameters(self) -> None:

@@ -277,6 +277,21 @@ def load(path: PathName) -> BagEstimator:
         There is no such file.
     ValueError
         The file holds no fit of this package.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import RBFNetwork, load
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=20)
+    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
+    >>> model = RBFNetwork(n_landmarks=6).fit(bags, y, seed=1)
+    >>> model.save("fit.nc")
+    >>> again = load("fit.nc")
+    >>> again
+    RBFNetwork(n_landmarks=6)
+    >>> np.allclose(again.predict(bags), model.predict(bags))
+    True
     """
     groups, config = files.read(path)
     arrays = {}

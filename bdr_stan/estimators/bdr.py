@@ -98,6 +98,24 @@ class BDR(RegressorMixin, EmbeddingEstimator):
     The model stands at the head of ``stan/bdr.stan``. Source: Law et al. (2018), sections 3.2
     and 3.3, in the joint basis of Sigma and R. The paper has R = K and fixes eta; here eta is
     inferred, and R estimated by default, which predicts better and is better calibrated.
+
+    Examples
+    --------
+    Bags of 2 and of 60 points, the label of each the mean of its distribution.
+
+    >>> import numpy as np
+    >>> from bdr_stan import BDR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(n, 1)) for mean, n in zip(y, [2, 60] * 20)]
+    >>> model = BDR(n_landmarks=6).fit(bags, y, chains=2, seed=1)
+    >>> small, large = rng.normal(1.0, size=(2, 1)), rng.normal(1.0, size=(60, 1))
+    >>> mean, sd = model.predict([small, large], return_std=True)
+    >>> bool(sd[0] > sd[1])
+    True
+    >>> lower, upper = model.predictive([small, large]).interval(0.95)
+    >>> bool(np.all((lower < 1.0) & (1.0 < upper)))
+    True
     """
 
     prior_texts = REGRESSION
@@ -200,6 +218,19 @@ class Shrinkage(RegressorMixin, EmbeddingEstimator):
     Notes
     -----
     Source: Law et al. (2018), section 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Shrinkage
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(n, 1)) for mean, n in zip(y, [2, 60] * 20)]
+    >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
+    >>> point = np.full((1, 1), 2.0)
+    >>> mean, sd = model.predict([point, np.repeat(point, 60, axis=0)], return_std=True)
+    >>> bool(mean[0] < mean[1]), bool(sd[0] > sd[1])  # one point says less than sixty
+    (True, True)
     """
 
     prior_texts = REGRESSION

@@ -78,6 +78,18 @@ class BLR(RegressorMixin, EmbeddingEstimator):
     beta ~ N(0, rho^2 I) on the landmark weights, y_i ~ N(intercept + (mu_i - m0)' beta, sigma^2),
     m0 the average training embedding; covariates add x_i' gamma. Source: Law et al. (2018), section
     3.1; an intercept is added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> model = BLR(n_landmarks=6, method="exact").fit(bags[:30], y[:30], seed=1)
+    >>> mean, sd = model.predict(bags[30:], return_std=True)
+    >>> bool(np.corrcoef(mean, y[30:])[0, 1] > 0.9)
+    True
     """
 
     methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")

@@ -72,6 +72,20 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
     Notes
     -----
     The model stands at the head of ``stan/blr_logit.stan``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLRClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["sick", "well"] * 20)
+    >>> bags = [rng.normal(1.0 if label == "well" else -1.0, size=(30, 1)) for label in y]
+    >>> model = BLRClassifier(n_landmarks=6, method="optimize").fit(bags, y, seed=1)
+    >>> new = [np.full((30, 1), -1.0), np.full((30, 1), 1.0)]
+    >>> model.predict(new)
+    array(['sick', 'well'], dtype='<U4')
+    >>> bool(model.predict_proba(new)[1, 1] > 0.9)
+    True
     """
 
     prior_texts = CLASSES
@@ -181,6 +195,19 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
     -----
     The model stands at the head of ``stan/bdr_probit.stan``. Source: Law et al. (2018), appendix
     B, in the joint basis of Sigma and R; the paper fixes eta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BDRClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["sick", "well"] * 20)
+    >>> bags = [rng.normal(1.0 if label == "well" else -1.0, size=(30, 1)) for label in y]
+    >>> model = BDRClassifier(n_landmarks=6)
+    >>> model = model.fit(bags, y, chains=2, seed=1)
+    >>> one_point, thirty = model.predict_proba([np.full((1, 1), 1.0), np.full((30, 1), 1.0)])
+    >>> bool(0.5 < one_point[1] < thirty[1])
+    True
     """
 
     prior_texts = CLASSES
@@ -264,6 +291,20 @@ class ShrinkageClassifier(ClassifierMixin, EmbeddingEstimator):
     Notes
     -----
     Source: Law et al. (2018), section 3.2 and appendix B.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import ShrinkageClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["sick", "well"] * 20)
+    >>> bags = [rng.normal(1.0 if label == "well" else -1.0, size=(30, 1)) for label in y]
+    >>> model = ShrinkageClassifier(n_landmarks=6).fit(bags, y, seed=1)
+    >>> new = [np.full((30, 1), -1.0), np.full((30, 1), 1.0)]
+    >>> model.predict(new)
+    array(['sick', 'well'], dtype='<U4')
+    >>> model.predict_proba(new).shape
+    (2, 2)
     """
 
     prior_texts = CLASSES

@@ -27,6 +27,21 @@ class ConstantRate(RateModel):
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "constant".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags, ConstantRate
+    >>> districts = Bags.from_points(np.zeros((6, 1)), sizes=[2, 4])
+    >>> model = ConstantRate().fit(districts, [1, 8])
+    >>> model.training_rates_
+    array([0.5, 2. ])
+    >>> float(model.rate_)
+    1.5
+    >>> model.predict(districts)
+    array([3., 6.])
+    >>> model.predict_points([[0.0]])
+    array([1.5])
     """
 
     def __init__(self, likelihood: str = "poisson"):

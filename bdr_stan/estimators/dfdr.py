@@ -70,6 +70,17 @@ class DFDR(RegressorMixin, BagEstimator):
     factor that all distances share, as b does not notice. Source: Poczos, Singh, Rinaldo,
     Wasserman (2013), "Distribution-free distribution regression"; their weights have a bounded
     support, which leaves bags without a neighbour.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import DFDR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(50, 1)) for mean in y]
+    >>> model = DFDR().fit(bags[:30], y[:30], seed=1)
+    >>> bool(model.score(bags[30:], y[30:]) > 0.8)
+    True
     """
 
     def __init__(

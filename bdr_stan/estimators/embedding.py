@@ -278,7 +278,8 @@ class EmbeddingEstimator(BagEstimator):
 
         Returns
         -------
-        Predictive or ClassPredictive; GridPredictive or MulticlassPredictive of inverse models
+        Predictive or ClassPredictive; GridPredictive or MulticlassPredictive of inverse models, a
+        mixture of mixtures of normals of NonlinearBDR
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes

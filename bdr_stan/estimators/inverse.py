@@ -108,6 +108,20 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
     100 of the draws. With `label_noise` or `label_sd` curves are those of the true labels behind
     the ones seen, by regression calibration (Carroll et al. 2006). Source: Cook (2007), Adragni
     and Cook (2009), for uncertain embeddings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import InverseBDR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(size=40)
+    >>> bags = [rng.normal(3 * mean, size=(30, 1)) for mean in y]
+    >>> model = InverseBDR(n_landmarks=6, bounds=(0, 1), method="optimize").fit(bags, y, seed=1)
+    >>> bool(np.corrcoef(model.predict(bags), y)[0, 1] > 0.9)
+    True
+    >>> lower, upper = model.predictive([np.full((30, 1), 9.0)]).interval(0.95)  # far from all bags
+    >>> bool(0 <= lower[0] < upper[0] <= 1)
+    True
     """
 
     methods = ("nuts", "optimize", "laplace")
@@ -248,6 +262,17 @@ class InverseBDRClassifier(ClassifierMixin, EmbeddingEstimator):
 
     Parameters and attributes are those of `InverseBDR`, but for the distribution and bounds of the
     labels; `classes_`, shape (C,), are the labels, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import InverseBDRClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["a", "b", "c"] * 12)
+    >>> bags = [rng.normal({"a": -3, "b": 0, "c": 3}[label], size=(30, 1)) for label in y]
+    >>> model = InverseBDRClassifier(n_landmarks=6, method="optimize").fit(bags, y, seed=1)
+    >>> model.predict([np.full((30, 1), mean) for mean in (-3.0, 0.0, 3.0)])
+    array(['a', 'b', 'c'], dtype='<U1')
     """
 
     methods, coordinates = InverseBDR.methods, InverseBDR.coordinates

@@ -93,6 +93,20 @@ class MERR(RegressorMixin, BagEstimator):
     Exact kernel means keep the training points; time grows with the pairs of points, memory
     with the square of the number of bags. Source: Szabo et al. (2016), "Learning theory for
     distribution regression".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import MERR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(50, 1)) for mean in y]
+    >>> model = MERR(outer="rbf").fit(bags[:30], y[:30], seed=1)
+    >>> bool(model.score(bags[30:], y[30:]) > 0.9)
+    True
+    >>> mean, sd = model.predict(bags[30:], return_std=True)
+    >>> mean.shape, sd.shape
+    ((10,), (10,))
     """
 
     def __init__(
@@ -228,12 +242,17 @@ class MERR(RegressorMixin, BagEstimator):
         ----------
         products : array, shape (m, n)
             Of the kernel means of m bags with those of the training bags.
-        squares : array, shape (m,)
+        squares : array, shape (m,), optional
             Squared norms of the m kernel means; not needed where the outer kernel is "linear".
 
         Returns
         -------
         array, shape (m,), units of y
+
+        Raises
+        ------
+        ValueError
+            Other than one column of products for each training bag.
         """
         products = np.asarray(products, float)
         if products.ndim != 2 or products.shape[1] != len(self._squares):

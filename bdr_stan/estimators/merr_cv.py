@@ -86,6 +86,22 @@ class MERRCV(RegressorMixin, BagEstimator):
     held-out labels (stacking). Members err much alike: weights by each member's own error would
     all but equal each other, and let a poor member in, while these leave out what adds nothing.
     Source: Breiman (1996), "Stacked regressions"; for the kernels and grids Szabo et al. (2016).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import MERRCV, RBF
+    >>> rng = np.random.default_rng(0)
+    >>> sd = rng.uniform(0.5, 2, size=40)
+    >>> bags = [rng.normal(scale=scale, size=(50, 1)) for scale in sd]
+    >>> model = MERRCV([RBF(1.0), RBF(30.0)], outers=["linear", "rbf"])
+    >>> model = model.fit(bags, np.log(sd), seed=1)
+    >>> model.best_.kernel_.bandwidth
+    1.0
+    >>> model.table_.shape
+    (8, 5)
+    >>> model.predict(bags[:3]).shape
+    (3,)
     """
 
     def __init__(

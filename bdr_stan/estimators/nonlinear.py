@@ -84,6 +84,18 @@ class NonlinearBDR(RegressorMixin, EmbeddingEstimator):
     The model stands at the head of ``stan/nonlinear.stan``. The prior covariance of the
     embeddings is that between the training bags, as in `BDR` by default. Its scale eta, kappa and
     ell are held where they are most probable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import NonlinearBDR
+    >>> rng = np.random.default_rng(0)
+    >>> means = rng.uniform(-2, 2, size=40)
+    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in means]
+    >>> y = means**2
+    >>> model = NonlinearBDR(n_landmarks=6, method="optimize").fit(bags[:30], y[:30], seed=1)
+    >>> bool(np.corrcoef(model.predict(bags[30:]), y[30:])[0, 1] > 0.9)
+    True
     """
 
     prior_texts = CURVED

@@ -93,6 +93,17 @@ class RBFNetwork(RegressorMixin, BagEstimator):
     Minimises sum_i (y_i - intercept - (mu_i - m0)' beta)^2 + alpha |beta|^2, m0 the average
     training embedding. Source: Law et al. (2018), section 5, the RBF network, which they fit by
     stochastic gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import RBFNetwork
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> model = RBFNetwork(n_landmarks=10).fit(bags[:30], y[:30], seed=1)
+    >>> bool(model.score(bags[30:], y[30:]) > 0.9)
+    True
     """
 
     def __init__(
@@ -348,6 +359,19 @@ class FreqShrinkage(RBFNetwork):
         As for `RBFNetwork`.
 
     Source: Law et al. (2018), section 5, with the estimators of Muandet et al. (2014).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import FreqShrinkage
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(n, 1)) for mean, n in zip(y, [5, 100] * 20)]
+    >>> model = FreqShrinkage(n_landmarks=10).fit(bags, y, seed=1)
+    >>> model.predict(bags[:3]).shape
+    (3,)
+    >>> bool(model.shrinkage_[::2].mean() > model.shrinkage_[1::2].mean())  # small bags shrink more
+    True
     """
 
     def __init__(

@@ -170,7 +170,7 @@ class Stacked(RegressorMixin, Stack):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage, BDR or InverseBDR
+    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR
         Not fitted; with a method that draws from the posterior.
 
     Attributes
@@ -186,6 +186,21 @@ class Stacked(RegressorMixin, Stack):
     -----
     Source: Yao, Vehtari, Simpson, Gelman (2018), "Using stacking to average Bayesian predictive
     distributions".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BDR, BLR, Stacked
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(n, 1)) for mean, n in zip(y, [2, 60] * 20)]
+    >>> model = Stacked([BLR(n_landmarks=6), BDR(n_landmarks=6)])
+    >>> model = model.fit(bags, y, chains=2, seed=1)
+    >>> bool(model.weights_[1] > model.weights_[0])
+    True
+    >>> mean, sd = model.predict(bags[:5], return_std=True)
+    >>> mean.shape, sd.shape
+    ((5,), (5,))
     """
 
     kind = "regressor"
@@ -204,6 +219,18 @@ class StackedClassifier(ClassifierMixin, Stack):
     models_, weights_, comparison_
         As those of `Stacked`.
     classes_ : array, shape (2,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BDRClassifier, BLRClassifier, StackedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["sick", "well"] * 20)
+    >>> bags = [rng.normal(0.5 if label == "well" else -0.5, size=(10, 1)) for label in y]
+    >>> model = StackedClassifier([BLRClassifier(n_landmarks=6), BDRClassifier(n_landmarks=6)])
+    >>> model = model.fit(bags, y, chains=2, seed=1)
+    >>> model.predict([np.full((30, 1), -1.0), np.full((30, 1), 1.0)])
+    array(['sick', 'well'], dtype='<U4')
     """
 
     kind = "classifier"

@@ -148,6 +148,17 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
     number of bags, time with the square of the number of points. Source: Muandet et al. (2012),
     "Learning from distributions via support measure machines"; shrunk, Muandet et al. (2014),
     section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import SupportMeasureMachine
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["narrow", "wide"] * 15)
+    >>> bags = [rng.normal(scale={"narrow": 1, "wide": 3}[label], size=(30, 1)) for label in y]
+    >>> model = SupportMeasureMachine().fit(bags, y, seed=1)
+    >>> model.predict([np.linspace(-1, 1, 30)[:, None], np.linspace(-6, 6, 30)[:, None]])
+    array(['narrow', 'wide'], dtype='<U6')
     """
 
     def __init__(
@@ -252,6 +263,18 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
     -----
     Source: Muandet and Schoelkopf (2013), "One-class support measure machines for group anomaly
     detection"; shrunk, Muandet et al. (2014), section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.stats import norm
+    >>> from bdr_stan import OneClassSMM
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(size=(30, 1)) for _ in range(30)]
+    >>> model = OneClassSMM(nu=0.1).fit(bags, seed=1)
+    >>> usual = norm.ppf((np.arange(30)[:, None] + 0.5) / 30)
+    >>> model.predict([usual, usual + 3])
+    array([ 1, -1])
     """
 
     def __init__(

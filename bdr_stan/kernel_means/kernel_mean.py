@@ -85,9 +85,16 @@ class KernelMean(HilbertMean):
 
     Examples
     --------
-    >>> mean = KernelMean(points, bandwidth=2.0, estimator="s-kmse")
-    >>> mean(new_points)  # at new points
-    >>> mean.distance(KernelMean(others, bandwidth=2.0))
+    >>> import numpy as np
+    >>> from bdr_stan import KernelMean
+    >>> ann = KernelMean(np.array([[0.0], [1.0]]), bandwidth=1.0)
+    >>> ann(np.array([[0.0], [0.5], [5.0]])).round(3)
+    array([0.803, 0.882, 0.   ])
+    >>> bob = KernelMean(np.array([[3.0], [4.0]]), bandwidth=1.0)
+    >>> ann.distance(bob) > ann.distance(ann)
+    True
+    >>> KernelMean(ann.points, bandwidth=1.0, estimator="s-kmse").norm < ann.norm
+    True
     """
 
     def __init__(

@@ -13,10 +13,11 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     Parameters
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
-    sample : int, >= 2
+    sample : int, >= 2, default 2000
         Number of points, drawn without replacement from all points of all bags, whose pairs
         enter the median; all points where there are fewer.
     seed : int or numpy Generator, optional
+        Of the sample.
 
     Returns
     -------
@@ -24,7 +25,17 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
 
     Raises
     ------
-    ValueError : at least half of the sampled pairs coincide, so the rule gives no bandwidth.
+    ValueError : at least half of the sampled pairs coincide, or there is one point alone, so the
+        rule gives no bandwidth; `sample` is no integer from 2.
+    TypeError, ValueError : unusable bags.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import median_bandwidth
+    >>> bags = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> round(median_bandwidth(bags), 3)  # of the squares 1, 4 and 9: sqrt(4 / 2)
+    1.414
     """
     if not isinstance(sample, (int, np.integer)) or sample < 2:
         raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
@@ -72,6 +83,16 @@ def column_spreads(points: Array, sources: Array | None = None) -> Array:
     Returns
     -------
     array, shape (p,), > 0, in the units of the points
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import column_spreads
+    >>> years_and_dollars = np.array([[20.0, 30_000.0], [40.0, 50_000.0]])
+    >>> column_spreads(years_and_dollars)
+    array([   10., 10000.])
+    >>> column_spreads(np.array([[5.0], [5.0]]))
+    array([1.])
     """
     from sklearn.preprocessing import StandardScaler  # takes a second to import
 
@@ -89,7 +110,26 @@ def check_bandwidth(
 ) -> None:
     """Raise unless `value` is a positive finite number, or an array of such, one a feature.
 
-    The length of an array is held against `n_features` where that is given.
+    Parameters
+    ----------
+    value : float, or array, shape (p,)
+    name : str, default "bandwidth"
+        What the error calls it.
+    n_features : int, optional
+        p, against which the length of an array is held.
+
+    Raises
+    ------
+    ValueError : a number that is not positive and finite, or another number of them.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import check_bandwidth
+    >>> check_bandwidth([0.5, 2.0], n_features=2)
+    >>> check_bandwidth([0.5, -2.0], n_features=2)
+    Traceback (most recent call last):
+        ...
+    ValueError: bandwidth of feature 1 must be a positive number, found -2.0
     """
     try:
         lengths = np.asarray(value, np.float64)

@@ -31,7 +31,19 @@ def rbf_convolution(
     -------
     float64 array, shape (n, m)
 
+    Raises
+    ------
+    ValueError : a length that is not positive, or another number of lengths than features.
+
     Source: Flaxman et al. (2016), "Bayesian learning of kernel embeddings", section 4.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import rbf_convolution
+    >>> x = [[0.0], [3.0]]
+    >>> rbf_convolution(x, x, bandwidth=1.0, measure_scale=2.0).round(3)
+    array([[1.671, 0.137],
+           [0.137, 0.615]])
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     p = x.shape[1]

@@ -28,6 +28,18 @@ class FeatureMap(Protocol):
         p, the number of columns of the points.
     n_columns : int
         Features of a point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, FourierFeatures, LandmarkFeatures, draw_frequencies
+    >>> maps = [
+    ...     LandmarkFeatures(RBF(1.0), [[0.0], [1.0], [2.0]]),
+    ...     FourierFeatures(draw_frequencies(5, 1, seed=0), 1.0),
+    ... ]
+    >>> points = np.array([[0.0], [1.0]])
+    >>> [(phi.n_inputs, phi.n_columns, phi(points).shape) for phi in maps]
+    [(1, 3, (2, 3)), (1, 10, (2, 10))]
     """
 
     n_inputs: int
@@ -59,6 +71,18 @@ class LandmarkFeatures:
     Raises
     ------
     ValueError : a bandwidth that is no number yet or does not fit the landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, LandmarkFeatures
+    >>> features = LandmarkFeatures(RBF(1.0), landmarks=[[0.0], [1.0], [2.0]])
+    >>> bag = np.array([[0.0], [1.0]])
+    >>> features(bag).round(2)
+    array([[1.  , 0.61, 0.14],
+           [0.61, 1.  , 0.61]])
+    >>> features(bag).mean(axis=0).round(2)
+    array([0.8 , 0.8 , 0.37])
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
@@ -105,6 +129,17 @@ class NystromFeatures:
     -----
     1e-6 of its mean diagonal is added to the diagonal of K_uu. Source: Williams and Seeger
     (2001), "Using the Nystrom method to speed up kernel machines".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, NystromFeatures
+    >>> x = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
+    >>> psi = NystromFeatures(RBF(1.0), landmarks=x[:40])(x)
+    >>> psi.shape
+    (200, 40)
+    >>> bool(np.allclose(psi @ psi.T, RBF(1.0)(x, x), atol=0.01))
+    True
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
@@ -147,6 +182,17 @@ class FourierFeatures:
     bandwidth : float or array, shape (p,), > 0, in the units of the points
 
     Source: Rahimi and Recht (2007), "Random features for large-scale kernel machines".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, FourierFeatures, draw_frequencies
+    >>> x = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> phi = FourierFeatures(draw_frequencies(5000, 2, seed=0), bandwidth=2.0)(x)
+    >>> phi.shape
+    (2, 10000)
+    >>> bool(np.allclose(phi @ phi.T, RBF(2.0)(x, x), atol=0.05))
+    True
     """
 
     def __init__(self, frequencies: ArrayLike, bandwidth: ArrayLike):
@@ -202,6 +248,15 @@ def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) 
     Raises
     ------
     ValueError : numbers that are no integers from 1.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import FourierFeatures, draw_frequencies
+    >>> frequencies = draw_frequencies(100, 3, seed=0)
+    >>> frequencies.shape
+    (100, 3)
+    >>> FourierFeatures(frequencies, bandwidth=[1.0, 2.0, 0.5]).n_columns
+    200
     """
     for name, value in (("n_frequencies", n_frequencies), ("n_features", n_features)):
         if not is_integer(value) or value < 1:
@@ -222,6 +277,17 @@ class ConcatenatedFeatures:
     Raises
     ------
     ValueError : no map, or maps of points of different numbers of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, ConcatenatedFeatures, LandmarkFeatures
+    >>> age = LandmarkFeatures(RBF(10.0, columns=[0]), [[20.0, 0.0], [60.0, 0.0]])
+    >>> income = LandmarkFeatures(RBF(5.0, columns=[1]), [[0.0, 10.0], [0.0, 20.0], [0.0, 30.0]])
+    >>> people = np.array([[20.0, 20.0], [60.0, 10.0]])
+    >>> ConcatenatedFeatures([age, income])(people).round(2)
+    array([[1.  , 0.  , 0.14, 1.  , 0.14],
+           [0.  , 1.  , 1.  , 0.14, 0.  ]])
     """
 
     def __init__(self, maps: Sequence[FeatureMap]):

@@ -34,7 +34,16 @@ COVERED_COLUMNS = 3
 
 
 def fields_of(kernel: Kernel) -> list[Kernel]:
-    """The fields of a kernel: its summands, or the kernel itself."""
+    """The fields of a kernel: its summands, or the kernel itself.
+
+    Examples
+    --------
+    >>> from bdr_stan import Matern32
+    >>> from bdr_stan.kernels import LinearEffects, fields_of
+    >>> kernel = LinearEffects(columns=["rain"]) + Matern32(columns=["x", "y"])
+    >>> [type(field).__name__ for field in fields_of(kernel)]
+    ['LinearEffects', 'Matern32']
+    """
     return terms(kernel)
 
 
@@ -59,6 +68,17 @@ def map_kernel(
     -------
     Kernel
         A sum, to which others may be added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.kernels import field_names, map_kernel, resolve_kernel
+    >>> pixels = np.random.default_rng(0).uniform(size=(50, 3))
+    >>> bags = Bags(pixels, [0, 20, 50], features=["x", "y", "rain"])
+    >>> kernel = resolve_kernel(map_kernel(["rain"]), "scaled", bags)
+    >>> field_names(kernel, bags.features, bags.n_features)
+    ['LinearEffects(rain)', 'NormalScores(rain)', 'HilbertSpace(x, y)']
     """
     lines: Kernel = LinearEffects(columns=covariates)
     curves = [NormalScores(columns=[column]) for column in covariates]
@@ -67,7 +87,28 @@ def map_kernel(
 
 
 def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """A name of each field of a kernel, from `resolve_kernel`: its kind and its columns."""
+    """A name of each field of a kernel: its kind and its columns.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    names : list of str, or None
+        Names of the points' columns; None calls them by their indices.
+    n_columns : int
+        Columns of the points.
+
+    Returns
+    -------
+    list of str, all different
+
+    Examples
+    --------
+    >>> from bdr_stan import Matern32
+    >>> from bdr_stan.kernels import LinearEffects, field_names
+    >>> kernel = LinearEffects(columns=[2]) + Matern32(10.0, columns=[0, 1])
+    >>> field_names(kernel, ["x", "y", "rain"], 3)
+    ['LinearEffects(rain)', 'Matern32(x, y)']
+    """
     called = []
     for field in fields_of(kernel):
         seen = field.columns_seen(n_columns)
@@ -132,6 +173,20 @@ class FieldFeatures(ConcatenatedFeatures):
     Raises
     ------
     ValueError : a field without landmarks, or landmarks as for `NystromFeatures`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, FieldFeatures, LinearEffects
+    >>> rain = LinearEffects(columns=[1], centre=[50.0], units=[10.0])
+    >>> kernel = RBF(2.0, columns=[0]) + rain
+    >>> landmarks = np.array([[0.0, np.nan], [4.0, np.nan]])
+    >>> features = FieldFeatures(kernel, landmarks)
+    >>> features.blocks
+    [slice(0, 2, None), slice(2, 3, None)]
+    >>> features(np.array([[0.0, 60.0], [4.0, 40.0]])).round(2)
+    array([[ 1.  ,  0.  ,  1.  ],
+           [ 0.14,  0.99, -1.  ]])
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):

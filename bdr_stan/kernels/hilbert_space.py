@@ -50,6 +50,29 @@ class HilbertSpace(Kernel):
         Middle and half-widths of the points' range; estimators set them. The box on which the
         sines live is 1.2 times as wide, or 4.5 lengths to each side, whichever is more. Points
         beyond it are taken to its edge, where the features are 0.
+
+    Raises
+    ------
+    TypeError : a base of another kind.
+    ValueError : a variance or number of functions that is not positive; at first sight of the
+        points, a column that is constant or more than three.
+
+    Source: Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
+    regression".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Matern32
+    >>> from bdr_stan.kernels import FieldFeatures, HilbertSpace
+    >>> x = np.linspace(0, 10, 50)[:, None]
+    >>> field = HilbertSpace(Matern32(2.0, columns=[0]), n_functions=60)
+    >>> field = field.at_median([x])
+    >>> phi = FieldFeatures(field, np.empty((0, 1)))(x)
+    >>> phi.shape
+    (50, 60)
+    >>> bool(np.allclose(phi @ phi.T, Matern32(2.0)(x, x), atol=0.02))
+    True
     """
 
     base: Stationary

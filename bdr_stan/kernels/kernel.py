@@ -26,6 +26,25 @@ class Kernel:
     A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `columns_seen`,
     `at_median`, `scaled`, `learnable` and `with_log_parameters`; one of the distance between points
     needs only what `bdr_stan.kernels.stationary.Stationary` asks for.
+
+    Raises
+    ------
+    TypeError : a sum or product with what is no kernel.
+    ValueError : points of different numbers of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import RBF, Linear, Matern32
+    >>> kernel = RBF(2.0, columns=[0]) * Matern32(1.0, columns=[1]) + Linear()
+    >>> x = np.array([[1.0, 0.0], [3.0, 1.0]])
+    >>> kernel(x, x).round(2)
+    array([[ 2.  ,  3.29],
+           [ 3.29, 11.  ]])
+    >>> kernel.diagonal(x)
+    array([ 2., 11.])
+    >>> kernel.parameter_names
+    ['first.first.bandwidth', 'first.second.bandwidth', 'second.variance']
     """
 
     variance: float
@@ -89,7 +108,18 @@ class Kernel:
         raise NotImplementedError
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel with numbers for these bags in place of "scaled", "ard" or "median"."""
+        """The kernel with numbers for these bags in place of "scaled", "ard" or "median".
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        seed : int or numpy Generator, optional
+            Of the sample of points from which the numbers come, where there are many.
+
+        Raises
+        ------
+        ValueError : columns that are constant where they may not be, or points that coincide.
+        """
         raise NotImplementedError
 
     def scaled(self, factor: float) -> Self:
@@ -193,6 +223,7 @@ class Pair(Kernel):
         for part in (self.first, self.second):
             if not isinstance(part, Kernel):
                 raise TypeError(f"only kernels can be added or multiplied, found {part!r}")
+        check_positive(self, "variance")
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         return self._with_parts(lambda part: part.on(names, n_columns))
@@ -255,7 +286,25 @@ def _in_place(operation, a, b):
 
 @dataclass(frozen=True, eq=False)
 class Sum(Pair):
-    """first + second, as ``first + second`` makes it; the second's variance can be learned."""
+    """first + second, as ``first + second`` makes it.
+
+    Parameters
+    ----------
+    first, second : Kernel
+        The variance of the second can be learned, that of the first sets the unit.
+    variance : float, > 0, default 1
+        Factor on the values.
+
+    Examples
+    --------
+    >>> from bdr_stan import RBF
+    >>> from bdr_stan.kernels import Sum
+    >>> space, time = RBF(1.0, columns=[0]), RBF(2.0, columns=[1])
+    >>> type(space + time) is Sum
+    True
+    >>> (space + time)([[0.0, 0.0]], [[1.0, 2.0], [0.0, 99.0]]).round(3)
+    array([[1.213, 1.   ]])
+    """
 
     join = staticmethod(partial(_in_place, np.add))
 
@@ -269,7 +318,24 @@ class Sum(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Product(Pair):
-    """first * second, as ``first * second`` makes it."""
+    """first * second, as ``first * second`` makes it.
+
+    Parameters
+    ----------
+    first, second : Kernel
+    variance : float, > 0, default 1
+        Factor on the values.
+
+    Examples
+    --------
+    >>> from bdr_stan import RBF
+    >>> from bdr_stan.kernels import Product
+    >>> space, time = RBF(1.0, columns=[0]), RBF(2.0, columns=[1])
+    >>> type(space * time) is Product
+    True
+    >>> (space * time)([[0.0, 0.0]], [[1.0, 2.0], [0.0, 99.0]]).round(3)
+    array([[0.368, 0.   ]])
+    """
 
     join = staticmethod(partial(_in_place, np.multiply))
 

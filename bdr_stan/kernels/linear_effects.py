@@ -34,6 +34,24 @@ class LinearEffects(ColumnKernel):
     centre, units : arrays of shape (k,), optional, in the units of the points
         Of the columns it looks at; estimators set their means and standard deviations, so that
         years and dollars count alike.
+
+    Raises
+    ------
+    TypeError, ValueError : columns that are no list of names or stand twice, a variance that is not
+        positive, or one of `centre` and `units` alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import LinearEffects
+    >>> points = np.array([[20.0, 30_000.0], [40.0, 50_000.0]])
+    >>> kernel = LinearEffects().at_median([points])
+    >>> kernel.standardised(points)
+    array([[-1., -1.],
+           [ 1.,  1.]])
+    >>> kernel(points, points)
+    array([[ 2., -2.],
+           [-2.,  2.]])
     """
 
     columns: Sequence[str | int] | None = None
@@ -63,7 +81,10 @@ class LinearEffects(ColumnKernel):
         return self
 
     def standardised(self, points: Array) -> Array:
-        """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k)."""
+        """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k).
+
+        Raises ValueError while these wait for data, see `at_median`.
+        """
         if self.units is None:
             raise ValueError("LinearEffects waits for data: call at_median(bags)")
         seen = np.asarray(self.select(points), np.float64)

@@ -22,7 +22,14 @@ class Matern(Stationary):
 
 
 class Exponential(Matern):
-    """exp(-r), the Matern kernel of smoothness 1/2; parameters as for `Stationary`."""
+    """exp(-r), the Matern kernel of smoothness 1/2; parameters as for `Stationary`.
+
+    Examples
+    --------
+    >>> from bdr_stan import Exponential
+    >>> Exponential(bandwidth=2.0)([[0.0]], [[0.0], [2.0], [4.0]]).round(3)
+    array([[1.   , 0.368, 0.135]])
+    """
 
     smoothness = 0.5
 
@@ -32,7 +39,15 @@ class Exponential(Matern):
 
 
 class Matern32(Matern):
-    """(1 + s) exp(-s), s = sqrt(3) r: Matern of smoothness 3/2; parameters as for `Stationary`."""
+    """(1 + s) exp(-s), s = sqrt(3) r: Matern of smoothness 3/2; parameters as for `Stationary`.
+
+    Examples
+    --------
+    >>> from bdr_stan import Matern32
+    >>> kernel = Matern32(bandwidth=50.0, columns=["x", "y"]).on(["x", "y", "rain"], 3)
+    >>> kernel([[0.0, 0.0, 7.0]], [[0.0, 0.0, 9.0], [30.0, 40.0, 7.0]]).round(3)
+    array([[1.   , 0.483]])
+    """
 
     smoothness = 1.5
 
@@ -45,7 +60,14 @@ class Matern32(Matern):
 
 
 class Matern52(Matern):
-    """(1 + s + s^2/3) exp(-s), s = sqrt(5) r: Matern of smoothness 5/2; as `Stationary`."""
+    """(1 + s + s^2/3) exp(-s), s = sqrt(5) r: Matern of smoothness 5/2; as `Stationary`.
+
+    Examples
+    --------
+    >>> from bdr_stan import Matern52
+    >>> Matern52(bandwidth=2.0)([[0.0]], [[0.0], [2.0], [4.0]]).round(3)
+    array([[1.   , 0.524, 0.139]])
+    """
 
     smoothness = 2.5
 

@@ -44,7 +44,27 @@ _KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
 def check_kernel(kernel: str | Kernel) -> None:
-    """Raise ValueError unless this is a kernel, or there is one of this name."""
+    """Raise unless this is a kernel, or there is one of this name.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A name of `KERNELS`, also with "additive" before it, or "additive" alone.
+
+    Raises
+    ------
+    ValueError : neither.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import RBF, check_kernel
+    >>> check_kernel("matern32")
+    >>> check_kernel(RBF(2.0))
+    >>> check_kernel("matern")
+    Traceback (most recent call last):
+        ...
+    ValueError: kernel must be a Kernel or one of 'rbf', ..., found 'matern'
+    """
     if isinstance(kernel, Kernel):
         return
     if not isinstance(kernel, str) or _of_each_column(kernel) not in KERNELS:
@@ -93,13 +113,41 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> Stationary:
     Raises
     ------
     ValueError : there is none of this name.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import kernel_named
+    >>> kernel_named("matern32", 2.0)
+    Matern32(bandwidth=2.0, columns=None, variance=1.0, units=None)
+    >>> kernel_named("rbf", "ard")
+    RBF(bandwidth='ard', columns=None, variance=1.0, units=None)
     """
     check_kernel(name)
     return KERNELS[name](bandwidth)
 
 
 def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
-    """Raise ValueError unless the two go together: a kernel has a bandwidth of its own."""
+    """Raise unless the two go together: a kernel has a bandwidth of its own.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
+        Beside a kernel "scaled", the default of the estimators, stands for its own.
+
+    Raises
+    ------
+    ValueError : no such kernel, a bandwidth that is none, or one beside a kernel.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import RBF, check_kernel_and_bandwidth
+    >>> check_kernel_and_bandwidth("rbf", 2.0)
+    >>> check_kernel_and_bandwidth(RBF(2.0), 3.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: bandwidth=3.0 goes with the name of a kernel: give RBF its own
+    """
     check_kernel(kernel)
     if isinstance(kernel, Kernel):
         if isinstance(bandwidth, str) and bandwidth == "scaled":
@@ -129,6 +177,7 @@ def resolve_kernel(
     Parameters
     ----------
     kernel : str or Kernel
+        A name of `KERNELS`, also with "additive" before it: a kernel on each column, added up.
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
         Of a kernel given by name; "scaled" beside a kernel, which has its own.
     bags : Bags
@@ -145,6 +194,18 @@ def resolve_kernel(
     ------
     ValueError : no such kernel or column, no positive bandwidth, or a bandwidth beside a kernel
         that has its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import RBF, Bags
+    >>> from bdr_stan.kernels import resolve_kernel
+    >>> points = np.array([[20.0, 1.0], [40.0, 2.0], [60.0, 3.0]])
+    >>> bags = Bags(points, [0, 3], features=["age", "income"])
+    >>> resolve_kernel(RBF(15.0, columns=["age"]), "scaled", bags)
+    RBF(bandwidth=15.0, columns=(0,), variance=1.0, units=None)
+    >>> resolve_kernel("matern32", [15.0, 2.0], bags, scale=2.0)
+    Matern32(bandwidth=array([30.,  4.]), columns=None, variance=1.0, units=None)
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
     if isinstance(kernel, str) and np.ndim(bandwidth):
@@ -166,6 +227,18 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     kernel : Kernel, from `resolve_kernel`
     names : list of str, or None
         Names of the points' columns.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import RBF, kernel_text
+    >>> kernel_text(RBF([15.0, 2.5]), ["age", "income"])
+    'RBF, lengths age 15, income 2.5'
+    >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
+    'RBF, lengths age 15 + RBF, lengths income 2.5'
     """
     if isinstance(kernel, (Sum, Product)):
         sign = " + " if isinstance(kernel, Sum) else " x "
@@ -194,7 +267,14 @@ def _plain(length):
 
 
 def kernel_config(kernel: Any) -> dict[str, Any]:
-    """A kernel as JSON can hold it; `kernel_of_config` reads it back."""
+    """A kernel as a dict that JSON can hold; `kernel_of_config` reads it back.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import RBF, kernel_config
+    >>> kernel_config(RBF(2.0, columns=["age"]))
+    {'kernel': 'RBF', 'bandwidth': 2.0, 'columns': ['age'], 'variance': 1.0, 'units': None}
+    """
     values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     for name, value in values.items():
         if isinstance(value, Kernel):
@@ -207,7 +287,16 @@ def kernel_config(kernel: Any) -> dict[str, Any]:
 
 
 def kernel_of_config(config: dict[str, Any]) -> Kernel:
-    """Kernel of what `kernel_config` gave."""
+    """The kernel of which `kernel_config` gave this dict.
+
+    Examples
+    --------
+    >>> import json
+    >>> from bdr_stan.kernels import RBF, kernel_config, kernel_of_config
+    >>> text = json.dumps(kernel_config(RBF(2.0, columns=["age"])))
+    >>> kernel_of_config(json.loads(text))
+    RBF(bandwidth=2.0, columns=('age',), variance=1.0, units=None)
+    """
     values = {name: value for name, value in config.items() if name != "kernel"}
     for name, value in values.items():
         if isinstance(value, dict):

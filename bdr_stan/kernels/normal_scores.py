@@ -25,7 +25,7 @@ class NormalScores(ColumnKernel):
 
     Parameters
     ----------
-    base : Kernel, default RBF()
+    base : Kernel, default RBF(1.0)
         Of the scores; one without columns.
     columns : sequence of one name or index
         The column.
@@ -34,6 +34,25 @@ class NormalScores(ColumnKernel):
     knots : array of shape (2, q), optional
         Values of the column, ascending, and their scores, between which scores are interpolated;
         estimators set them to quantiles of the points. Beyond the ends scores stay as they are.
+
+    Raises
+    ------
+    TypeError, ValueError : a base that is no kernel or has columns, none or several columns, or a
+        variance that is not positive; at first sight of the points, a column that is constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, NormalScores
+    >>> hours = np.random.default_rng(0).lognormal(sigma=2, size=(2000, 1))
+    >>> kernel = NormalScores(RBF(1.0), columns=[0]).at_median([hours])
+    >>> quartiles = np.quantile(hours, [0.25, 0.5, 0.75])[:, None]
+    >>> kernel.scores(quartiles).ravel().round(2)
+    array([-0.67,  0.  ,  0.68])
+    >>> kernel(quartiles, quartiles).round(2)
+    array([[1. , 0.8, 0.4],
+           [0.8, 1. , 0.8],
+           [0.4, 0.8, 1. ]])
     """
 
     base: Kernel = field(default_factory=lambda: RBF(1.0))

@@ -13,16 +13,27 @@ from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 @dataclass(frozen=True, eq=False)
 class Polynomial(ColumnKernel):
-    """(x'y + constant)^degree; degree 2 and constant 1 by default.
+    """(x'y + constant)^degree.
 
     Parameters
     ----------
-    degree : int, >= 1
-    constant : float, >= 0, in the squared units of the points
+    degree : int, >= 1, default 2
+    constant : float, >= 0, default 1, in the squared units of the points
     columns : sequence of names or indices, optional
         The columns that the kernel looks at; default all.
     variance : float, > 0, default 1
         Factor on the values.
+
+    Raises
+    ------
+    TypeError, ValueError : a parameter of no use.
+
+    Examples
+    --------
+    >>> from bdr_stan import Polynomial
+    >>> kernel = Polynomial(degree=2, constant=1.0)
+    >>> kernel([[1.0, 2.0]], [[1.0, 0.0], [3.0, 4.0]])
+    array([[  4., 144.]])
     """
 
     degree: int = 2
@@ -80,5 +91,14 @@ class Polynomial(ColumnKernel):
 
 
 def Linear(columns: Sequence[str | int] | None = None, variance: float = 1.0) -> Polynomial:
-    """x'y: `Polynomial` of degree 1 and constant 0."""
+    """x'y: `Polynomial` of degree 1 and constant 0; the parameters are as there.
+
+    Examples
+    --------
+    >>> from bdr_stan import Linear
+    >>> Linear()([[1.0, 2.0]], [[1.0, 0.0], [3.0, 4.0]])
+    array([[ 1., 11.]])
+    >>> Linear(columns=[1])([[1.0, 2.0]], [[1.0, 0.0], [3.0, 4.0]])
+    array([[0., 8.]])
+    """
     return Polynomial(1, 0.0, columns, variance)

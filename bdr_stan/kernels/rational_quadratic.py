@@ -15,6 +15,15 @@ class RationalQuadratic(Stationary):
 
     A mixture of Gaussian kernels of all bandwidths; alpha = 1 is the Cauchy kernel of bandwidth
     sqrt(2) times as large.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Cauchy, RationalQuadratic
+    >>> x = np.linspace(0, 10, 5)[:, None]
+    >>> kernel = RationalQuadratic(bandwidth=2.0, alpha=1.0)
+    >>> bool(np.allclose(kernel(x, x), Cauchy(2.0 * np.sqrt(2))(x, x)))
+    True
     """
 
     alpha: float = 1.0

@@ -10,7 +10,16 @@ SMALLEST_EXPONENT = -700.0
 
 
 class RBF(Stationary):
-    """Gaussian kernel exp(-r^2 / 2); parameters as for `Stationary`."""
+    """Gaussian kernel exp(-r^2 / 2); parameters as for `Stationary`.
+
+    Examples
+    --------
+    >>> from bdr_stan import RBF
+    >>> RBF(bandwidth=2.0)([[0.0]], [[0.0], [2.0], [4.0]]).round(3)
+    array([[1.   , 0.607, 0.135]])
+    >>> RBF(bandwidth=[2.0, 50.0])([[0.0, 0.0]], [[2.0, 50.0]]).round(3)
+    array([[0.368]])
+    """
 
     has_spectral_density = True
 

@@ -96,6 +96,24 @@ class Stationary(ColumnKernel):
         k(x, x).
     units : array of shape (p,), optional
         What the bandwidth is a multiple of; "scaled" sets the columns' standard deviations.
+
+    Raises
+    ------
+    TypeError, ValueError : a bandwidth, unit or variance that is not positive, columns that are no
+        list of names or stand twice.
+
+    Source: Rasmussen and Williams (2006), "Gaussian processes for machine learning", chapter 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import Stationary
+    >>> class Triangle(Stationary):  # positive definite in one column
+    ...     def profile(self, out):
+    ...         return np.maximum(1 - np.sqrt(-2 * out), 0, out=out)
+    ...
+    >>> Triangle(bandwidth=2.0)([[0.0]], [[0.0], [1.0], [3.0]])
+    array([[1. , 0.5, 0. ]])
     """
 
     bandwidth: ArrayLike = "scaled"

@@ -12,7 +12,16 @@ from bdr_stan.types import Array, is_number
 class StudentT(Stationary):
     """1 / (1 + r^degree), the generalised t-student kernel; 0 < degree <= 2, default 1.
 
-    The other parameters are as for `Stationary`. Above degree 2 it is not positive definite.
+    The other parameters are as for `Stationary`. Above degree 2 it is not positive definite, and
+    raises ValueError.
+
+    Examples
+    --------
+    >>> from bdr_stan import StudentT
+    >>> StudentT(bandwidth=2.0)([[0.0]], [[0.0], [2.0], [6.0]])
+    array([[1.  , 0.5 , 0.25]])
+    >>> StudentT(bandwidth=2.0, degree=2)([[0.0]], [[0.0], [2.0], [6.0]])
+    array([[1. , 0.5, 0.1]])
     """
 
     degree: float = 1.0

@@ -33,6 +33,17 @@ def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
     -------
     dict, indices of columns -> Kernel
         One entry where the kernel is no sum. Summands of the same columns stay together.
+
+    Examples
+    --------
+    >>> from bdr_stan import RBF, Linear
+    >>> from bdr_stan.kernels import summands
+    >>> kernel = RBF(1.0, columns=[0]) + Linear(columns=[0]) + RBF(2.0, columns=[1, 2])
+    >>> for columns, part in summands(kernel, n_columns=3).items():
+    ...     print(columns, type(part).__name__)
+    ...
+    (0,) Sum
+    (1, 2) RBF
     """
     found: dict[Columns, list[Kernel]] = {}
     for term in terms(kernel):
@@ -61,6 +72,18 @@ class SummandFeatures(ConcatenatedFeatures):
     Raises
     ------
     ValueError : a landmark with other columns than a summand has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, SummandFeatures
+    >>> kernel = RBF(10.0, columns=[0]) + RBF(5.0, columns=[1])
+    >>> ages = [[20.0, np.nan], [60.0, np.nan]]
+    >>> incomes = [[np.nan, 10.0], [np.nan, 20.0], [np.nan, 30.0]]
+    >>> features = SummandFeatures(kernel, ages + incomes)
+    >>> features(np.array([[20.0, 20.0], [60.0, 10.0]])).round(2)
+    array([[1.  , 0.  , 0.14, 1.  , 0.14],
+           [0.  , 1.  , 1.  , 0.14, 0.  ]])
     """
 
     maps: tuple[LandmarkFeatures, ...]
@@ -77,7 +100,31 @@ class SummandFeatures(ConcatenatedFeatures):
 
 
 def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures | SummandFeatures:
-    """Values of a kernel at landmarks; where these have NaN, those of its summands."""
+    """Values of a kernel at landmarks; where these have NaN, those of its summands.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    landmarks : array, shape (d, p), in the units of the points
+        NaN as for `SummandFeatures`.
+
+    Raises
+    ------
+    ValueError : as `LandmarkFeatures` and `SummandFeatures`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import RBF, landmark_features
+    >>> kernel = RBF(10.0, columns=[0]) + RBF(5.0, columns=[1])
+    >>> whole = np.array([[20.0, 10.0], [60.0, 30.0]])
+    >>> halves = np.array([[20.0, np.nan], [np.nan, 30.0]])
+    >>> people = np.array([[20.0, 10.0]])
+    >>> landmark_features(kernel, whole)(people).round(2)
+    array([[2., 0.]])
+    >>> landmark_features(kernel, halves)(people).round(2)
+    array([[1., 0.]])
+    """
     if np.isnan(landmarks).any():
         return SummandFeatures(kernel, landmarks)
     return LandmarkFeatures(kernel, landmarks)
@@ -104,9 +151,26 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
 def shares(total: Any, parts: Collection[Any]) -> list[int]:
     """A number of landmarks divided among summands, as evenly as can be.
 
+    Parameters
+    ----------
+    total : int
+    parts : collection of summands
+
+    Returns
+    -------
+    list of int, >= 1, one a summand
+
     Raises
     ------
     ValueError : fewer than one for each.
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import shares
+    >>> shares(60, ["age", "income"])
+    [30, 30]
+    >>> shares(8, ["age", "income", "hours"])
+    [3, 3, 2]
     """
     n = len(parts)
     if total < n:

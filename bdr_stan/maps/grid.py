@@ -20,6 +20,16 @@ class Grid:
         From (column, row) of a cell's corner to its coordinates.
     crs : pyproj.CRS
     shape : (int, int), number of rows and of columns
+
+    Examples
+    --------
+    >>> from affine import Affine
+    >>> from pyproj import CRS
+    >>> from bdr_stan.maps import Grid
+    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
+    >>> x, y = grid.centres(row=[0, 1], col=[0, 0])
+    >>> x, y
+    (array([5050., 5050.]), array([8950., 8850.]))
     """
 
     transform: Any
@@ -62,6 +72,21 @@ class Pixels:
     share : array, shape (n,), 0 < share <= 1
         Part of the pixel that belongs to the point: what lies in the point's district.
     grid : Grid
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from affine import Affine
+    >>> from pyproj import CRS
+    >>> from bdr_stan.maps import Grid, Pixels
+    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
+    >>> pixels = Pixels(np.array([0, 1]), np.array([3, 3]), np.array([1.0, 0.5]), grid)
+    >>> pixels
+    Pixels(2 points, grid 20 x 30, EPSG:32736)
+    >>> pixels.cell
+    array([ 3, 33])
+    >>> pixels.cropped()
+    Pixels(2 points, grid 2 x 1, EPSG:32736)
     """
 
     row: Array

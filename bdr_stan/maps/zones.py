@@ -42,6 +42,23 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     -----
     UserWarning
         Of pixels and polygons that are left out, and of polygons that overlap.
+
+    Examples
+    --------
+    >>> import geopandas as gpd
+    >>> import numpy as np
+    >>> from affine import Affine
+    >>> from pyproj import CRS
+    >>> from shapely.geometry import box
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.maps import Grid, Pixels, regrouped
+    >>> grid = Grid(Affine(1, 0, 0, 0, -1, 2), CRS("EPSG:32736"), shape=(2, 2))
+    >>> pixels = Pixels(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.ones(4), grid)
+    >>> bags = Bags(np.zeros((4, 1)), [0, 2, 4], ids=["north", "south"], pixels=pixels)
+    >>> names, halves = {"zone": ["west", "east"]}, [box(0, 0, 1, 2), box(1, 0, 2, 2)]
+    >>> zones = gpd.GeoDataFrame(names, geometry=halves, crs="EPSG:32736")
+    >>> regrouped(bags, zones, id="zone").sizes
+    array([2, 2])
     """
     return Bags(**_arguments(bags, polygons, id, fractional))
 

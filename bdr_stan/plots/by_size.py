@@ -37,8 +37,8 @@ def prediction_by_size(
     predictive : see `bdr_stan.metrics`
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
-    level : float in (0, 1), probability of the intervals
-    label : str, what the labels are, with the unit, such as "age, years"
+    level : float in (0, 1), default 0.95, probability of the intervals
+    label : str, default "label", what the labels are, with the unit, such as "age, years"
     axes : matplotlib Axes, one for each class; None for a new figure
 
     Returns
@@ -49,6 +49,17 @@ def prediction_by_size(
     ------
     ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths or NaN, or another number of axes than classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y, sizes = np.arange(6.0), np.array([2, 2, 2, 50, 50, 50])
+    >>> mean, sd = y[None] + 0.5, np.where(sizes == 2, 2.0, 0.4)[None]
+    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 6, 1)
+    >>> axes = plots.prediction_by_size(y, predictive, sizes, label="age, years")
+    >>> [ax.get_title() for ax in axes]
+    ['2 points (3 bags)', '50 points (3 bags)']
     """
     table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
     classes = metrics.size_classes(sizes, edges)
@@ -93,8 +104,8 @@ def compare_by_size(
     y : array, shape (n,), labels
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
-    level : float in (0, 1), probability of the intervals
-    label : str, what the labels are, with the unit, such as "age, years"
+    level : float in (0, 1), default 0.95, probability of the intervals
+    label : str, default "label", what the labels are, with the unit, such as "age, years"
 
     Returns
     -------
@@ -104,6 +115,17 @@ def compare_by_size(
     ------
     ImportError : matplotlib is not installed.
     ValueError : no model, arrays of different lengths, or NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y, sizes = np.arange(6.0), np.array([2, 2, 2, 50, 50, 50])
+    >>> def of_sd(sd):
+    ...     return Predictive(lambda i: (y[None, i] + 0.5, np.full((1, len(i)), sd)), 6, 1)
+    ...
+    >>> figure = plots.compare_by_size({"wide": of_sd(1.0), "too sure": of_sd(0.1)}, y, sizes)
+    >>> figure.savefig("models.png")
     """
     if not predictives:
         raise ValueError("there is no model to draw: pass at least one predictive")

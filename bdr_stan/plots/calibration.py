@@ -57,6 +57,16 @@ def calibration(
     ------
     ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths or NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y = np.random.default_rng(0).normal(size=200)
+    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> ax = plots.calibration(y, predictive, sizes=np.repeat([2, 50], 100))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('probability of the central interval', 'share of labels inside')
     """
     table = metrics.calibration(y, predictive, sizes=sizes, edges=edges)
     lines = dict(iter(table.groupby("size", sort=False)))
@@ -96,6 +106,20 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
     ------
     ImportError : matplotlib is not installed.
     ValueError : no method, more than there are colours, or a table without these columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from bdr_stan import metrics, plots
+    >>> truth = np.random.default_rng(0).gamma(3.0, size=500)
+    >>> tables = {
+    ...     "right": metrics.point_calibration(truth, stats.gamma(3.0)),
+    ...     "too sure": metrics.point_calibration(truth, stats.norm(3.0, 0.5)),
+    ... }
+    >>> ax = plots.point_calibration(tables)
+    >>> [line.get_label() for line in ax.lines]
+    ['right', 'too sure', 'calibrated']
     """
     if not 0 < len(tables) <= len(MODELS):
         raise ValueError(f"draw tables of 1 to {len(MODELS)} methods, found {len(tables)}")
@@ -148,7 +172,7 @@ def reliability(
     y : array, shape (n,), labels
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
-    n_bins : int, bins of equal width of the predicted probability
+    n_bins : int, default 5, bins of equal width of the predicted probability
 
     Returns
     -------
@@ -158,6 +182,20 @@ def reliability(
     ------
     ImportError : matplotlib is not installed.
     ValueError : no model, arrays of different lengths, or a label that is no class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import ClassPredictive, plots
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=(1, 200))
+    >>> y = np.where(rng.random(200) < p[0], "well", "sick")
+    >>> predictive = ClassPredictive(
+    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 200, 1, np.array(["sick", "well"])
+    ... )
+    >>> figure = plots.reliability({"model": predictive}, y, sizes=np.repeat([2, 50], 100))
+    >>> [ax.get_title() for ax in figure.axes]
+    ['2 points (100 bags)', '50 points (100 bags)']
     """
     if not predictives:
         raise ValueError("there is no model to draw: pass at least one predictive")

@@ -36,7 +36,7 @@ def shrinkage_spectrum(
         fitted BDR or Shrinkage, whose variances are taken
     eta : float, > 0, scale of the prior of the embeddings; None, with a fitted model alone, for
         its posterior median
-    sizes : numbers of points of a bag
+    sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
     ax : matplotlib Axes; None for a new figure
 
     Returns
@@ -51,6 +51,15 @@ def shrinkage_spectrum(
         below 1.
 
     Source: Law et al. (2018), Appendix C.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.shrinkage_spectrum([0.1, 1.0, 10.0], eta=1.0, sizes=[1, 10])
+    >>> ax.lines[0].get_ydata().round(2)
+    array([0.91, 0.5 , 0.09])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['1 point: 1.5', '10 points: 2.4']
     """
     lam, eta = _shrinkage_of(lam, eta)
     sizes = np.atleast_1d(sizes)
@@ -113,10 +122,10 @@ def landmarks(
     ----------
     points : array, shape (n, p), points; or bags of points
     landmarks : array, shape (d, p), or a fitted model, whose landmarks are taken
-    features : pair of column numbers (or names, where the bags have names), or "principal" for
-        the first two principal axes of the sample
-    n_points : int, at most so many points are drawn, without replacement
-    seed : int or numpy Generator, of the sample
+    features : pair of column numbers (or names, where the bags have names), default (0, 1); or
+        "principal" for the first two principal axes of the sample
+    n_points : int, default 2000, at most so many points are drawn, without replacement
+    seed : int or numpy Generator, default 0, of the sample
     ax : matplotlib Axes; None for a new figure
 
     Returns
@@ -128,6 +137,18 @@ def landmarks(
     ImportError : matplotlib is not installed.
     ValueError : points of one feature or of another number than the landmarks, or a feature
         that is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, Bags, plots
+    >>> rng = np.random.default_rng(0)
+    >>> points = rng.normal(size=(400, 2))
+    >>> bags = Bags.from_points(points, sizes=[10] * 40, features=["age", "income"])
+    >>> model = BLR(8, method="exact").fit(bags, rng.normal(size=40), seed=1)
+    >>> ax = plots.landmarks(bags, model, features=["age", "income"])
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('age', 'income')
     """
     sample, names = _sample(points, n_points, np.random.default_rng(seed))
     landmarks = np.asarray(getattr(landmarks, "landmarks_", landmarks), dtype=float)

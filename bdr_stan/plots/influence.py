@@ -35,9 +35,9 @@ def influence(
     column : str or int
         Of the table that the bags were made of, of the points by name, or by number.
     bags : Bags, or list of arrays, whose points are sampled; None: the landmarks stand for them
-    level : float, 0 < level < 1, probability of the band
-    n_points : int, points of the sample
-    seed : int, of the sample
+    level : float, 0 < level < 1, default 0.9, probability of the band
+    n_points : int, default 500, points of the sample
+    seed : int, default 0, of the sample
     ax : matplotlib Axes; None for a new figure
 
     Returns
@@ -49,6 +49,19 @@ def influence(
     ImportError : matplotlib is not installed.
     TypeError : a model without an influence of points.
     ValueError : there is no such column, or the level is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, Bags, plots
+    >>> rng = np.random.default_rng(0)
+    >>> points = rng.normal(size=(400, 2))
+    >>> bags = Bags.from_points(points, sizes=[10] * 40, features=["age", "income"])
+    >>> model = BLR(8, method="exact").fit(bags, bags.sums(points[:, 0]), seed=1)
+    >>> ax = plots.influence(model, "age", bags)
+    >>> along = ax.lines[-1].get_ydata()
+    >>> bool(along[-1] > along[0])
+    True
     """
     if not hasattr(model, "influence_along"):
         raise TypeError(

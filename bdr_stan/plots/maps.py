@@ -35,8 +35,8 @@ def rate_map(
     row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
     title : str, optional
     label : str, of the colour bar, with the unit; None for the title, or "value" without one
-    log : bool, whether colours follow the logarithm
-    cmap : str, matplotlib colour map
+    log : bool, default False, whether colours follow the logarithm
+    cmap : str, default "viridis", matplotlib colour map
     limits : (low, high), values of the first and last colour; None for those of the map
     ax : matplotlib Axes; None for a new figure
 
@@ -49,6 +49,14 @@ def rate_map(
     ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths, no value to draw, a cell that has two pixels, places
         that are not integers, or values that have no logarithm.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.rate_map([0.5, 2.0, 8.0], row=[0, 0, 1], col=[0, 1, 1], title="cases", log=True)
+    >>> ax.images[0].get_array().filled(0)
+    array([[0.5, 2. ],
+           [0. , 8. ]])
     """
     at = _cells(row, col)
     ax = _map_axes(1, at)[0] if ax is None else ax
@@ -71,7 +79,7 @@ def rate_maps(
     ----------
     maps : dict, title -> values, array, shape (n,)
     row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
-    shared : titles of maps, side by side, that share one colour scale and bar
+    shared : titles of maps, side by side, that share one colour scale and bar; default none
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
         among shared maps those of the first hold
     **common : options of `rate_map` for all maps; without a label each bar has the titles of its
@@ -88,11 +96,22 @@ def rate_maps(
 
     Examples
     --------
-    >>> rate_maps(
-    ...     {"true rate": truth, "posterior mean": p.mean, "P(rate > 2)": p.exceedance(2)},
-    ...     row, col, label="cases per 1,000", log=True, shared=["true rate", "posterior mean"],
+    >>> import numpy as np
+    >>> from bdr_stan import plots
+    >>> row, col = np.indices((4, 5)).reshape(2, -1)
+    >>> truth = 1.0 + row
+    >>> maps = {"true rate": truth, "posterior mean": truth + 0.2, "P(rate > 2)": 1.0 * (truth > 2)}
+    >>> figure = plots.rate_maps(
+    ...     maps,
+    ...     row,
+    ...     col,
+    ...     label="cases per 1,000",
+    ...     log=True,
+    ...     shared=["true rate", "posterior mean"],
     ...     each={"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}},
     ... )
+    >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
+    ['true rate', 'posterior mean', 'P(rate > 2)']
     """
     each = each or {}
     if not maps:
@@ -240,8 +259,8 @@ def map(
     title : str, optional
     label : str, of the colour bar, with the unit; None for the title, the column or the raster's
         name
-    log : bool, whether colours follow the logarithm
-    cmap : str, matplotlib colour map
+    log : bool, default False, whether colours follow the logarithm
+    cmap : str, default "viridis", matplotlib colour map
     limits : (low, high), values of the first and last colour; None for those of the map
     ax : matplotlib Axes; None for a new figure
 
@@ -255,6 +274,20 @@ def map(
     TypeError : neither a raster of two dimensions nor a GeoDataFrame.
     ValueError : no such column, no value to draw, values that have no logarithm, no CRS, or
         borders in another CRS.
+
+    Examples
+    --------
+    >>> import geopandas as gpd
+    >>> from shapely.geometry import box
+    >>> from bdr_stan import plots
+    >>> districts = gpd.GeoDataFrame(
+    ...     {"cases": [5.0, 20.0]},
+    ...     geometry=[box(0, 0, 1, 1), box(1, 0, 2, 1)],
+    ...     crs="EPSG:4326",
+    ... )
+    >>> ax = plots.map(districts, "cases", title="cases per 1,000", borders=districts)
+    >>> ax.get_title()
+    'cases per 1,000'
     """
     check_installed()
     import geopandas as gpd

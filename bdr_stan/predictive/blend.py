@@ -24,6 +24,19 @@ class Blend:
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of y
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Blend, Predictive
+    >>> def normal(mean):
+    ...     return Predictive(lambda i: (np.full((1, len(i)), mean), np.ones((1, len(i)))), 1, 1)
+    ...
+    >>> blend = Blend([normal(0.0), normal(4.0)], np.array([0.75, 0.25]))
+    >>> blend.mean, blend.sd
+    (array([1.]), array([2.]))
+    >>> blend.cdf([2.0]).round(2)
+    array([0.74])
     """
 
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
@@ -52,7 +65,21 @@ class Blend:
         return logsumexp(each, b=self.weights[:, None], axis=0)
 
     def quantile(self, q: ArrayLike) -> Array:
-        """Quantiles of the label of each bag, shape (n,) or (k, n), 0 < q < 1, units of y."""
+        """Quantiles of the label of each bag.
+
+        Parameters
+        ----------
+        q : float or array, shape (k,), 0 < q < 1
+
+        Returns
+        -------
+        array, shape (n,) or (k, n), units of y
+
+        Raises
+        ------
+        ValueError
+            If a q is not strictly between 0 and 1.
+        """
         levels = quantile_levels(q)
         values = np.array([self._quantile(level) for level in levels])
         return values[0] if np.ndim(q) == 0 else values
@@ -68,12 +95,42 @@ class Blend:
         return (low + high) / 2
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Central (equal-tailed) intervals: lower and upper ends, shape (n,), 0 < level < 1."""
+        """Central (equal-tailed) intervals, between two values of `quantile`.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+
+        Returns
+        -------
+        lower, upper : arrays, shape (n,), units of y
+
+        Raises
+        ------
+        ValueError
+            If the level is not strictly between 0 and 1.
+        """
         lower, upper = self.quantile(interval_ends(level))
         return lower, upper
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
-        """Draw labels, shape (size, n); by default as many as the parts have draws."""
+        """Draw labels from the predictive distribution.
+
+        Parameters
+        ----------
+        size : int, >= 1, optional
+            Labels per bag; default as many as the parts have draws.
+        seed : int or numpy Generator, optional
+
+        Returns
+        -------
+        array, shape (size, n), units of y
+
+        Raises
+        ------
+        ValueError
+            If the size is no integer from 1.
+        """
         if size is not None and not (is_integer(size) and size >= 1):
             raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
         rng = np.random.default_rng(seed)
@@ -103,6 +160,20 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     ------
     ValueError
         No predictive, those of different numbers of bags, or weights that are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive
+    >>> from bdr_stan.predictive import mix
+    >>> def normal(mean):
+    ...     return Predictive(lambda i: (np.full((1, len(i)), mean), np.ones((1, len(i)))), 1, 1)
+    ...
+    >>> mixture = mix([normal(0.0), normal(4.0)], weights=[0.75, 0.25])
+    >>> mixture.mean, mixture.sd
+    (array([1.]), array([2.]))
+    >>> mixture.weights
+    array([0.75, 0.25])
     """
     weights = np.asarray(weights, float)
     if not len(predictives) or weights.shape != (len(predictives),):

@@ -35,6 +35,19 @@ class ClassPredictive(Mixture):
         Posterior standard deviation of that probability.
     probabilities : array, shape (n, 2)
         Of both classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import ClassPredictive
+    >>> p = np.array([[0.1, 0.5], [0.3, 0.9]])  # of "well", under each of two draws
+    >>> predictive = ClassPredictive(
+    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 2, 2, np.array(["sick", "well"])
+    ... )
+    >>> predictive.mean, predictive.sd
+    (array([0.2, 0.7]), array([0.1, 0.2]))
+    >>> predictive.log_prob(["sick", "well"]).round(2)
+    array([-0.22, -0.36])
     """
 
     def __init__(
@@ -115,6 +128,18 @@ class MulticlassPredictive(Mixture):
         Probability of each class, averaged over the posterior.
     sd : array, shape (n, C)
         Posterior standard deviation of these probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import MulticlassPredictive
+    >>> p = np.array([[[0.7, 0.2, 0.1]], [[0.5, 0.3, 0.2]]])  # two draws, one bag, three classes
+    >>> classes = np.array(["a", "b", "c"])
+    >>> predictive = MulticlassPredictive(lambda i: np.log(p[:, i]), 1, 2, classes)
+    >>> predictive.probabilities.round(2)
+    array([[0.6 , 0.25, 0.15]])
+    >>> predictive.log_prob(["b"]).round(2)
+    array([-1.39])
     """
 
     def __init__(

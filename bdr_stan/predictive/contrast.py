@@ -29,6 +29,22 @@ class Contrast:
     ----------
     mean, sd : arrays, shape (n,), units of y
         Of the posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
+    >>> bag = [rng.normal(0, size=(100, 1))]
+    >>> contrast = model.contrast([bag[0] + 0.5], bag)  # were all its points higher by 0.5
+    >>> contrast
+    Contrast(1 bags, 1000 draws; mean, sd, quantile(q), interval(level), draws)
+    >>> lower, upper = contrast.interval(0.95)
+    >>> bool(lower[0] < 0.5 < upper[0])
+    True
     """
 
     def __init__(

@@ -34,6 +34,20 @@ class GridPredictive(Mixture):
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of y
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import GridPredictive
+    >>> grid = np.linspace(0, 1, 101)
+    >>> with np.errstate(divide="ignore"):
+    ...     log_density = np.log(2 * grid)  # of one bag, under its only draw
+    ...
+    >>> predictive = GridPredictive(lambda i: iter([log_density[None]]), grid, n_bags=1, n_draws=1)
+    >>> predictive.mean.round(2), predictive.quantile(0.5).round(2)
+    (array([0.67]), array([0.71]))
+    >>> predictive.cdf([0.5]).round(2)
+    array([0.25])
     """
 
     def __init__(

@@ -29,6 +29,20 @@ class Predictive(Mixture):
     ----------
     mean, sd : arrays, shape (n,), units of y
         Exact moments of the mixture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> predictive = BLR(5, method="exact").fit(bags[:30], y[:30], seed=1).predictive(bags[30:])
+    >>> lower, upper = predictive.interval(0.95)
+    >>> bool(np.mean((lower < y[30:]) & (y[30:] < upper)) > 0.7)
+    True
+    >>> predictive.sample(500, seed=1).shape
+    (500, 10)
     """
 
     def __init__(

@@ -58,6 +58,24 @@ class PointPredictive:
     -----
     Each method is a pass over the points; it costs n S (d + 1) multiplications. Several quantiles
     asked for at once share a pass. float64 throughout.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Linear, PointPredictive
+    >>> from bdr_stan.aggregate.links import LINKS
+    >>> from bdr_stan.kernels import LandmarkFeatures
+    >>> rain = np.array([[0.0], [1.0], [2.0]])
+    >>> psi = LandmarkFeatures(Linear(), [[1.0]])  # rain itself
+    >>> theta = np.log([[2.0, 10.0], [4.0, 10.0]])  # weight of rain, intercept; two draws
+    >>> rate = PointPredictive(lambda a, b: rain[a:b], 3, psi, theta, LINKS["exp"])
+    >>> rate.mean.round(2)
+    array([ 10.,  30., 100.])
+    >>> rate.exceedance(50)
+    array([0. , 0. , 0.5])
+    >>> rate.draws([2]).round(2)
+    array([[ 40.],
+           [160.]])
     """
 
     def __init__(

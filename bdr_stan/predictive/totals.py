@@ -44,6 +44,20 @@ class AggregatePredictive(Mixture):
     ------
     ValueError
         Dispersion or trials that are missing, of another shape, or of no use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import AggregatePredictive
+    >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+    >>> cases = np.array([[3.0, 80.0], [5.0, 120.0]])  # means of two districts, a row a draw
+    >>> predictive = AggregatePredictive(lambda i: cases[:, i], 2, 2, LIKELIHOODS["poisson"])
+    >>> predictive.mean, predictive.sd.round(1)
+    (array([  4., 100.]), array([ 2.2, 22.4]))
+    >>> predictive.interval(0.9)
+    (array([ 1., 69.]), array([  8., 134.]))
+    >>> predictive.cdf([0, 100]).round(2)
+    array([0.03, 0.51])
     """
 
     def __init__(

@@ -41,11 +41,22 @@ def _convergence(array):
         found = {
             "ess_bulk": arviz().ess(data, method="bulk"),
             "ess_tail": arviz().ess(data, method="tail"),
-            "r_hat": arviz().rhat(data, method="rank"),
+            "r_hat": arviz().rhat(_with_two_chains(array).to_dataset(name="x"), method="rank"),
         }
     # What never varies has none of the three; the ArviZ versions differ in what they say of it.
     varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
     return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
+
+
+def _with_two_chains(array):
+    """The halves of one chain, for R-hat to compare; several chains are left as they are."""
+    n_chains, n_draws = array.shape[:2]
+    if n_chains > 1:
+        return array
+    from xarray import DataArray
+
+    halves = array.values[:, : n_draws // 2 * 2].reshape(2, n_draws // 2, *array.shape[2:])
+    return DataArray(halves, dims=array.dims)
 
 
 def summary(
@@ -65,8 +76,8 @@ def summary(
     Returns
     -------
     pandas.DataFrame, one row per element; columns mean, sd, 2.5%, 97.5% (quantiles) and, for
-    MCMC alone, ess_bulk, ess_tail, r_hat. A single draw (optimisation) has no sd and no
-    interval: they are NaN.
+    MCMC alone, ess_bulk, ess_tail, r_hat (with one chain, of its halves). A single draw
+    (optimisation) has no sd and no interval: they are NaN.
 
     Raises
     ------

@@ -12,7 +12,15 @@ from builders.kernels import (
 )
 from scipy.spatial.distance import cdist
 
-from bdr_stan.kernels import RBF, Exponential, Matern32, Polynomial, median_bandwidth
+from bdr_stan.kernels import (
+    RBF,
+    Exponential,
+    Matern32,
+    Polynomial,
+    Product,
+    Sum,
+    median_bandwidth,
+)
 
 
 @pytest.fixture
@@ -109,6 +117,12 @@ def test_columns_that_are_not_there(make, message):
 def test_only_kernels_are_added_and_multiplied(join):
     with pytest.raises(TypeError, match="only kernels can be added or multiplied, found 2"):
         join(RBF(), 2)
+
+
+@pytest.mark.parametrize("kind", [Sum, Product])
+def test_the_variance_of_a_sum_or_product_is_positive(kind):
+    with pytest.raises(ValueError, match=f"variance of {kind.__name__} must be a positive number"):
+        kind(RBF(1.0), RBF(2.0), variance=-1)
 
 
 # ---------------------------------------------------------------- bandwidths and parameters

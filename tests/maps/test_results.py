@@ -144,6 +144,13 @@ def test_districts_held_out_have_no_labels(bags, fitted):
     assert list(table.index) == ["Mara 5", "Mara 6", "Mara 7"] and "observed" not in table
 
 
+def test_ids_are_the_index_whatever_the_metadata_has(bags, fitted):
+    numbered = Bags(
+        bags.points, bags.offsets, ids=bags.ids, metadata=bags.metadata.reset_index(drop=True)
+    )
+    assert list(district_table(fitted[0].predictive(bags), numbered).index) == list(bags.ids)
+
+
 def test_tables_that_cannot_be_made(bags, fitted):
     model, y = fitted
     predictive = model.predictive(bags)

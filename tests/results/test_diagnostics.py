@@ -39,6 +39,17 @@ def test_summary_of_one_draw_claims_no_uncertainty():
     assert table[["sd", "2.5%", "97.5%"]].isna().all(axis=None)
 
 
+def test_r_hat_of_one_chain_is_that_of_its_halves(groups, caplog):
+    def of_one_chain(draws):
+        one = {"posterior": dataset({"x": draws}, {}, attrs={"inference_method": "nuts"})}
+        return summary(build(one)).loc["x", "r_hat"]
+
+    still = groups["posterior"]["sigma"].values[:1]
+    moved = still + 5 * still.std() * (np.arange(still.shape[1]) > still.shape[1] / 2)
+    assert of_one_chain(still) < 1.05 and of_one_chain(moved) > 1.5
+    assert not caplog.records
+
+
 def test_what_never_varies_has_no_convergence(groups):
     groups["posterior"]["one"] = ("chain", "draw"), np.ones((4, 250))
     table = summary(build(groups))
