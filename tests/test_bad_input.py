@@ -960,6 +960,13 @@ def fit_arguments(*more, table="table.csv"):
     return ["fit", table, *good, *more]
 
 
+def tune_arguments(*more, table="table.csv"):
+    return ["tune", table, "--bag", "town", "--label", "y", "--features", "x,z", *MODEL, *more]
+
+
+MODEL = ["--model", "blr"]
+
+
 def predict_arguments(*more, fit="fit.nc", table="table.csv"):
     return ["predict", fit, table, "--bag", "town", "-o", "new.csv", *more]
 
@@ -1030,6 +1037,40 @@ COMMANDS = [
     (fit_arguments("--model", "inverse-bdr", "--covariates", "people"), "--covariates"),
     (fit_arguments("--model", "inverse-bdr", "--covariance", "identity"), "covariance"),
     (fit_arguments("--model", "inverse-bdr", "--method", "exact"), "exact"),
+    (fit_arguments("--link", "exp"), "--link"),
+    (fit_arguments("--likelihood", "gauss"), "--likelihood"),
+    (fit_arguments("--trials", "people"), "--trials"),
+    (fit_arguments("--bag-effects"), "--bag-effects"),
+    (fit_arguments("--thin", "0"), "--thin"),
+    (fit_arguments("--n-curved", "4"), "--n-curved"),
+    (fit_arguments("--model", "aggregate", "--bandwidth", "2"), "--bandwidth"),
+    (fit_arguments("--model", "aggregate", "--label-sd", "people"), "--label-sd"),
+    (fit_arguments("--model", "aggregate", "--link", "logit"), "logit"),
+    (fit_arguments("--model", "aggregate", "--likelihood", "binomial"), "trials"),
+    (fit_arguments("--model", "aggregate"), "counts"),
+    (["tune", "table.csv"], "--bag"),
+    (tune_arguments(table="nowhere.csv"), "nowhere.csv"),
+    (tune_arguments("--model", "ols"), "ols"),
+    (tune_arguments("--landmarks", "few"), "--landmarks"),
+    (tune_arguments("--landmarks", "0"), "n_landmarks"),
+    (tune_arguments("--bandwidth-scale", "-1"), "bandwidth_scale"),
+    (tune_arguments("--cv", "1"), "--cv"),
+    (tune_arguments("--cv", "90"), "cv"),
+    (tune_arguments("--candidates", "vb"), "vb"),
+    (tune_arguments("--score", "evidence"), "score"),
+    (tune_arguments("--kernel", "rbf,gauss"), "gauss"),
+    (tune_arguments("-o", "fit.nc"), "fit.nc"),
+    (tune_arguments("--table", "new.txt"), "new.txt"),
+    (tune_arguments("--table", "nowhere/new.csv"), "nowhere"),
+    (["report"], "FIT"),
+    (["report", "fit.nc"], "--output"),
+    (["report", "no.nc", "-o", "new.html"], "no.nc"),
+    (["report", "ridge.nc", "-o", "new.html"], "ridge.nc"),
+    (["report", "fit.nc", "-o", "new.txt"], "new.txt"),
+    (["report", "fit.nc", "-o", "folder"], "folder"),
+    (["report", "fit.nc", "-o", "nowhere/new.html"], "nowhere"),
+    (["report", "fit.nc", "nowhere.csv", "--bag", "town", "-o", "new.html"], "nowhere.csv"),
+    (["report", "fit.nc", "table.csv", "-o", "new.html"], "--bag"),
     (["predict"], "FIT"),
     (["predict", "fit.nc"], "NEW"),
     (["predict", "fit.nc", "table.csv"], "--output"),

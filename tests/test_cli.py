@@ -316,6 +316,147 @@ def test_options_reach_the_model(folder, monkeypatch):
     assert not (folder / "never.nc").exists()
 
 
+# ------------------------------------------------------------------ totals, reports, searches
+
+
+@pytest.fixture(scope="module")
+def pixels(tmp_path_factory):
+    """A table with a row a pixel: cases, people asked and of these ill in each of 20 districts."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"district": np.repeat(np.arange(20), 5)}).assign(
+        lon=lambda t: t.district % 5 + rng.uniform(size=100),
+        lat=lambda t: t.district // 5 + rng.uniform(size=100),
+        people=rng.uniform(1, 9, 100),
+        asked=30,
+    )
+    rate = np.exp(0.5 * table["lon"])
+    table["cases"] = rng.poisson((rate * table.people).groupby(table.district).transform("sum"))
+    table["cases"] = table.groupby("district")["cases"].transform("first")
+    table["ill"] = table["district"] % 9 + 1
+    path = tmp_path_factory.mktemp("totals") / "pixels.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+TOTALS = ["--bag", "district", "--features", "lon,lat", "--model", "aggregate", "--landmarks", "5"]
+
+
+def test_totals_are_fitted_predicted_and_told_of(pixels, tmp_path):
+    fit, output, page = (tmp_path / name for name in ("fit.nc", "pred.csv", "fit.html"))
+    given = ["--label", "cases", "--weight", "people", "--link", "exp", "--thin", 3]
+    quick = ["--method", "laplace", "--draws", 50, "--seed", 1]
+    done = run("fit", pixels, *TOTALS, *given, *quick, "-o", fit)
+    assert done.exit_code == 0, done.output
+    assert "AggregateRegressor (laplace): 20 bags" in done.stdout
+    model = bdr_stan.load(fit)
+    assert (model.link, model.thin, model.likelihood) == ("exp", 3, "poisson")
+    done = run("predict", fit, pixels, "-o", output)
+    assert done.exit_code == 0, done.output
+    assert (pd.read_csv(output)["lower"] <= pd.read_csv(output)["upper"]).all()
+
+    done = run("report", fit, pixels, "-o", page)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"Wrote {page}\n"
+    said = page.read_text()
+    assert "<h1>Report of a fit: cases</h1>" in said and 'aria-label="Map of the' in said
+    fails("exists: pass --force", "report", fit, pixels, "-o", page)
+    done = run("report", fit, "--title", "cases a year", "-o", page, "--force")
+    assert done.exit_code == 0, done.output
+    assert "<h1>Report of a fit: cases a year</h1>" in page.read_text()
+    assert "Map of the" not in page.read_text()
+
+
+def test_counts_out_of_trials_from_the_shell(pixels, tmp_path):
+    fit = tmp_path / "fit.nc"
+    given = ["--label", "ill", "--likelihood", "binomial", "--trials", "asked", "--fix-kernel"]
+    done = run("fit", pixels, *TOTALS, *given, "--method", "optimize", "-o", fit)
+    assert done.exit_code == 0, done.output
+    model = bdr_stan.load(fit)
+    assert model.likelihood == "binomial" and model.learn_kernel is False
+    assert model.columns_of_bags == ["asked"]
+    done = run("predict", fit, pixels, "-o", tmp_path / "pred.csv")
+    assert done.exit_code == 0, done.output
+    without = [each for each in given if each not in ("--trials", "asked")]
+    fails("trials", "fit", pixels, *TOTALS, *without, "-o", tmp_path / "no.nc")
+
+
+def test_the_report_is_of_the_table_of_the_fit(folder, tmp_path):
+    few = tmp_path / "few.csv"
+    points(12).to_csv(few, index=False)
+    page = tmp_path / "fit.html"
+    fails("to 40 bags, but there are 12", "report", folder / "fit.nc", few, "-o", page)
+    fails("fit.txt must end in .html", "report", folder / "fit.nc", "-o", tmp_path / "fit.txt")
+    data = folder / "points.csv"
+    fails("is the input", "report", folder / "fit.nc", data, "-o", data, "--force")
+    assert not page.exists()
+    assert run("report", folder / "fit.nc", data, "-o", page).exit_code == 0
+    assert "What shrinkage did" in page.read_text()
+
+
+def test_settings_are_compared_and_the_best_is_kept(folder, tmp_path):
+    search = [
+        "tune",
+        folder / "points.csv",
+        "--bag",
+        "town",
+        "--label",
+        "y",
+        "--features",
+        "income",
+    ]
+    grid = ["--model", "blr", "--model", "shrinkage", "--landmarks", "3,5", "--bandwidth-scale", 1]
+    table, fit = tmp_path / "table.csv", tmp_path / "best.nc"
+    by = ["--candidates", "optimize", "--method", "optimize", "--score", "mse", "--cv", 3]
+    done = run(*search, *grid, *by, "--table", table, "-o", fit)
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(table)
+    assert sorted(zip(found["model"], found["n_landmarks"])) == [
+        ("blr", 3), ("blr", 5), ("shrinkage", 3), ("shrinkage", 5)
+    ]  # fmt: skip
+    assert found["mse"].is_monotonic_increasing
+    best, model = found.iloc[0], bdr_stan.load(fit)
+    assert type(model).__name__.lower() == best["model"] and len(model.idata["posterior"]) > 0
+    assert len(model.landmarks_) == best["n_landmarks"] and model.notes_["label"] == "y"
+    assert "rank" in done.stdout and f"Wrote {fit}" in done.stdout
+    done = run(*search, *grid, *by, "--seed", 1)
+    assert "The best: " in done.stdout and "pass -o to fit and keep it" in done.stdout
+
+
+def test_totals_are_searched_by_their_evidence(pixels, tmp_path):
+    done = run(
+        "tune", pixels, *TOTALS[:-2], "--label", "cases", "--landmarks", "3,4", "--score",
+        "evidence", "--candidates", "laplace", "--table", tmp_path / "table.csv",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table["evidence"].is_monotonic_decreasing and len(table) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("--landmarks must be numbers with commas", ["--landmarks", "30,many"]),
+        ("--bandwidth-scale must be numbers with commas", ["--bandwidth-scale", "1;2"]),
+        ("bdr takes no --link: leave it out, or use --model aggregate", ["--link", "exp"]),
+        ("bdr takes no --n-curved: leave it out, or use --model nonlinear", ["--n-curved", "2"]),
+        ("bdr takes no --trials", ["--trials", "people"]),
+        ("bdr has no method 'vb'", ["--candidates", "vb"]),
+        ("score must be", ["--score", "bound"]),
+        ("found 'gauss'", ["--kernel", "rbf,gauss"]),
+        ("cannot be both the fit and the table", ["-o", "t.csv", "--table", "t.csv"]),
+        ("t.txt must end in .csv", ["--table", "t.txt"]),
+        ("does not exist: create it first", ["-o", "no/fit.nc"]),
+        ("is the input", ["-o", "points.csv", "--force"]),
+    ],
+)
+def test_tune_refuses(folder, monkeypatch, text, arguments):
+    monkeypatch.chdir(folder)
+    before = sorted(Path().iterdir())
+    search = ["tune", "points.csv", "--bag", "town", "--label", "y", "--model", "bdr"]
+    fails(text, *search, *arguments)
+    assert sorted(Path().iterdir()) == before
+
+
 # ------------------------------------------------------------------ wrong input
 
 
@@ -617,11 +758,20 @@ def test_an_error_is_one_line_on_stderr(tmp_path):
     assert done.stderr == f"Error: there is no file {tmp_path / 'no.nc'}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["setup"], ["doctor"], ["eject"]])
-def test_help_is_no_error(command):
-    result = run(*command, "--help")
+@pytest.mark.parametrize("command", cli.main.commands)
+def test_each_command_has_an_example(command):
+    result = run(command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.output and "Error" not in result.output
+    assert f"\n  Example:\n    bdr-stan {command}" in result.output
+
+
+def test_shells_complete_commands_and_options():
+    assert "_BDR_STAN_COMPLETE=bash_source bdr-stan" in run("--help").output
+    script = program(env=os.environ | {"_BDR_STAN_COMPLETE": "zsh_source"}).stdout
+    assert "compdef" in script
+    asked = {"_BDR_STAN_COMPLETE": "bash_complete", "COMP_WORDS": "bdr-stan re", "COMP_CWORD": "1"}
+    assert program(env=os.environ | asked).stdout == "plain,report\n"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
 from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, Predictive
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
+from bdr_stan.results.run import run_settings
 from bdr_stan.types import Array, ArrayLike, PathName
 
 _THINNING_DRAWS = 20
@@ -351,6 +352,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             "feature_names": training.names,
             "columns": training.columns,
             "priors": model.priors,
+            "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
         }
         self._keep(Result(groups, settings))
         self._warn_of_trouble()

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -15,6 +16,7 @@ from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
+from bdr_stan.report.document import write_report
 from bdr_stan.results import files
 from bdr_stan.results.advice import report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
@@ -105,6 +107,41 @@ class BagEstimator(BaseEstimator):
         return "\n".join(lines)
 
     @available_if(_samples_posterior)
+    def report_html(
+        self, path: PathName, bags: BagsLike | None = None, *, label: str = "label"
+    ) -> None:
+        """Write what there is to say of the fit to one HTML file, for who did not make it.
+
+        What was fitted to what, diagnostics with advice, posterior and priors; predictions and
+        their calibration by bag size, each bag without its own label where the fit can leave it
+        out; the influence of each column, what shrinkage did, maps of rates; the call, seed and
+        versions. Needs the extra "report".
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced once the new one is complete. It needs no network.
+        bags : Bags, list of arrays or table, optional
+            Those of the fit, found by their ids. A fit does not keep its points: without them the
+            report says what is left out.
+        label : str, default "label"
+            What the labels are, with the unit, such as "age, years".
+
+        Raises
+        ------
+        ImportError
+            Jinja2 or matplotlib is not installed.
+        FileNotFoundError, NotADirectoryError, IsADirectoryError
+            The file cannot be there.
+        TypeError, ValueError
+            The bags are not those of the fit; the label is no text.
+        """
+        check_is_fitted(self, "result_")
+        if not isinstance(label, str):
+            raise TypeError(f"label must be a str that says what the labels are, found {label!r}")
+        write_report(self, path, None if bags is None else self._like_training(bags), label)
+
+    @available_if(_samples_posterior)
     def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
         """The priors of this fit, in the units of y.
 
@@ -122,6 +159,14 @@ class BagEstimator(BaseEstimator):
     def columns_of_bags(self) -> list[str]:
         """Columns of the bags' metadata that predictions take."""
         return list(getattr(self, "covariates", None) or [])
+
+    def _html_repr(self) -> str:
+        """For notebooks: scikit-learn's, and after a fit with a posterior what `report` says."""
+        html = super()._html_repr()
+        if not self.samples_posterior or "result_" not in vars(self):
+            return html
+        bags = len(self.result_.labels)
+        return f"{html}<pre>Fitted to {bags} bags. {escape(self.report())}</pre>"
 
     # ------------------------------------------------------------ files
 

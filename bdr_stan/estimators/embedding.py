@@ -40,6 +40,7 @@ from bdr_stan.predictive import ClassPredictive, Predictive
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
+from bdr_stan.results.run import run_settings
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -173,6 +174,7 @@ class EmbeddingEstimator(BagEstimator):
             "n_features": training.landmarks.shape[1],
             "feature_names": training.names,
             "columns": training.columns,
+            "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
         }
         if training.covariates is not None:
             settings["covariates"] = vars(training.covariates)

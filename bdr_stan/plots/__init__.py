@@ -1,28 +1,43 @@
-"""Pictures of predictions, influence, shrinkage, landmarks and maps.
+"""Pictures of predictions, influence, shrinkage, landmarks, draws and maps.
 
 For what a *predictive* is see `bdr_stan.metrics`. matplotlib is imported when one is drawn.
 """
 
-from bdr_stan.plots.by_size import compare_by_size, prediction_by_size
-from bdr_stan.plots.calibration import calibration, point_calibration, reliability
+from bdr_stan.plots.by_size import (
+    BARS_PER_PANEL,
+    bag_sizes,
+    compare_by_size,
+    prediction,
+    prediction_by_size,
+)
+from bdr_stan.plots.calibration import calibration, pit, point_calibration, reliability
+from bdr_stan.plots.draws import ranks, trace
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
-from bdr_stan.plots.influence import influence
-from bdr_stan.plots.maps import map, rate_map, rate_maps
+from bdr_stan.plots.influence import influence, rate_along
+from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
 __all__ = [
+    "BARS_PER_PANEL",
     "COVERS",
     "MISSES",
     "MODELS",
+    "bag_sizes",
     "calibration",
     "compare_by_size",
     "influence",
     "landmarks",
     "map",
+    "pit",
     "point_calibration",
+    "point_map",
+    "prediction",
     "prediction_by_size",
+    "ranks",
+    "rate_along",
     "rate_map",
     "rate_maps",
     "reliability",
     "shrinkage_spectrum",
+    "trace",
 ]

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bdr_stan import metrics
-from bdr_stan.plots.style import COVERS, MISSES, Prediction, diagonal, panels, size_title
+from bdr_stan.plots.style import (
+    COVERS,
+    MISSES,
+    Prediction,
+    diagonal,
+    one_axes,
+    panels,
+    size_title,
+)
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BARS_PER_PANEL = 80
+_BARS = 30  # of a histogram
 
 
 def prediction_by_size(
@@ -167,6 +176,120 @@ def compare_by_size(
     figure.colorbar(points, ax=axes, label=f"predictive sd of {label}", aspect=40, pad=0.01)
     figure.suptitle(f"{level:.0%} of the bars should cross the line; orange ones miss the truth")
     return figure
+
+
+def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
+    """How many bags have how many points.
+
+    Parameters
+    ----------
+    sizes : array, shape (n,), number of points of each bag
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : there is no bag, or a size that is not above 0.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.bag_sizes([3, 5, 5, 8, 400])
+    >>> ax.get_xscale()
+    'log'
+    """
+    sizes = np.asarray(sizes, float)
+    if sizes.ndim != 1 or len(sizes) == 0 or not (sizes > 0).all():
+        raise ValueError("sizes must be one number above 0 for each bag")
+    ax = one_axes((5.0, 2.8)) if ax is None else ax
+    low, high = sizes.min(), sizes.max()
+    if high > 20 * low:  # most bags would share a bar
+        edges = np.geomspace(low, high, _BARS + 1)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    else:
+        edges = np.linspace(low - 0.5, high + 0.5, min(_BARS, int(high - low) + 1) + 1)
+    ax.stairs(np.histogram(sizes, edges)[0], edges, fill=True, color=COVERS)
+    ax.set(xlabel="points in a bag", ylabel="bags")
+    ax.locator_params(axis="y", integer=True)
+    return ax
+
+
+def prediction(
+    y: ArrayLike,
+    predictive: Prediction,
+    sizes: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    label: str = "label",
+) -> "Figure":
+    """Labels and the intervals that were predicted for them, one panel for each class of sizes.
+
+    Vertical bars are central intervals, orange where they miss the label, that is where they do
+    not cross the diagonal. Both axes are logarithmic where all is positive and labels span a
+    factor of 100. A panel draws at most 80 of its bags, spread evenly over the labels; the share
+    it states is that of all its bags.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see `bdr_stan.metrics`; needs no log_prob
+    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
+    edges : see `metrics.size_classes`
+    level : float in (0, 1), probability of the intervals
+    label : str, what the labels are, with the unit, such as "age, years"
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : arrays of different lengths, NaN, or a level that is no probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y = np.arange(1.0, 7.0)
+    >>> mean, sd = y[None] + 0.5, np.ones((1, 6))
+    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 6, 1)
+    >>> figure = plots.prediction(y, predictive, sizes=[2, 2, 2, 50, 50, 50], label="age, years")
+    >>> len(figure.axes)
+    2
+    """
+    y, mean = np.asarray(y, float), np.asarray(predictive.mean)
+    lower, upper = predictive.interval(level)
+    metrics.coverage(y, lower, upper)
+    every = {"all bags": np.ones(len(y), bool)}
+    classes = every if sizes is None else metrics.size_classes(sizes, edges)
+    missed = (y < lower) | (upper < y)
+    axes = panels(1, len(classes))[0]
+    limits = _limits(y)
+    if min(y.min(), lower.min()) > 0 and y.max() > 100 * y.min():
+        limits = y.min() / 1.3, y.max() * 1.3
+        axes[0].set(xscale="log", yscale="log")  # shared by all
+    for ax, (name, of) in zip(axes, classes.items()):
+        diagonal(ax, limits)
+        i = _spread_over(y, of)
+        for those, colour in ((i[~missed[i]], COVERS), (i[missed[i]], MISSES)):
+            ax.vlines(y[those], lower[those], upper[those], color=colour, lw=1.2, alpha=0.6)
+            ax.plot(y[those], mean[those], "o", ms=3, color=colour)
+        ax.set(title=name if sizes is None else size_title(name, of.sum()), xlim=limits)
+        ax.set_xlabel(f"observed {label}")
+        _note(ax, f"{1 - missed[of].mean():.0%} in their {level:.0%} interval")
+    if axes[0].get_xscale() == "log":
+        for axis in (axes[0].xaxis, axes[0].yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
+    axes[0].set_ylabel(f"predicted {label}")
+    return axes[0].figure
 
 
 def _given(axes, n_classes):

@@ -5,6 +5,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import binom
 
 from bdr_stan import metrics
 from bdr_stan.plots.style import (
@@ -74,7 +75,7 @@ def calibration(
     classes = {} if sizes is None else metrics.size_classes(sizes, edges)
     ax = one_axes() if ax is None else ax
     low, high = (every["level"] + sign * 2 * every["se"] for sign in (-1, 1))
-    ax.fill_between(every["level"], low, high, color="0.9", linewidth=0)
+    ax.fill_between(every["level"], low, high, color=GUIDE, alpha=0.25, linewidth=0)
     diagonal(ax, (0, 1))
     for (name, of), colour, marker in zip(lines.items(), shades(len(lines)), cycle(MARKERS)):
         n = classes[name].sum()
@@ -85,6 +86,65 @@ def calibration(
             ax.plot(of["level"], of["coverage"], marker=marker, ms=4, color=colour, label=label)
     ax.plot(every["level"], every["coverage"], color="black", label=f"all {len(y)} bags")
     return _coverage_frame(ax, "share of labels inside")
+
+
+def pit(
+    y: ArrayLike,
+    predictive: Prediction,
+    sizes: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+    *,
+    n_bins: int = 5,
+) -> "Figure":
+    """How often labels fall how high in their predictions, one panel a class of bag sizes.
+
+    The height is the predicted probability of a label below the one that was seen (probability
+    integral transform). Predictions that are calibrated have bars of one height, but for chance:
+    nearly all within the grey band. Bars that are high at both ends are of intervals that are too
+    short, high in the middle too long, high on one side of predictions that are too low or high.
+
+    Parameters
+    ----------
+    y : array, shape (n,), labels
+    predictive : see `bdr_stan.metrics`
+    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
+    edges : see `metrics.size_classes`
+    n_bins : int, number of bars
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : `edges` do not increase.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Predictive, plots
+    >>> y = np.random.default_rng(0).normal(size=200)
+    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> figure = plots.pit(y, predictive, sizes=np.repeat([2, 50], 100))
+    >>> len(figure.axes)
+    2
+    """
+    below = np.asarray(predictive.cdf(y))
+    every = {"all bags": np.ones(len(below), bool)}
+    classes = every if sizes is None else metrics.size_classes(sizes, edges)
+    axes = panels(1, len(classes))[0]
+    for ax, (name, of) in zip(axes, classes.items()):
+        n = int(of.sum())
+        low, high = binom.interval(0.99, n, 1 / n_bins)
+        share = np.histogram(below[of], n_bins, (0, 1))[0] / n
+        ax.axhspan(n_bins * low / n, n_bins * high / n, color=GUIDE, alpha=0.25, lw=0)
+        ax.axhline(1, ls="--", lw=1, color=GUIDE)
+        ax.stairs(n_bins * share, np.linspace(0, 1, n_bins + 1), color=MODELS[1], lw=1.5)
+        ax.set(title=name if sizes is None else size_title(name, n), xlim=(0, 1), ylim=(0, None))
+        ax.set_xlabel("height in the prediction")
+    axes[0].set_ylabel("labels, 1 where as many as expected")
+    return axes[0].figure
 
 
 def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":

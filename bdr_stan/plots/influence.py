@@ -2,19 +2,24 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from bdr_stan.plots.style import COVERS, GUIDE, one_axes
+from bdr_stan.predictive.influence import find_column
+from bdr_stan.predictive.mixture import interval_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
-    from bdr_stan.bags import BagsLike
-    from bdr_stan.estimators.embedding import EmbeddingEstimator
+    from bdr_stan.bags import Bags, BagsLike
+
+_SIZE = (5.0, 3.6)  # inches
 
 
 def influence(
-    model: "EmbeddingEstimator",
+    model: "BaseEstimator",
     column: str | int,
     bags: "BagsLike | None" = None,
     *,
@@ -69,20 +74,103 @@ def influence(
             "Shrinkage or classifier on mean embeddings"
         )
     values, along = model.influence_along(column, bags, n_points=n_points, seed=seed)
-    lower, upper = along.interval(level)
-    ax = one_axes((5.0, 3.6)) if ax is None else ax
+    ax = one_axes(_SIZE) if ax is None else ax
     ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
+    _draw_band(ax, values, along.mean, along.interval(level), level)
+    what = "latent function" if is_classifier(model) else "label"
+    ax.set(xlabel=_named(column), ylabel=f"added to the {what}")
+    return ax
+
+
+def rate_along(
+    model: "BaseEstimator",
+    column: str | int,
+    bags: "Bags",
+    *,
+    level: float = 0.9,
+    n_points: int = 100,
+    n_draws: int = 200,
+    seed: int = 0,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """The average rate of points that have a value in one column, the others as they are.
+
+    As `influence`, for models of rates: the posterior mean of the partial dependence of the rate in
+    a band of the given probability.
+
+    Parameters
+    ----------
+    model : fitted AggregateRegressor
+    column : str or int
+        Of the table that the bags were made of, of the points by name, or by number.
+    bags : Bags, whose points are sampled
+    level : float, 0 < level < 1, probability of the band
+    n_points : int, points of the sample
+    n_draws : int, draws of the posterior that are used
+    seed : int, of the sample
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    TypeError : a model without rates of points.
+    ValueError : there is no such column, or the level is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import AggregateRegressor, Bags, plots
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.uniform(size=(300, 1))
+    >>> bags = Bags.from_points(rain, sizes=[10] * 30, features=["rain"])
+    >>> cases = rng.poisson(bags.sums(np.exp(2 * rain[:, 0])))
+    >>> model = AggregateRegressor(n_landmarks=5, method="vb").fit(bags, cases)
+    >>> ax = plots.rate_along(model, "rain", bags)
+    >>> along = ax.lines[-1].get_ydata()
+    >>> bool(along[-1] > along[0])
+    True
+    """
+    if not hasattr(model, "predict_points"):
+        raise TypeError(
+            f"{type(model).__name__} has no rates of points to draw: pass a fitted "
+            "AggregateRegressor"
+        )
+    ends = interval_ends(level)
+    where = find_column(column, bags.n_features, bags.features, bags.columns)
+    sample = bags.sample_points(n_points, np.random.default_rng(seed))
+    values = where.values(sample)
+    rows = np.arange(len(sample))
+    along = np.array(
+        [
+            model.predict_points(where.set_to(sample, value), n_draws=n_draws).draws(rows).mean(1)
+            for value in values
+        ]
+    )
+    ax = one_axes(_SIZE) if ax is None else ax
+    shown = values if where.levels is None else np.array(where.levels)
+    _draw_band(ax, shown, along.mean(axis=1), np.quantile(along, ends, axis=1), level)
+    ax.set(xlabel=_named(column), ylabel="average rate")
+    return ax
+
+
+def _named(column):
+    return f"column {column}" if isinstance(column, int) else column
+
+
+def _draw_band(ax, values, mean, interval, level):
+    """A line in a band over a column of numbers, else a dot with a bar for each value."""
+    lower, upper = interval
+    said = f"{level:.0%} of the posterior"
     if values.dtype.kind == "f" and len(values) > 2:
-        ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0,
-                        label=f"{level:.0%} of the posterior")  # fmt: skip
-        ax.plot(values, along.mean, color=COVERS, label="posterior mean")
+        ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0, label=said)
+        ax.plot(values, mean, color=COVERS, label="posterior mean")
     else:
         names = [value if isinstance(value, str) else f"{value:g}" for value in values.tolist()]
-        ax.vlines(names, lower, upper, color=COVERS, lw=2, label=f"{level:.0%} of the posterior")
-        ax.plot(names, along.mean, "o", color=COVERS, label="posterior mean")
+        ax.vlines(names, lower, upper, color=COVERS, lw=2, label=said)
+        ax.plot(names, mean, "o", color=COVERS, label="posterior mean")
         ax.margins(x=0.15)
-    what = "latent function" if is_classifier(model) else "label"
-    ax.set(xlabel=f"column {column}" if isinstance(column, int) else column,
-           ylabel=f"added to the {what}")  # fmt: skip
     ax.legend(frameon=False, fontsize="small")
-    return ax

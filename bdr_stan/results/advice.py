@@ -202,19 +202,22 @@ def report(diagnostics: dict[str, Any]) -> str:
     -------
     str, a heading and for NUTS, Laplace and Pathfinder a line for each quantity
     """
-    rows = [(c.quantity, c.measured, f"(good: {c.good})", _verdict(c)) for c in checks(diagnostics)]
+    rows = [(c.quantity, c.measured, f"(good: {c.good})", verdict(c)) for c in checks(diagnostics)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["".join(f"  {cell:{width}}" for cell, width in zip(row, widths)) for row in rows]
-    return "\n".join([_heading(diagnostics), *(line.rstrip() for line in lines)])
+    return "\n".join([heading(diagnostics), *(line.rstrip() for line in lines)])
 
 
-def _verdict(check):
+def verdict(check: Check) -> str:
+    """ "ok", what to do, or nothing where there was nothing to measure."""
     if check.bad:
         return check.advice
     return "" if check.measured == "unknown" else "ok"
 
 
-def _heading(d):
+def heading(diagnostics: dict[str, Any]) -> str:
+    """What kind of sample it is, and how many draws; a sentence."""
+    d = diagnostics
     if d["method"] == "nuts":
         return (
             f"NUTS: {d['n_chains']} chains x {d['n_draws']} draws, "

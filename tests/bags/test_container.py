@@ -284,3 +284,12 @@ def test_all_bad_values_are_counted():
     points[[5, 299_999], 1] = np.nan
     with pytest.raises(ValueError, match=r"bag 0, point 5, column 1: .* \(2 such in all\)"):
         Bags.from_points(points, sizes=[100_000] * 3)
+
+
+def test_notebooks_show_bags_as_a_table_with_names_escaped():
+    bags = Bags(np.eye(3), [0, 1, 3], features=["<b>", "y", "z"])
+    html = bags._repr_html_()
+    assert "<td>2</td>" in html and "<td>&lt;b&gt;, y, z</td>" in html and "<b>" not in html
+    assert "1 / 1.5 / 2 (min / median / max)" in html and "<td>none</td>" in html
+    assert ".. (40 in all)" in Bags(np.zeros((2, 40)), [0, 2])._repr_html_()
+    assert "<td>0</td>" in bags[:0]._repr_html_()

@@ -155,6 +155,16 @@ def test_report_tells_what_was_measured(fitted):
     assert words[fitted.method] in fitted.report()
 
 
+def test_notebooks_show_scikit_learns_page_and_after_a_fit_what_it_measured(fitted):
+    shown = fitted._repr_mimebundle_()["text/html"]
+    assert "sk-container-id" in shown and type(fitted).__name__ in shown
+    measured = hasattr(fitted, "report")
+    assert ("Fitted to 50 bags. " in shown) == measured
+    if measured:
+        assert "Kernel: RBF, length" in shown.rpartition("<pre>")[2]
+    assert "Fitted to" not in clone(fitted)._repr_html_()
+
+
 # ------------------------------------------------------------ fitting
 
 

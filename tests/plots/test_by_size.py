@@ -84,3 +84,36 @@ def test_one_bag_a_class_can_be_drawn(normal):
     predictive = normal([1.0, 1.0], [1.0, 1.0])
     plots.prediction_by_size([1.0, 1.0], predictive, [1, 7])[0].figure.canvas.draw()
     plots.compare_by_size({"BLR": predictive}, [1.0, 1.0], [1, 7]).canvas.draw()
+
+
+def test_sizes_are_counted_whether_they_differ_little_or_much():
+    little = plots.bag_sizes([2, 3, 3, 5])
+    assert little.patches[0].get_data().values.tolist() == [1, 2, 0, 1]
+    much = plots.bag_sizes([1, 1, 10, 1000])
+    assert much.get_xscale() == "log" and much.patches[0].get_data().values.sum() == 4
+    assert plots.bag_sizes([7, 7, 7]).patches[0].get_data().values.tolist() == [3]
+    with pytest.raises(ValueError, match="one number above 0 for each bag"):
+        plots.bag_sizes([3, 0])
+
+
+def test_predictions_are_drawn_with_their_intervals(case, normal):
+    y, predictive, sizes = case
+    lower, upper = predictive.interval(0.8)
+    figure = plots.prediction(y, predictive, sizes, level=0.8, label="age, years")
+    first, second = figure.axes
+    assert first.get_title() == "2 points (200 bags)" and second.get_title().startswith("50 ")
+    for ax, of in ((first, sizes == 2), (second, sizes == 50)):
+        share = np.mean((lower <= y)[of] & (y <= upper)[of])
+        assert texts(ax) == [f"{share:.0%} in their 80% interval"]
+        hit, miss = bars(ax)
+        assert len(hit) + len(miss) == BARS_PER_PANEL
+        assert all(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in hit)
+        assert not any(bar[0, 1] <= bar[0, 0] <= bar[1, 1] for bar in miss)
+    assert first.get_ylabel() == "predicted age, years" and first.get_xscale() == "linear"
+    (every,) = plots.prediction(y, predictive).axes
+    assert every.get_title() == "all bags"
+    totals = np.geomspace(1, 1000, 30)
+    (wide,) = plots.prediction(totals, normal(totals, 0.1 * totals)).axes
+    assert wide.get_xscale() == wide.get_yscale() == "log"
+    with pytest.raises(ValueError, match="lower has shape"):
+        plots.prediction(y[:3], predictive)

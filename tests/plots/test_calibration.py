@@ -97,3 +97,22 @@ def test_calibration_curves_of_methods():
     for none_or_many in ({}, dict.fromkeys("abcdefgh", tables["NUTS"])):
         with pytest.raises(ValueError, match=f"1 to 6 methods, found {len(none_or_many)}"):
             plots.point_calibration(none_or_many)
+
+
+def test_heights_in_the_predictions_tell_intervals_that_are_too_short(case, normal):
+    y, good, sizes = case
+    bad = normal(good.mean, np.full(500, 0.5))  # right for bags of 50, far too sure for 2
+    small, large = plots.pit(y, bad, sizes, n_bins=5).axes
+    assert [ax.get_title() for ax in (small, large)] == [
+        "2 points (200 bags)", "50 points (300 bags)"
+    ]  # fmt: skip
+    for ax, of in ((small, sizes == 2), (large, sizes == 50)):
+        heights = ax.patches[-1].get_data().values
+        counts = np.histogram(bad.cdf(y)[of], 5, (0, 1))[0]
+        np.testing.assert_allclose(heights, 5 * counts / of.sum())
+    assert small.patches[-1].get_data().values[0] > 1.7
+    band = large.patches[0].get_extents().transformed(large.transData.inverted())
+    assert ((large.patches[-1].get_data().values - [band.y0]) > 0).all()
+    assert (large.patches[-1].get_data().values < band.y1).all()
+    (every,) = plots.pit(y, good).axes
+    assert every.get_title() == "all bags"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import BLR, Bags, BLRClassifier, plots
+from bdr_stan import BLR, AggregateRegressor, Bags, BLRClassifier, plots
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +72,30 @@ def test_columns_without_names_go_by_number(rng):
     points = [rng.normal(c, 1, size=(8, 2)) for c in np.linspace(0, 2, 15)]
     model = BLR(4, method="exact").fit(points, np.linspace(0, 2, 15), seed=1)
     assert plots.influence(model, 1, points).get_xlabel() == "column 1"
+
+
+def test_rates_along_a_column_are_averages_of_points_that_have_the_value(people, bags):
+    counts = np.random.default_rng(1).poisson(bags.sizes)
+    model = AggregateRegressor(n_landmarks=6, method="laplace").fit(bags, counts, draws=40, seed=1)
+    ax = plots.rate_along(model, "age", bags, level=0.8, n_points=30, n_draws=40)
+    (line,) = ax.lines
+    sample = bags.sample_points(30, np.random.default_rng(0))
+    band = ax.collections[0].get_paths()[0].vertices
+    for k in (0, 30, 59):
+        value, drawn = line.get_xydata()[k]
+        sample[:, 0] = value
+        rates = model.predict_points(sample, n_draws=40).draws(np.arange(30)).mean(axis=1)
+        assert drawn == pytest.approx(rates.mean())
+        ends = band[band[:, 0] == value, 1]
+        for end in np.quantile(rates, [0.1, 0.9]):
+            assert np.abs(ends - end).min() < 1e-12
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "average rate")
+    dots = plots.rate_along(model, "job", bags)
+    assert [text.get_text() for text in dots.get_xticklabels()] == ["farm", "office"]
+    with pytest.raises(ValueError, match="no column 'height'"):
+        plots.rate_along(model, "height", bags)
+
+
+def test_a_model_without_rates_has_none_to_draw(model, bags):
+    with pytest.raises(TypeError, match="BLR has no rates of points to draw"):
+        plots.rate_along(model, "age", bags)

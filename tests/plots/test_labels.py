@@ -6,7 +6,8 @@ import pytest
 import rioxarray  # noqa: F401
 import xarray as xr
 
-from bdr_stan import BLR, plots
+from bdr_stan import BLR, Bags, plots
+from bdr_stan.results.inference_data import dataset
 
 
 class Classes:
@@ -35,8 +36,20 @@ def model_of_heights():
     return BLR(4, method="exact").fit(bags, np.linspace(-1, 1, 20), seed=1)
 
 
+class Rates:
+    """Rates of points that are all alike."""
+
+    def predict_points(self, points, n_draws):
+        return self
+
+    def draws(self, rows):
+        return np.ones((4, len(rows)))
+
+
 TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
+POSTERIOR = {"posterior": dataset({"rho": np.eye(4)[:2]}, {})}
 DRAW = {
+    "bag_sizes": lambda case: plots.bag_sizes(case[2]),
     "calibration": lambda case: plots.calibration(*case),
     "compare_by_size": lambda case: plots.compare_by_size(
         {"BLR": case[1], "BDR": case[1]}, case[0], case[2]
@@ -44,8 +57,14 @@ DRAW = {
     "influence": lambda case: plots.influence(model_of_heights(), 1),
     "landmarks": lambda case: plots.landmarks(np.eye(3), np.eye(3)),
     "map": lambda case: plots.map(raster()),
+    "pit": lambda case: plots.pit(*case),
+    "point_map": lambda case: plots.point_map(*np.eye(3)),
+    "prediction": lambda case: plots.prediction(*case),
+    "ranks": lambda case: plots.ranks(POSTERIOR, ["rho"]),
+    "trace": lambda case: plots.trace(POSTERIOR, ["rho"]),
     "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
     "prediction_by_size": lambda case: plots.prediction_by_size(*case),
+    "rate_along": lambda case: plots.rate_along(Rates(), 0, Bags(np.eye(3), [0, 3])),
     "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),

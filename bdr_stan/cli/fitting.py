@@ -1,0 +1,97 @@
+"""``bdr-stan fit`` and ``bdr-stan summary``."""
+
+from pathlib import Path
+
+import click
+
+from bdr_stan.cli import options
+from bdr_stan.cli.group import example
+from bdr_stan.cli.models import check_fit_options, estimators_of, load_fit, show_fit, without_none
+from bdr_stan.cli.tables import check_output, read_labelled, split
+from bdr_stan.terminal import show_table
+
+
+@click.command(
+    short_help="Fit a model to a table of points.",
+    epilog=example(
+        "bdr-stan fit people.parquet --bag county --label vote --model bdr -o fit.nc",
+        "bdr-stan fit pixels.csv --bag district --label cases --weight people \\",
+        "    --model aggregate --link exp -o rates.nc",
+    ),
+)
+@options.labelled_table
+@options.models(several=False)
+@options.output("Fit, a NetCDF file.")
+@click.option(
+    "--label-sd",
+    metavar="COLUMN",
+    help="Known standard error of a label, the same within a bag.  [not for classes]",
+)
+@click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
+@click.option("--kernel", metavar="NAME", help="Such as rbf, matern32, additive.  [default: rbf]")
+@click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
+@options.model_settings
+@options.sampling
+@click.option("--adapt-delta", type=click.FloatRange(0, 1, min_open=True, max_open=True))
+@click.option("--max-treedepth", type=click.IntRange(1))
+@click.option("--seed", type=click.IntRange(0), help="[default: another one each time]")
+@click.option("--stan-file", type=click.Path(path_type=Path), help="Your variant of the program.")
+@options.force
+def fit(
+    data,
+    bag,
+    label,
+    model,
+    output,
+    features,
+    covariates,
+    weight,
+    label_sd,
+    trials,
+    missing,
+    landmarks,
+    chains,
+    warmup,
+    draws,
+    adapt_delta,
+    max_treedepth,
+    seed,
+    stan_file,
+    force,
+    **settings,
+):
+    """Fit a model to DATA, a .parquet or .csv table with a row for each point.
+
+    Writes one file with all that `bdr-stan predict` needs.
+    """
+    check_output(output, force, not_to_be=data)
+    settings |= {"covariates": split(covariates), "n_landmarks": landmarks, "stan_file": stan_file}
+    if stan_file is not None and not stan_file.is_file():
+        raise FileNotFoundError(f"there is no file {stan_file}")
+    estimator = estimators_of([model], settings)[model]
+    of_fit = without_none(
+        {
+            "label_sd": label_sd,
+            "trials": trials,
+            "adapt_delta": adapt_delta,
+            "max_treedepth": max_treedepth,
+        }
+    )
+    check_fit_options(model, estimator.method, of_fit)
+    roles = {"bag": bag, "label": label, "weight": weight, "label_sd": label_sd, "trials": trials}
+    bags, y = read_labelled(data, roles, features, covariates, missing, model=model)
+    run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
+    estimator.fit(bags, y, **run, **of_fit)
+    estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
+    show_fit(estimator)
+    click.echo(f"Wrote {output}")
+
+
+@click.command(short_help="Show what is in a fit.", epilog=example("bdr-stan summary fit.nc --all"))
+@click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
+@click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
+def summary(fitted, every):
+    """Show the parameters, sampling report and priors of a fit."""
+    model = load_fit(fitted)
+    show_fit(model, every)
+    show_table(model.priors())

@@ -1,0 +1,64 @@
+"""The program ``bdr-stan``, and how its commands end."""
+
+import warnings
+
+import click
+
+from bdr_stan import __version__
+
+# What the package raises on purpose, and what reading and writing files raises.
+EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
+
+
+class OneSentence(click.Group):
+    """Group whose commands end an expected error with its message alone, exit code 1."""
+
+    def invoke(self, ctx):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: _warn(message)
+            try:
+                return super().invoke(ctx)
+            except click.UsageError as error:  # some of Click's are in several lines
+                text = " ".join(error.format_message().split())
+                raise click.UsageError(text, error.ctx) from error
+            # Click's own ends: a help page, and ``bdr-stan summary fit.nc | head``.
+            except (click.exceptions.Exit, BrokenPipeError):
+                raise
+            except EXPECTED as error:
+                if ctx.params["debug"]:
+                    raise
+                text = str(error) or type(error).__name__
+                raise click.ClickException(text) from error
+
+
+def _warn(message):
+    click.echo(f"Warning: {message}", err=True)
+
+
+def example(*lines: str) -> str:
+    """Lines of shell at the end of a help page."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+COMPLETION = """\b
+Commands and options complete themselves once your shell has read
+  eval "$(_BDR_STAN_COMPLETE=bash_source bdr-stan)"
+which belongs in ~/.bashrc; zsh_source and fish_source are for zsh and fish.
+"""
+
+
+@click.group(
+    cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]}, epilog=COMPLETION
+)
+@click.version_option(__version__, prog_name="bdr-stan")
+@click.option(
+    "--debug", is_flag=True, envvar="BDR_STAN_DEBUG", help="Show the traceback of an error."
+)
+def main(debug: bool) -> None:
+    """Regression from bags of points to labels, with honest uncertainty for small bags.
+
+    Start with: bdr-stan setup, then bdr-stan demo.
+    """

@@ -1,0 +1,147 @@
+"""Estimators by their names on the command line, and what is shown of a fit."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bdr_stan.terminal import show_table
+
+if TYPE_CHECKING:
+    from bdr_stan.estimators.base import BagEstimator
+
+MODELS = {
+    "bdr": "BDR",
+    "blr": "BLR",
+    "nonlinear-bdr": "NonlinearBDR",
+    "shrinkage": "Shrinkage",
+    "inverse-bdr": "InverseBDR",
+    "bdr-classifier": "BDRClassifier",
+    "blr-classifier": "BLRClassifier",
+    "shrinkage-classifier": "ShrinkageClassifier",
+    "inverse-bdr-classifier": "InverseBDRClassifier",
+    "aggregate": "AggregateRegressor",
+}
+
+
+def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
+    """Estimators with the settings that were given, by their names on the command line.
+
+    Parameters
+    ----------
+    names : sequence of str, out of `MODELS`
+    given : mapping, parameter -> value, None where it was not given
+        Each goes to those of the models that have such a parameter.
+
+    Raises
+    ------
+    ValueError
+        None of the models has one of the parameters, or a value cannot be read.
+    """
+    settings = without_none(given)
+    for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):
+        if parameter in settings:
+            settings[parameter] = read(settings[parameter])
+    takes = {name: _parameters(name) for name in names}
+    for parameter in settings:
+        if not any(parameter in own for own in takes.values()):
+            raise ValueError(_not_taken(names[0], parameter))
+    return {
+        name: _class_of(name)(**{p: v for p, v in settings.items() if p in own})
+        for name, own in takes.items()
+    }
+
+
+def check_fit_options(name: str, method: str, options: Mapping[str, Any]) -> None:
+    """Raise ValueError where options of `fit` go with another model or method."""
+    estimator = _class_of(name)
+    if "label_sd" in options and not getattr(estimator, "takes_label_sd", False):
+        raise ValueError(
+            f"{name} takes no --label-sd, which bdr, blr, shrinkage and inverse-bdr do: leave it "
+            "out"
+        )
+    if "trials" in options and not hasattr(estimator, "predict_points"):
+        raise ValueError(f"{name} takes no --trials: leave them out, or use --model aggregate")
+    if method != "nuts" and not {"adapt_delta", "max_treedepth"}.isdisjoint(options):
+        raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
+
+
+def _class_of(name: str) -> Any:
+    from bdr_stan import estimators
+
+    return getattr(estimators, MODELS[name])
+
+
+def _parameters(name: str) -> set[str]:
+    return set(_class_of(name)().get_params())
+
+
+def _not_taken(name: str, parameter: str) -> str:
+    """A sentence on a parameter that a model does not have, with another one that does."""
+    kind = name.endswith("classifier")
+    others = [n for n in MODELS if n.endswith("classifier") == kind and parameter in _parameters(n)]
+    option = {"n_landmarks": "landmarks"}.get(parameter, parameter).replace("_", "-")
+    instead = f", or use --model {others[0]}" if others else ""
+    return f"{name} takes no --{option}: leave it out{instead}"
+
+
+def _bandwidth(text: str) -> str | float:
+    try:
+        return text if text in ("scaled", "ard", "median") else float(text)
+    except ValueError:
+        raise ValueError(
+            f"--bandwidth must be scaled, ard, median or a number, found {text!r}"
+        ) from None
+
+
+def _bounds(text: str) -> tuple[float | None, float | None]:
+    """Two numbers; an end that is left out is open."""
+    try:
+        ends = [None if end.strip() == "" else float(end) for end in text.split(",")]
+        lower, upper = ends
+    except ValueError:
+        raise ValueError(
+            f"--bounds must be two numbers with a comma, such as 0,1 or 0, for an open end, found "
+            f"{text!r}"
+        ) from None
+    return lower, upper
+
+
+def load_fit(path: Path) -> Any:
+    """A fit with a posterior.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        There is no such file, or it holds another kind of fit.
+    """
+    from bdr_stan import load
+
+    model = load(path)
+    if not model.samples_posterior:
+        raise ValueError(
+            f"{path} holds a fit of {type(model).__name__}, which has no posterior of its own: use "
+            f"it in Python, with bdr_stan.load({str(path)!r})"
+        )
+    return model
+
+
+def show_fit(model: Any, every: bool = False) -> None:
+    """Print the parameters of a fit, its numbers alone or all, and how it was sampled."""
+    groups = model.result_.groups
+    posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
+    d, p = model.landmarks_.shape
+    click.echo(
+        f"{type(model).__name__} ({model.method}): {n_bags} bags, points of {p} features, "
+        f"{d} landmarks"
+    )
+    scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
+    if every or scalars:
+        show_table(model.summary(None if every else scalars).rename_axis("parameter"))
+    click.echo(model.report())

@@ -1,0 +1,161 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bdr_stan.cli.models import MODELS
+
+METHODS = ("nuts", "exact", "optimize", "laplace", "pathfinder", "vb")
+
+
+def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options as one decorator, in their order on the help page."""
+
+    def decorate(command):
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+labelled_table = _all_of(
+    click.argument("data", type=click.Path(path_type=Path)),
+    click.option("--bag", required=True, metavar="COLUMN", help="Which bag a point belongs to."),
+    click.option("--label", required=True, metavar="COLUMN", help="Label, the same within a bag."),
+    click.option(
+        "--features",
+        metavar="A,B,...",
+        help="Columns of a point: numbers, or texts as categories.  [default: all other columns]",
+    ),
+    click.option(
+        "--covariates",
+        metavar="A,B,...",
+        help="Columns of the bags themselves, the same within a bag, that enter linearly.",
+    ),
+    click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag."),
+    click.option(
+        "--trials",
+        metavar="COLUMN",
+        help="People asked in each bag, the same within it.  [only for --likelihood binomial]",
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "drop", "indicator"]),
+        default="error",
+        show_default=True,
+        help="Missing values: refuse, leave out the points, or a column that says where.",
+    ),
+)
+
+model_settings = _all_of(
+    click.option(
+        "--bandwidth", metavar="FLOAT|scaled|ard|median", help="[default: scaled; not of totals]"
+    ),
+    click.option(
+        "--covariance",
+        type=click.Choice(["average", "pooled", "identity"]),
+        help="Within-bag covariance.  [default: average; not for blr]",
+    ),
+    click.option(
+        "--label-noise",
+        type=click.Choice(["constant", "size"]),
+        help="size: labels are averages, noisier in small bags.  [default: constant; not for "
+        "classes]",
+    ),
+    click.option(
+        "--bounds",
+        metavar="LOWER,UPPER",
+        help="Between which labels lie; an end left out is open.  [only for inverse-bdr]",
+    ),
+    click.option(
+        "--label-distribution",
+        type=click.Choice(["empirical", "normal", "uniform"]),
+        help="Of labels before a bag is seen.  [default: empirical; only for inverse-bdr]",
+    ),
+    click.option(
+        "--n-curved",
+        type=click.IntRange(1, 3),
+        help="Coordinates of the curve.  [default: 1; only for nonlinear-bdr]",
+    ),
+    click.option(
+        "--likelihood",
+        type=click.Choice(["poisson", "negative binomial", "binomial", "exponential", "normal"]),
+        help="How totals scatter.  [default: poisson; only for aggregate]",
+    ),
+    click.option(
+        "--link",
+        type=click.Choice(["square", "exp", "logit", "identity"]),
+        help="From the function to the rate at a point.  [default: that of the likelihood; only "
+        "for aggregate]",
+    ),
+    click.option(
+        "--learn-kernel/--fix-kernel",
+        default=None,
+        help="Whether bandwidths are learned.  [default: learned; only for aggregate]",
+    ),
+    click.option(
+        "--bag-effects",
+        is_flag=True,
+        default=None,
+        help="An effect of each bag beside its points'.  [only for aggregate]",
+    ),
+    click.option(
+        "--thin",
+        type=click.IntRange(1),
+        help="At most so many points a bag stand for all.  [only for aggregate]",
+    ),
+    click.option(
+        "--method",
+        type=click.Choice(METHODS),
+        help="[default: optimize for shrinkage, else nuts; exact: blr alone, vb: aggregate alone]",
+    ),
+)
+
+sampling = _all_of(
+    click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
+    click.option("--warmup", type=click.IntRange(0), default=1000, show_default=True),
+    click.option(
+        "--draws", type=click.IntRange(1), default=1000, show_default=True, help="A chain."
+    ),
+)
+
+force = click.option("--force", is_flag=True, help="Replace an existing output.")
+
+
+def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
+    """The option -o of a command that writes a file."""
+    return click.option(
+        "-o", "--output", type=click.Path(path_type=Path), required=required, help=text
+    )
+
+
+def models(*, several: bool) -> Callable[[Any], Any]:
+    """The option --model, once or several times."""
+    text = "Give it several times to compare models." if several else None
+    return click.option(
+        "--model", type=click.Choice(list(MODELS)), required=True, multiple=several, help=text
+    )
+
+
+new_table = _all_of(
+    click.option("--bag", metavar="COLUMN", help="Bag of a point.  [default: as in the fit]"),
+    click.option("--weight", metavar="COLUMN", help="Weight of a point.  [default: as in the fit]"),
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "drop"]),
+        default="error",
+        show_default=True,
+        help="Missing values: refuse, or leave out the points.",
+    ),
+    click.option(
+        "--unseen",
+        type=click.Choice(["error", "other"]),
+        default="error",
+        show_default=True,
+        help="Categories that the fit has not seen: refuse, or none of the known ones.",
+    ),
+)

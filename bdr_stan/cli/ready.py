@@ -1,0 +1,99 @@
+"""Commands around fits: a demonstration, and Stan with its programs."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from bdr_stan.cli.group import example
+
+STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
+
+
+@click.command(
+    short_help="See what the package does, in half a minute.",
+    epilog=example("bdr-stan demo --quick"),
+)
+@click.option("--quick", is_flag=True, help="Fewer bags and draws.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="demo_output",
+    show_default=True,
+    metavar="DIR",
+)
+def demo(quick, output):
+    """Fit BLR and BDR to bags of handwritten digits; compare their intervals by bag size."""
+    from bdr_stan.demo import run
+
+    run(output, quick=quick)
+
+
+@click.command(
+    short_help="Make Stan ready to use.",
+    epilog=example("bdr-stan setup"),
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["auto", "pypi", "github"]),
+    default="auto",
+    show_default=True,
+    help="auto: a CmdStan that is there, else pypi. pypi: build from the package httpstan. "
+    "github: download the official release.",
+)
+def setup(source):
+    """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
+    from bdr_stan import cmdstan
+
+    home = cmdstan.setup(source, programs=STOCK)
+    click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
+
+
+@click.command(
+    short_help="Look for what Stan lacks.",
+    epilog=example("bdr-stan doctor"),
+)
+def doctor():
+    """Look at everything Stan needs; exit code 1, with what to do, if something is wrong."""
+    from bdr_stan import cmdstan
+
+    findings = cmdstan.doctor()
+    for finding in findings:
+        detail = " ".join(finding.detail.split())
+        click.echo(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.what}: {detail}")
+        if not finding.ok:
+            click.echo(f"       mend it with: {finding.mend}")
+    sys.exit(0 if all(finding.ok for finding in findings) else 1)
+
+
+@click.command(
+    short_help="Copy a Stan program, to change it.",
+    epilog=example("bdr-stan eject bdr my_bdr.stan"),
+)
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+def eject(name, target, force):
+    """Write the Stan program NAME, with its functions beside it, to TARGET (.stan or a folder).
+
+    Fit your variant with: bdr-stan fit --stan-file TARGET
+    """
+    from bdr_stan.cmdstan.programs import eject as write
+
+    for path in write(name, target, force=force):
+        click.echo(f"Wrote {path}")
+
+
+@click.command(
+    "compile",
+    short_help="Compile Stan programs.",
+    epilog=example("bdr-stan compile inverse my_bdr.stan"),
+)
+@click.argument("programs", metavar="NAME_OR_PATH...", nargs=-1, required=True)
+def compile_(programs):
+    """Compile programs of the package, by name, or your own, by path; nothing if it is done."""
+    from bdr_stan.cmdstan.programs import compile_program
+
+    for program in programs:
+        click.echo(f"{program}: {compile_program(program).exe_file}")

@@ -1,0 +1,41 @@
+"""``bdr-stan report``."""
+
+from pathlib import Path
+
+import click
+
+from bdr_stan.cli import options
+from bdr_stan.cli.group import example
+from bdr_stan.cli.models import load_fit
+from bdr_stan.cli.tables import check_output, check_suffix, read_like
+
+
+@click.command(
+    short_help="Write a page on a fit, for who did not make it.",
+    epilog=example("bdr-stan report fit.nc people.parquet --title 'vote, per cent' -o fit.html"),
+)
+@click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
+@click.argument("data", required=False, type=click.Path(path_type=Path))
+@options.output("Report, .html.")
+@click.option(
+    "--title",
+    metavar="TEXT",
+    help="What the labels are, with the unit.  [default: their column]",
+)
+@options.new_table
+@options.force
+def report(fitted, data, output, title, bag, weight, missing, unseen, force):
+    """Write what there is to say of a fit to one HTML file that needs no network.
+
+    DATA is the table that the model was fitted to, which a fit does not keep: without it the
+    report leaves out the range of the columns and, of totals, the maps.
+    """
+    for given in (fitted, data or fitted):
+        check_output(output, force, not_to_be=given)
+    check_suffix(output, ".html")
+    model = load_fit(fitted)
+    bags = None
+    if data is not None:
+        bags = read_like(model, fitted, data, bag, weight, missing=missing, unseen=unseen)
+    model.report_html(output, bags, label=title or model.notes_.get("label") or "label")
+    click.echo(f"Wrote {output}")

@@ -1,0 +1,161 @@
+"""Tables that commands read, and files that they write."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bdr_stan.cli.models import MODELS
+
+if TYPE_CHECKING:
+    from bdr_stan.bags import Bags
+    from bdr_stan.types import Array
+
+
+def split(names: str | None) -> list[str] | None:
+    """Names that commas part."""
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def check_roles(**columns: Sequence[str | None]) -> None:
+    """Refuse a column in two roles: a label among the features would predict itself."""
+    role_of: dict[str, str] = {}
+    for role, names in columns.items():
+        for name in names:
+            if name is not None and role_of.setdefault(name, role) != role:
+                raise ValueError(
+                    f"column {name!r} is both {role_of[name]} and {role}: name another one"
+                )
+
+
+def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
+    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there."""
+    import pandas as pd
+
+    from bdr_stan import Bags
+
+    if path.suffix == ".parquet":
+        return Bags.from_parquet(path, bag, **columns)
+    if path.suffix != ".csv":
+        raise ValueError(f"{path} is neither .parquet nor .csv: give the table one of these forms")
+    try:
+        return Bags.from_csv(path, bag, **columns, dtype={bag: str})
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no CSV table: {str(error).strip()}") from error
+
+
+def read_labelled(
+    path: Path,
+    roles: Mapping[str, str | None],
+    features: str | None,
+    covariates: str | None,
+    missing: str,
+    *,
+    model: str,
+) -> "tuple[Bags, Array]":
+    """Bags of a table and their labels.
+
+    Parameters
+    ----------
+    path : Path
+    roles : mapping, bag, label and perhaps weight, label_sd and trials -> column, or None
+    features, covariates : str, names that commas part, or None
+    missing : str
+    model : str, name out of `MODELS` of what is to be fitted
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        No such file or column, a column in two roles, or labels of text for a model of numbers.
+    """
+    points, about = split(features), split(covariates) or []
+    of_roles = {role: [column] for role, column in roles.items()}
+    check_roles(**of_roles, features=points or [], covariates=about)
+    of_bags = [roles[role] for role in ("label", "label_sd", "trials") if roles.get(role)]
+    bags = read_bags(
+        path,
+        str(roles["bag"]),
+        features=points,
+        weight=roles["weight"],
+        metadata=[*of_bags, *about],
+        missing=missing,
+    )
+    click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
+    assert bags.metadata is not None  # the label is there
+    y = bags.metadata[roles["label"]]
+    if y.dtype.kind not in "fiub" and not model.endswith("classifier"):
+        classifier = f"{model}-classifier"
+        raise TypeError(
+            f"label column {roles['label']!r} holds text, not numbers: encode or mend it, or use "
+            f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
+        )
+    return bags, y.to_numpy()
+
+
+def read_like(
+    model: Any,
+    fitted: Path,
+    new: Path,
+    bag: str | None,
+    weight: str | None,
+    *,
+    missing: str,
+    unseen: str,
+) -> "Bags":
+    """Bags of a table with the columns of a fit, found by their names.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    fitted, new : Path, files of the fit and of the table
+    bag, weight : columns, or None for those of the fit
+    missing, unseen : str, as for `Bags.from_dataframe`
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        The fit or the table lacks a column.
+    """
+    bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
+    weight = weight or model.notes_.get("weight") or getattr(model.columns_, "weight", None)
+    if bag is None:
+        raise ValueError(f"{fitted} does not say which column names the bags: pass --bag")
+    if not hasattr(model, "feature_names_in_"):
+        raise ValueError(
+            f"{fitted} was fitted to points without column names: go on in Python, with "
+            f"bdr_stan.load({str(fitted)!r})"
+        )
+    known: dict[str, Any] = {"features": list(model.feature_names_in_)}
+    if model.columns_ is not None:
+        known = {"like": model, "unseen": unseen}
+    named = model.columns_of_bags or None
+    return read_bags(new, bag, weight=weight, missing=missing, metadata=named, **known)
+
+
+def check_output(path: Path, force: bool, not_to_be: Path) -> None:
+    """Refuse, before any work, an output that cannot or must not be written."""
+    if path.parent.is_file():
+        raise NotADirectoryError(f"{path.parent} is a file, not a folder: choose another output")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give a file name")
+    if path.exists() and not_to_be.exists() and path.samefile(not_to_be):
+        raise ValueError(f"{path} is the input: choose another output")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists: pass --force to replace it")
+
+
+def check_suffix(path: Path, suffix: str) -> None:
+    """Refuse an output of another form than the command writes."""
+    if path.suffix != suffix:
+        raise ValueError(f"{path} must end in {suffix}")
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` make a file that appears under its name when it is complete."""
+    from bdr_stan.results.files import written_whole
+
+    with written_whole(path) as partial:
+        write(partial)

@@ -1,0 +1,128 @@
+"""The draws of a posterior, chain by chain: whether they mixed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import rankdata
+
+from bdr_stan.plots.style import GUIDE, MODELS, pyplot
+from bdr_stan.results.inference_data import Groups, InferenceData, groups_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BINS = 20
+
+
+def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
+    """Draws of parameters one after the other, a colour a chain.
+
+    Chains that mixed look like bands of grass that lie on one another.
+
+    Parameters
+    ----------
+    idata : ArviZ object of a fit, such as ``model.idata``
+    names : variables of the posterior that are numbers, not vectors
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no name, or one that is no such variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, plots
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(size=(5, 2)) for _ in range(30)]
+    >>> y = np.array([bag[:, 0].mean() for bag in bags])
+    >>> model = BLR(4, method="exact").fit(bags, y, seed=1)
+    >>> figure = plots.trace(model.idata, ["intercept", "sigma"])
+    >>> [ax.get_title() for ax in figure.axes]
+    ['intercept', 'sigma']
+    """
+    draws = _scalars(idata, names)
+    figure, axes = _panels(len(draws))
+    for ax, (name, chains) in zip(axes, draws.items()):
+        for k, chain in enumerate(chains):
+            ax.plot(chain, lw=0.5, color=MODELS[k % len(MODELS)], alpha=0.8)
+        ax.set(title=name, xlabel="draw", ylabel=name, xlim=(0, max(1, chains.shape[1] - 1)))
+    return figure
+
+
+def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
+    """Ranks of each chain's draws among the draws of all chains, a line a chain.
+
+    Chains that agree have all ranks alike often, about the dashed line.
+
+    Parameters
+    ----------
+    idata : ArviZ object of a fit, such as ``model.idata``
+    names : variables of the posterior that are numbers, not vectors
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError : matplotlib is not installed.
+    ValueError : no name, or one that is no such variable.
+
+    Source: Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR, plots
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(size=(5, 2)) for _ in range(30)]
+    >>> y = np.array([bag[:, 0].mean() for bag in bags])
+    >>> model = BLR(4, method="exact").fit(bags, y, seed=1)
+    >>> figure = plots.ranks(model.idata, ["intercept"])
+    >>> figure.axes[0].get_xlabel()
+    'rank among all draws'
+    """
+    draws = _scalars(idata, names)
+    figure, axes = _panels(len(draws))
+    for ax, (name, chains) in zip(axes, draws.items()):
+        order = rankdata(chains).reshape(chains.shape)
+        edges = np.linspace(0.5, chains.size + 0.5, _BINS + 1)
+        ax.axhline(chains.shape[1] / _BINS, ls="--", lw=1, color=GUIDE)
+        for k, chain in enumerate(order):
+            ax.stairs(np.histogram(chain, edges)[0], edges, color=MODELS[k % len(MODELS)], lw=1.2)
+        ax.set(title=name, xlabel="rank among all draws", ylabel="draws", ylim=(0, None))
+    return figure
+
+
+def _scalars(idata, names):
+    """Draws of the variables, shape (chains, draws) each."""
+    posterior = groups_of(idata)["posterior"]
+    known = [str(name) for name, values in posterior.data_vars.items() if values.ndim == 2]
+    if len(names) == 0:
+        raise ValueError("there is no parameter to draw: name at least one")
+    for name in names:
+        if name not in known:
+            raise ValueError(f"the posterior has no number {name!r}; it has {', '.join(known)}")
+    return {name: posterior[name].values for name in names}
+
+
+def _panels(n):
+    """A figure of n panels, two in a row, and their axes."""
+    rows = -(-n // 2)
+    columns = min(n, 2)
+    figure, axes = pyplot().subplots(
+        rows,
+        columns,
+        figsize=(3.4 * columns, 2.0 * rows + 0.2),
+        squeeze=False,
+        layout="constrained",
+    )
+    for ax in axes.flat[n:]:
+        ax.remove()
+    return figure, axes.flat[:n]

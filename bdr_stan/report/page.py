@@ -1,0 +1,149 @@
+"""A page of sections as one HTML file that needs nothing but itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bdr_stan.results.files import checked_output, written_whole
+from bdr_stan.types import PathName
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines as they are, such as a call."""
+
+    kind: ClassVar[str] = "code"
+    text: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data frame; its index heads the rows."""
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    frame: "pd.DataFrame"
+
+    @property
+    def head(self) -> list[str]:
+        """Names of the columns, that of the rows' heads first."""
+        return [str(self.frame.index.name or ""), *map(str, self.frame.columns)]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """Cells as text, the head of the row first."""
+        columns = [[_cell(v, name) for v in column] for name, column in self.frame.items()]
+        heads = [str(name) for name in self.frame.index]
+        return [list(row) for row in zip(heads, *columns)]
+
+    @property
+    def is_number(self) -> list[bool]:
+        """Which columns hold numbers, without that of the rows' heads."""
+        return [column.dtype.kind in "iuf" for _, column in self.frame.items()]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing, as `bdr_stan.report.pictures.picture` makes it."""
+
+    kind: ClassVar[str] = "picture"
+    svg: str
+    caption: str
+    on_white: bool = False
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Blocks that are shown on demand."""
+
+    kind: ClassVar[str] = "folded"
+    title: str
+    blocks: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page, with the name of its anchor."""
+
+    name: str
+    title: str
+    blocks: Sequence[Any] = field(default_factory=list)
+
+
+def write_page(path: PathName, title: str, lead: str, sections: Sequence[Section]) -> Path:
+    """Write a page; it appears under its name when it is complete.
+
+    Parameters
+    ----------
+    path : str or Path
+    title, lead : str, heading, and the sentence below it
+    sections : sequence of Section
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    TypeError, FileNotFoundError, NotADirectoryError, IsADirectoryError
+        The file cannot be there.
+    """
+    path = checked_output(path)
+    html = page_template().render(title=title, lead=lead, sections=sections)
+    with written_whole(path) as partial:
+        partial.write_text(html, encoding="utf-8", errors="replace")
+    return path
+
+
+def page_template() -> Any:
+    """The template of the page; all text that it gets is escaped.
+
+    Raises
+    ------
+    ImportError
+        Jinja2 is not installed; the text says how to install it.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError(
+            "reports need Jinja2, which is not installed: pip install 'bdr-stan[report]'"
+        ) from error
+    environment = Environment(
+        loader=PackageLoader("bdr_stan.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")
+
+
+def _cell(value, column):
+    """A value as text; numbers to four digits."""
+    if not isinstance(value, (float, np.floating)):
+        return str(value)
+    if np.isnan(value):
+        return "–"
+    if str(column).startswith("ess"):
+        return f"{value:.0f}"
+    if column == "r_hat":
+        return f"{value:.3f}"
+    if value == 0 or not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.4g}"
+    return np.format_float_positional(value, 4, unique=False, fractional=False, trim="-")

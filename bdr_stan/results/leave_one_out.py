@@ -1,0 +1,140 @@
+"""What a fit says of each of its own bags, with the bag's label left out of the posterior.
+
+The posterior without a label is that with it, its draws weighted by the inverse of the label's
+likelihood; a Pareto distribution smooths the largest weights.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bdr_stan.predictive.classes import class_codes
+from bdr_stan.predictive.mixture import bags_at_once, interval_ends, quantile_levels
+from bdr_stan.results.diagnostics import pareto_smoothed
+from bdr_stan.results.inference_data import Groups
+from bdr_stan.types import Array, ArrayLike
+
+GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is not to be trusted
+
+
+class LeftOut:
+    """Predictive distributions of n labels as weighted draws of each.
+
+    What `bdr_stan.plots` takes as a predictive, but for its `log_prob`.
+
+    Parameters
+    ----------
+    draws : array, shape (S, n), labels
+    labels : array, shape (n,), those that were seen
+    log_likelihood : array, shape (S, n), of these labels given each draw; None for draws that all
+        weigh the same, of predictions that have seen the label
+
+    Attributes
+    ----------
+    labels : array, shape (n,)
+    mean, sd : arrays, shape (n,), units of y
+    weights : array, shape (S, n), of sum 1 for each bag
+    pareto_k : array, shape (n,), or None where nothing is left out
+        Above `GOOD_K` the weights of a few draws decide.
+
+    Source: Vehtari, Gelman, Gabry (2017), "Practical Bayesian model evaluation using
+    leave-one-out cross-validation and WAIC".
+    """
+
+    def __init__(self, draws: Array, labels: Array, log_likelihood: Array | None = None) -> None:
+        self.labels, self._draws, self._log_likelihood = labels, draws, log_likelihood
+        self.pareto_k: Array | None = None
+        if log_likelihood is None:
+            self.weights = np.full(draws.shape, 1 / len(draws))
+        else:
+            smoothed = [pareto_smoothed(-each) for each in log_likelihood.T]
+            self.weights = np.column_stack([weights for weights, _ in smoothed])
+            self.pareto_k = np.array([k for _, k in smoothed])
+        self.mean = np.sum(self.weights * draws, axis=0)
+        self.sd = np.sqrt(np.sum(self.weights * (draws - self.mean) ** 2, axis=0))
+
+    @classmethod
+    def of(cls, groups: Groups) -> Self | None:
+        """Of the groups of a fit; None where it keeps no draws of labels, or only one of each."""
+        if "posterior_predictive" not in groups:
+            return None
+        draws = _flat(groups["posterior_predictive"]["y"].values)
+        if len(draws) == 1:
+            return None
+        labels = groups["observed_data"]["y"].values
+        kept = groups.get("log_likelihood")
+        return cls(draws, labels, None if kept is None else _flat(kept["y"].values))
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of each label, shape (n,), or (k, n) of k probabilities."""
+        levels = quantile_levels(q)
+        values = np.empty((len(levels), len(self.labels)))
+        for i in bags_at_once(len(self.labels), len(self._draws)):
+            order = np.argsort(self._draws[:, i], axis=0)
+            ranked = np.take_along_axis(self._draws[:, i], order, axis=0)
+            below = np.cumsum(np.take_along_axis(self.weights[:, i], order, axis=0), axis=0)
+            for level, row in zip(levels, values, strict=True):
+                place = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
+                row[i] = ranked[place, np.arange(len(i))]
+        return values[0] if np.ndim(q) == 0 else values
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Central intervals: lower and upper ends, shape (n,)."""
+        lower, upper = self.quantile(interval_ends(level))
+        return lower, upper
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Probability of a label below each of y, and half of that of y itself; shape (n,).
+
+        So that labels that are counts give uniform numbers too where predictions are calibrated.
+        """
+        y = np.asarray(y, float)
+        below = np.sum(self.weights * (self._draws < y), axis=0)
+        return np.clip(below + 0.5 * np.sum(self.weights * (self._draws == y), axis=0), 0, 1)
+
+    @property
+    def log_density(self) -> Array | None:
+        """Log density of each label, shape (n,); None where nothing is left out."""
+        if self._log_likelihood is None:
+            return None
+        return logsumexp(self._log_likelihood, b=self.weights, axis=0)
+
+    def class_probabilities(self, n_classes: int) -> Array:
+        """Probability of each class where labels are codes 0, 1, ..; shape (n, n_classes)."""
+        log_density = self.log_density
+        if log_density is not None and n_classes == 2:
+            own = np.exp(log_density)
+            second = np.where(self.labels == 1, own, 1 - own)
+            return np.column_stack([1 - second, second])
+        codes = range(n_classes)
+        return np.column_stack([np.sum(self.weights * (self._draws == c), axis=0) for c in codes])
+
+
+@dataclass(frozen=True)
+class LeftOutClasses:
+    """What `bdr_stan.metrics` and `bdr_stan.plots` take as a predictive of classes.
+
+    classes : array, shape (C,)
+    probabilities : array, shape (n, C)
+    """
+
+    classes: Array
+    probabilities: Array
+
+    @property
+    def mean(self) -> Array:
+        """Probability of the second class, shape (n,)."""
+        return self.probabilities[:, 1]
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Log probability of labels, shape (n,); ValueError for one that is no class."""
+        codes = class_codes(self.classes, y)
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities[np.arange(len(codes)), codes])
+
+
+def _flat(values):
+    """Draws of all chains in one, shape (S, n)."""
+    return values.reshape(-1, values.shape[-1])

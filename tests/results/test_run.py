@@ -1,0 +1,24 @@
+"""run: how a fit was made, as it keeps it."""
+
+import platform
+
+import numpy as np
+
+from bdr_stan import BLR, __version__, load
+from bdr_stan.results.run import run_settings
+
+
+def test_plain_arguments_and_versions_are_kept(tmp_path):
+    bags = [np.array([[x], [x + 1]]) for x in range(6)]
+    model = BLR(2, method="exact").fit(bags, np.arange(6.0), draws=30, seed=4)
+    model.save(tmp_path / "fit.nc")
+    run = load(tmp_path / "fit.nc").result_.settings["run"]
+    assert run["arguments"] == {"chains": 4, "warmup": 1000, "draws": 30, "seed": 4}
+    assert run["versions"]["bdr_stan"] == __version__
+    assert run["versions"]["Python"] == platform.python_version()
+    assert run["versions"]["numpy"] == np.__version__
+
+
+def test_what_no_file_could_hold_is_left_out():
+    run = run_settings(None, {"inits": object(), "adapt_delta": 0.9}, chains=2)
+    assert run["arguments"] == {"chains": 2, "adapt_delta": 0.9}
