@@ -10,7 +10,7 @@ test test-fast: export OPENBLAS_NUM_THREADS := 1
 test test-fast: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast setup lint docs clean
+.PHONY: help demo test test-fast setup lint docs wheel test-wheel clean
 
 help:
 	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
@@ -19,6 +19,8 @@ help:
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
+	@echo "make wheel      the wheel for this platform, programs compiled, and the sdist, into dist"
+	@echo "make test-wheel install the wheel where no compiler is, fit every estimator"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
 
 demo: setup
@@ -45,6 +47,19 @@ docs: setup $(VENV)/.docs
 	rm -rf docs/api/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
+
+# Programs for any Linux since 2014, whatever compiler this machine has: minutes each, once. The
+# wheel says what auditwheel finds it to be, else the last line stops.
+wheel: $(INSTALLED)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[wheel]'
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m bdr_stan.cmdstan.prebuild build/prebuilt
+	rm -rf dist
+	BDR_STAN_PREBUILT=build/prebuilt $(BIN)/python -m build --no-isolation --sdist --wheel
+	$(BIN)/auditwheel show dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl | grep -q '"manylinux_2_17_$(shell uname -m)"'
+
+test-wheel:
+	$(BIN)/python tests/clean_install.py dist/*.whl
 
 clean:
 	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist docs/_build docs/api/generated

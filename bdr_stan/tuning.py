@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
 from threadpoolctl import threadpool_limits
@@ -174,6 +175,9 @@ def tune(
     -----
     "bound" and "evidence" are what Law et al. (2018, aggregate outputs) choose settings by in
     VBAgg-Obj: no labels are set aside, but a model that is wrong may have the higher evidence.
+
+    The splits of a candidate are fitted side by side where joblib is configured so, such as on a
+    cluster, ``with joblib.parallel_config("dask"):``.
 
     Examples
     --------
@@ -355,15 +359,25 @@ class _Task:
         bayesian = "method" in model.get_params()
         model = _fitted_by(model, method)
         options = {"seed": self.seed, **(self.options if bayesian else {})}
-        scores = []
-        # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
-        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-            # How good an approximation is for a candidate, the held-out labels tell.
-            warnings.simplefilter("ignore", UserWarning)
-            for train, test in self.splits:
-                fitted = clone(model).fit_features(training.take(train), self.y[train], **options)
-                scores.append(_scores(fitted, held.take(test), self.held_y[test]))
+        # One after the other, unless joblib is configured otherwise.
+        scores = Parallel()(
+            delayed(_scores_of_split)(
+                clone(model),
+                (training.take(train), self.y[train]),
+                (held.take(test), self.held_y[test]),
+                options,
+            )
+            for train, test in self.splits
+        )
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def _scores_of_split(model, training, held, options):
+    # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+        # How good an approximation is for a candidate, the held-out labels tell.
+        warnings.simplefilter("ignore", UserWarning)
+        return _scores(model.fit_features(*training, **options), *held)
 
 
 def _scores(fitted, embedding, y):

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
@@ -155,11 +156,17 @@ class TotalsTask:
         """
         if method is not None:
             candidate = clone(candidate).set_params(method=method)
+        # One after the other, unless joblib is configured otherwise.
+        each = Parallel()(
+            delayed(self._scores_of_split)(candidate, train, test) for train, test in self.splits
+        )
+        return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
+
+    def _scores_of_split(self, candidate, train, test):
         with warnings.catch_warnings():
             # How good an approximation is for a candidate, the held-out labels tell.
             warnings.simplefilter("ignore", UserWarning)
-            each = [self._scores(candidate, train, test) for train, test in self.splits]
-        return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
+            return self._scores(candidate, train, test)
 
     def _scores(self, candidate, train, test):
         fitted = clone(candidate).fit(

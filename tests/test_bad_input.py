@@ -12,6 +12,7 @@ import re
 import shutil
 from importlib import import_module
 
+import dask.dataframe as dd
 import h5py
 import numpy as np
 import pandas as pd
@@ -94,6 +95,8 @@ TABLE = pd.DataFrame(POINTS, columns=["x", "z"]).assign(
     people=1.0,
     note="text",
 )
+PARTS = dd.from_pandas(TABLE.drop(columns="note"), npartitions=3)
+LAZY = Bags.from_dask(PARTS, "town", ["x"])
 NUMBERED = TABLE[["x", "z", "town"]].rename(columns={"x": 0, "z": 1})
 
 
@@ -625,6 +628,28 @@ BAD_BAGS = [
     ("a Parquet file that is none", lambda: Bags.from_parquet("table.csv", "town"), "table.csv"),
     ("a Parquet file cut short",
      lambda: Bags.from_parquet("short.parquet", "town"), "short.parquet"),
+    ("no such Parquet files", lambda: Bags.from_parquet("no*.parquet", "town"), "no*.parquet"),
+    ("a folder without Parquet files",
+     lambda: Bags.from_parquet("folder", "town", lazy=True), "folder"),
+    ("a client without partitions",
+     lambda: Bags.from_parquet("table.parquet", "town", client=1), "client"),
+    ("a client that is none", lambda: Bags.from_dask(PARTS, "town", client=1), "client"),
+    ("pandas for Dask", lambda: Bags.from_dask(TABLE, "town"), "from_dataframe"),
+    ("no such column of Dask", lambda: Bags.from_dask(PARTS, "city"), "city"),
+    ("a missing id in a partition",
+     lambda: Bags.from_dask(PARTS.assign(town=PARTS.town.where(PARTS.town != "t03")), "town"),
+     ["partition 0", "town"]),
+    ("a bad missing of Dask", lambda: Bags.from_dask(PARTS, "town", missing="no"), "missing"),
+    ("no path of lazy files", lambda: Bags.from_parquet(None, "town", lazy=True), "path"),
+    ("influence of Dask's points", lambda: FITTED.influence(PARTS), "map_partitions"),
+    ("influence of points in partitions", lambda: FITTED.influence(LAZY), "load()"),
+    ("bags in partitions for MERR", lambda: MERR().fit(LAZY, Y), "load()"),
+    ("bags in partitions for totals", lambda: AggregateRegressor().fit(LAZY, COUNTS), "load()"),
+    ("bags in partitions for shrinkage", lambda: FreqShrinkage().fit(LAZY, Y), "load()"),
+    ("bags in partitions one by one", lambda: list(LAZY), "load()"),
+    ("a bag in partitions twice", lambda: LAZY[[1, 1]], "once"),
+    ("bags in partitions with other columns",
+     lambda: FITTED.predict(LAZY), "features a point"),
     ("nothing put together", lambda: Bags.concatenate([]), "bags"),
     ("other columns put together", lambda: Bags.concatenate([BAGS, RENAMED]), "position 1"),
     ("a list that is None", lambda: Bags.from_list(None), "list"),

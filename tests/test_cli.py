@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from builders.partitions import parquet_folder
 from click.testing import CliRunner
 
 import bdr_stan
@@ -150,6 +151,32 @@ def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
     assert "w[0]" not in result.output
     every = run("summary", folder / "fit.nc", "--all").output
     assert "w[0]" in every and "beta[4]" in every
+
+
+@pytest.mark.parametrize("pattern", [False, True])
+def test_a_folder_of_parquet_files_is_read_part_by_part(folder, tmp_path, monkeypatch, pattern):
+    parts = parquet_folder(points(), tmp_path / "my points (copy)", 3, 20)
+    data = parts / "*.parquet" if pattern else parts
+    seen = []
+    monkeypatch.setattr(
+        bdr_stan.BDR, "fit", lambda self, bags, y, **options: seen.append((bags, y)) or stop()
+    )
+    fails("far enough", "fit", data, *FIT, "--model", "bdr", "-o", tmp_path / "never.nc")
+    ((bags, y),) = seen
+    assert isinstance(bags, bdr_stan.bags.PartitionedBags) and len(bags) == len(y) == 40
+    output = tmp_path / "p.csv"
+    assert run("predict", folder / "fit.nc", data, "-o", output).exit_code == 0
+    one = run("predict", folder / "fit.nc", folder / "points.parquet", "-o", tmp_path / "one.csv")
+    assert one.exit_code == 0
+    pd.testing.assert_frame_equal(
+        pd.read_csv(output, dtype={"bag": str}),
+        pd.read_csv(tmp_path / "one.csv", dtype={"bag": str}),
+        rtol=1e-8,
+    )
+
+
+def stop():
+    raise ValueError("far enough")
 
 
 def test_covariates_of_the_fit_are_read_for_predictions(folder, tmp_path):

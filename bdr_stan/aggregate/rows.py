@@ -9,6 +9,7 @@ features.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -227,7 +228,7 @@ def aggregate_rows(
 
 def noise_factor(bags: Bags) -> Array:
     """sqrt(sum_j p_j^2) of each bag, shape (n,)."""
-    return np.sqrt(bags.sums(bags.point_weights**2))
+    return np.sqrt(bags.totals * (bags.totals / bags.effective_sizes))
 
 
 def with_ones(features: FeatureMap) -> Callable[[Array], Array]:
@@ -250,8 +251,18 @@ def of_each_bag(
 ) -> list[list[Reduced]]:
     """For each bag the list of reduce(rows, weights), one for each chunk that has points of it.
 
-    ``rows_of(points)`` gives the rows of the points of a chunk; called from threads.
+    ``rows_of(points)`` gives the rows of the points of a chunk; called from threads. Points in
+    partitions stay there: what is reduced comes back, in their order.
     """
+    found: list[list[Reduced]] = [[] for _ in range(len(bags))]
+    reduced = partial(_of_each_bag_in_part, rows_of=rows_of, reduce=reduce, n_jobs=n_jobs)
+    for which, part in bags.map_parts(reduced):
+        for i, own in zip(which, part, strict=True):
+            found[i] += own
+    return found
+
+
+def _of_each_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
     width = rows_of(bags.read(0, 1)).shape[1] + bags.n_features
     chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * width)))
     point_weights = bags.point_weights
@@ -262,7 +273,7 @@ def of_each_bag(
         weights = point_weights[chunk.start : chunk.stop]
         return [reduce(rows[a:b], weights[a:b]) for a, b in pairwise(chunk.cuts)]
 
-    found: list[list[Reduced]] = [[] for _ in range(len(bags))]
+    found = [[] for _ in range(len(bags))]
     n_threads = min(effective_n_jobs(-1 if n_jobs is None else n_jobs), len(chunks))
     # One BLAS thread in each of ours: small products gain nothing from more.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as threads:

@@ -13,12 +13,14 @@ from bdr_stan.bags.labels import (
     label_sd_of,
     values_of_bags,
 )
+from bdr_stan.bags.partitions import PartitionedBags
 
 __all__ = [
     "LARGEST_VALUE",
     "Bags",
     "BagsLike",
     "Chunk",
+    "PartitionedBags",
     "TableColumns",
     "as_bags",
     "check_classes",

@@ -4,8 +4,8 @@ What was done to one table is kept with its bags, so that new tables are read al
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +14,15 @@ from bdr_stan.bags.checks import plain
 from bdr_stan.types import Array
 
 __all__ = [
+    "ColumnsOfPart",
     "TableColumns",
     "as_categories",
     "as_numbers",
     "dropped_rows",
     "learn_columns",
+    "merged_columns",
     "missing_counts",
+    "said_of_columns",
     "warn_of_columns",
 ]
 
@@ -263,6 +266,77 @@ def learn_columns(
     return TableColumns(tuple(names), categories, fills, bag, weight)
 
 
+@dataclass(frozen=True)
+class ColumnsOfPart:
+    """What the columns of a point hold in one part of a table.
+
+    Attributes
+    ----------
+    where : str
+        What messages call the part.
+    columns : TableColumns
+        Of this part by itself.
+    n_rows : int
+    missing : dict, name -> int
+        Missing values of each column that has some.
+    means : dict, name -> float
+        Of the values that are there, of each column of numbers.
+    """
+
+    where: str
+    columns: TableColumns
+    n_rows: int
+    missing: Mapping[str, int]
+    means: Mapping[str, float]
+
+    @classmethod
+    def of(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
+        """Those of a part, a narwhals DataFrame, whose points are made by its own columns."""
+        place = {name: k for k, name in enumerate(columns.features)}
+        means = {
+            name: float(np.mean(points[:, place[name]], dtype=np.float64))
+            for name in columns.names
+            if name not in columns.categories
+        }
+        missing = missing_counts(table, list(columns.fills))
+        return cls(where, columns, len(table), missing, means)
+
+    def present(self, name: str) -> int:
+        """Number of rows that have a value there."""
+        return self.n_rows - self.missing.get(name, 0)
+
+
+def merged_columns(parts: Sequence[ColumnsOfPart]) -> TableColumns:
+    """The columns of a table from those of its parts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A column that holds numbers in one part and texts in another, or too many texts in all.
+    """
+    categories, fills = {}, {}
+    for name in parts[0].columns.names:
+        known = [part for part in parts if part.present(name)] or parts[:1]
+        texts = [part for part in known if name in part.columns.categories]
+        numbers = [part for part in known if name not in part.columns.categories]
+        if texts and numbers:
+            raise TypeError(
+                f"column {name!r} holds texts in {texts[0].where}, but numbers in "
+                f"{numbers[0].where}: give it one kind in all parts"
+            )
+        if texts:
+            levels = {level for part in texts for level in part.columns.categories[name]}
+            check_number_of_levels(levels, name)
+            categories[name], middle = tuple(sorted(levels)), np.nan
+        else:
+            n = sum(part.present(name) for part in numbers)
+            total = sum(part.means[name] * part.present(name) for part in numbers)
+            middle = total / n if n else 0.0
+        if any(name in part.missing for part in parts):
+            fills[name] = middle
+    return replace(parts[0].columns, categories=categories, fills=fills)
+
+
 def missing_counts(table: Any, names: Sequence[str]) -> dict[str, int]:
     """Number of missing values of each of these columns that has some."""
     return {name: n for name in names if (n := int(is_missing(table[name], name).sum()))}
@@ -363,6 +437,11 @@ def _check_are_categories(values: list[str], name: str, *, coded: bool) -> None:
             f"column {name!r} holds {what}: make numbers of its cells, or a category of the column "
             "where they are codes, or leave it out of the features"
         )
+    check_number_of_levels(values, name)
+
+
+def check_number_of_levels(values: Collection[str], name: str) -> None:
+    """Raise ValueError where a column of texts has too many to be a category."""
     if len(values) > _MOST_CATEGORIES:
         raise ValueError(
             f"column {name!r} holds {len(values)} different texts, too many for a category: group "
@@ -416,16 +495,23 @@ def warn_of_columns(
         elif len(starts) > 1 and several.any() and np.all(low == high):
             another = len(np.unique(low, axis=0)) == len(low)
             (ids if another else of_bags).append(source)
+    told = said_of_columns(constant, of_bags, ids)
+    if metadata is not None:
+        told += _said_of_followers(points, offsets, columns.features, metadata)
+    if told:
+        warnings.warn("; ".join(told), stacklevel=4)
+
+
+def said_of_columns(
+    constant: Sequence[str], of_bags: Sequence[str], ids: Sequence[str] = ()
+) -> list[str]:
+    """Words on columns that are constant, the same within each bag, or like a bag's id."""
     kinds = {
         "constant, so say nothing": constant,
         "the same for all points of a bag, so say something of the bag alone": of_bags,
         "the same for all points of a bag and another in every bag, like an id": ids,
     }
-    told = [f"columns that are {what}: {_some(names, 5)}" for what, names in kinds.items() if names]
-    if metadata is not None:
-        told += _said_of_followers(points, offsets, columns.features, metadata)
-    if told:
-        warnings.warn("; ".join(told), stacklevel=4)
+    return [f"columns that are {what}: {_some(names, 5)}" for what, names in kinds.items() if names]
 
 
 def _said_of_followers(points, offsets, features, metadata):

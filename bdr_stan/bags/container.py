@@ -1,12 +1,13 @@
 """Bags of points: every bag's points stacked in one array, with the offsets where bags begin."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
 
-from bdr_stan.bags import readers
+from bdr_stan.bags import parquet, readers
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import (
     LARGEST_VALUE,
     as_features,
@@ -15,12 +16,12 @@ from bdr_stan.bags.checks import (
     as_offsets,
     as_points,
     as_weights,
-    describe,
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.memory_map import memory_map, release
+from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.types import Array, ArrayLike, PathName
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SHOWN = 12  # names of columns in notebooks
 _CHECK_BYTES = 1 << 22  # read this much at a time where an array may be a memory map
 
 
-class Bags:
+class Bags(BagsBase):
     """Bags of points in one stacked array.
 
     Bag i holds the rows ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array;
@@ -301,13 +302,115 @@ class Bags:
         features: Sequence[str] | None = None,
         weight: str | None = None,
         metadata: Sequence[str] | None = None,
+        *,
+        lazy: bool = False,
+        client: Any = None,
         **options: Any,
-    ) -> Self:
-        """Bags from a Parquet file or folder; arguments as in `from_dataframe`.
+    ) -> Any:
+        """Bags from Parquet: a file, a folder of files, or a pattern such as "points/*.parquet".
 
         Reads only the columns it needs. Needs pyarrow.
+
+        Parameters
+        ----------
+        path : str or Path
+        bag, features, weight, metadata
+            As in `from_dataframe`.
+        lazy : bool, default False
+            False loads all points into memory. True leaves them in the files, where each pass
+            over them reads them part by part, on the machines of a Dask cluster where there is
+            one; needs the extra "dask".
+        client : distributed.Client, optional
+            With `lazy`, as in `from_dask`.
+        **options
+            The other arguments of `from_dataframe`; with `lazy` those of `from_dask`.
+
+        Returns
+        -------
+        Bags, or with `lazy` PartitionedBags
+
+        Raises
+        ------
+        ImportError, OSError, TypeError, ValueError
+            One sentence: as in `from_dataframe`, and of files whose columns differ.
         """
+        if lazy:
+            if options.pop("transformer", None) is not None:
+                raise ValueError(
+                    "lazy=True takes no transformer, which is fitted to all points at once: "
+                    "transform the table before it is written, or leave lazy out"
+                )
+            parts = parquet.parts_of(path, bag, features, weight, metadata, options.get("like"))
+            return PartitionedBags.of(
+                cls, parts, bag, features, weight, metadata, client=client, **options
+            )
+        if client is not None:
+            raise ValueError("client goes with lazy=True: leave one out, or pass both")
         return cls(**readers.from_parquet(path, bag, features, weight, metadata, **options))
+
+    @classmethod
+    def from_dask(
+        cls,
+        ddf: Any,
+        bag: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+        *,
+        missing: str = "error",
+        like: Any = None,
+        unseen: str = "error",
+        client: Any = None,
+    ) -> PartitionedBags:
+        """Bags of a Dask DataFrame with one row a point; the points stay in its partitions.
+
+        Estimators on mean embeddings take such bags as they take `Bags`. The rows of a bag may
+        lie in any partitions and any order; where they lie together, less has to be sent. One
+        pass over the partitions is made here: it counts, and checks all values.
+
+        Parameters
+        ----------
+        ddf : dask.dataframe.DataFrame
+            Several passes are made over it: ``ddf.persist()`` it where it is costly to make and
+            memory allows.
+        bag : name of the column, or of the index, that says which bag a row belongs to
+        features, weight, metadata, missing, like, unseen
+            As in `from_dataframe`.
+        client : distributed.Client, optional
+            The cluster that computes; default the running client of this process, and where there
+            is none Dask's threads on this machine.
+
+        Returns
+        -------
+        PartitionedBags
+
+        Raises
+        ------
+        ImportError
+            Dask is not installed.
+        TypeError, ValueError
+            One sentence that names the column and the partition: missing ids, columns of one kind
+            here and another there, no points at all, a client that is closed.
+
+        Warns
+        -----
+        UserWarning
+            Of columns that are constant or the same for all points of a bag; of rows that are
+            dropped.
+        """
+        parts = parts_of_dask(ddf, bag, features, weight, metadata, like)
+        return PartitionedBags.of(
+            cls,
+            parts,
+            bag,
+            features,
+            weight,
+            metadata,
+            missing=missing,
+            like=like,
+            unseen=unseen,
+            client=client,
+        )
 
     @classmethod
     def from_csv(
@@ -463,23 +566,7 @@ class Bags:
                 raise IndexError(f"bag {key} is out of range: there are {len(self)} bags, from 0")
             i = range(len(self))[key]
             return self.read(self.offsets[i], self.offsets[i + 1])
-        if isinstance(key, tuple):
-            raise TypeError("bags have one index: select columns before making the bags")
-        if isinstance(key, slice):
-            return self.take(np.arange(len(self))[key])
-        key = np.asarray(key)
-        if key.dtype == bool:
-            if key.shape != (len(self),):
-                raise IndexError(f"the mask has shape {key.shape}, expected ({len(self)},)")
-            key = np.flatnonzero(key)
-        return self.take(key)
-
-    @property
-    def iloc(self) -> Self:
-        """The bags themselves: scikit-learn's splitters select through ``iloc`` and `take`."""
-        return self
-
-    loc = iloc  # scikit-learn passes boolean masks here
+        return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Bags":
         """Bags at some indices, in their order.
@@ -504,12 +591,7 @@ class Bags:
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
-        indices = np.asarray(indices)
-        if indices.size == 0:
-            indices = indices.astype(np.int64)
-        if indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise IndexError("bags are selected by a 1-D array of integers or booleans")
-        indices = np.arange(len(self))[indices]  # negative ones resolved, range checked
+        indices = self.selected(indices)
         sizes = self.sizes[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         starts = self.offsets[indices]
@@ -531,22 +613,14 @@ class Bags:
     # ------------------------------------------------------------ arithmetic
 
     @property
-    def index(self) -> Array:
-        """What labels the bags in results: their ids, or 0 to n - 1; shape (n,)."""
-        return np.arange(len(self)) if self.ids is None else self.ids
-
-    @property
     def n_features(self) -> int:
         """Dimension p of a point."""
         return self.points.shape[1]
 
     @property
-    def sources(self) -> Array:
-        """For each column of the points the number of what it was made of; int, shape (p,).
-
-        The columns of one category of a table share a number; else each has its own.
-        """
-        return np.arange(self.n_features) if self.columns is None else self.columns.sources
+    def n_points(self) -> int:
+        """Number of points of all bags."""
+        return len(self.points)
 
     def like(self, columns: TableColumns | None) -> "Bags":
         """The bags with the columns of another table that was read into the same features.
@@ -643,16 +717,35 @@ class Bags:
         """
         return cut_chunks(self.offsets, n_points)
 
+    def map_parts(
+        self,
+        function: Callable[..., Any],
+        *per_bag: Array | None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[tuple[Array, Any]]:
+        """What a function makes of these bags, which are one part; see `PartitionedBags`.
+
+        Parameters
+        ----------
+        function : callable
+            Called as ``function(bags, *per_bag, progress=progress)``.
+        per_bag : arrays, shape (n, ...), or None
+            A row for each bag.
+        progress : callable, optional
+            To be called as ``progress(points done, points in all)``.
+
+        Yields
+        ------
+        numbers of the bags, 0 to n - 1, and what the function returned
+        """
+        yield np.arange(len(self)), function(self, *per_bag, progress=progress)
+
     # ------------------------------------------------------------ reading
 
     @property
     def is_memory_map(self) -> bool:
         """Whether the points lie in a memory-mapped file."""
         return memory_map(self.points) is not None
-
-    def name(self, i: SupportsIndex) -> str:
-        """What messages call bag i: its position and, where it has one, its id."""
-        return describe(i, self.ids)
 
     def read(self, start: int, stop: int) -> Array:
         """Points start to stop of the stack as floats (a view where they are stored so)."""
@@ -678,57 +771,11 @@ class Bags:
             self.check_values()
         return out
 
-    def sample_points(self, n: int, rng: np.random.Generator) -> Array:
-        """At most n points, float64, drawn by `rng` without replacement from all bags' points."""
-        total = len(self.points)
-        rows = np.arange(total) if total <= n else np.sort(rng.choice(total, n, replace=False))
-        return self.read_rows(rows).astype(np.float64)
-
     def release(self) -> None:
         """Let the pages read from a memory map leave this process's memory; the file has them."""
         release(self.points)
 
     # ------------------------------------------------------------ checks
-
-    def check_like(
-        self,
-        n_features: int,
-        features: Sequence[str] | None = None,
-        *,
-        whose: str = "the bags",
-        known: str = "the model was fitted to",
-    ) -> None:
-        """Raise unless the points have these columns.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns expected.
-        features : sequence of str, optional
-            Their names; not compared where these or the bags' own are missing.
-        whose : str, default "the bags"
-            What the message calls these bags.
-        known : str, default "the model was fitted to"
-            Words of the message before what was expected, such as "the training bags have".
-
-        Raises
-        ------
-        ValueError
-            The columns differ in number or, where both have names, in name or order.
-        """
-        if self.n_features != n_features:
-            raise ValueError(
-                f"{whose} have {self.n_features} features a point, but {known} {n_features}: "
-                "pass the same columns in the same order"
-            )
-        if self.features is None or features is None:
-            return
-        for k, (own, name) in enumerate(zip(self.features, features)):
-            if own != name:
-                raise ValueError(
-                    f"column {k} of {whose} is {own!r}, but {known} {name!r} there: "
-                    "pass the same columns in the same order"
-                )
 
     def check_values(self) -> None:
         """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
@@ -791,15 +838,21 @@ class Bags:
         return f"<table><caption>Bags</caption><tbody>{rows}</tbody></table>"
 
 
-BagsLike: TypeAlias = Bags | Sequence[ArrayLike] | Array
+BagsLike: TypeAlias = Bags | PartitionedBags | Sequence[ArrayLike] | Array
 
 
-def as_bags(X: BagsLike) -> Bags:
+@overload
+def as_bags(X: BagsLike) -> Bags: ...
+@overload
+def as_bags(X: BagsLike, *, in_parts: bool) -> Any: ...
+def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
     """What a user passes as bags, as `Bags`.
 
     Parameters
     ----------
     X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
+    in_parts : bool, default False
+        Whether `PartitionedBags` will do as well.
 
     Returns
     -------
@@ -808,7 +861,8 @@ def as_bags(X: BagsLike) -> Bags:
     Raises
     ------
     TypeError
-        X is a single table or 2-D array, where the bags cannot be told apart.
+        X is a single table or 2-D array, where the bags cannot be told apart; or its points lie
+        in partitions, and `in_parts` is not set.
     ValueError
         There are no bags, or points are of no use, as in `Bags`.
 
@@ -823,9 +877,14 @@ def as_bags(X: BagsLike) -> Bags:
         ...
     TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one a ...
     """
-    if isinstance(X, Bags):
+    if isinstance(X, BagsBase):
         if len(X) == 0:
             raise ValueError("there are no bags: pass at least one bag of points")
+        if isinstance(X, PartitionedBags) and not in_parts:
+            raise TypeError(
+                "this needs all points in memory, but those of the bags lie in partitions: pass "
+                "bags.load(), or some of them, as bags[:1000].load()"
+            )
         return X
     if isinstance(X, np.ndarray) and X.dtype != object:
         if X.ndim != 3:

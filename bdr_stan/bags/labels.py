@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.types import Array, ArrayLike
@@ -349,4 +350,4 @@ def check_one_a_bag(labels: Array, n: int) -> None:
 
 
 def _name(bags: BagsLike, i: int) -> str:
-    return bags.name(i) if isinstance(bags, Bags) else describe(i, None)
+    return bags.name(i) if isinstance(bags, BagsBase) else describe(i, None)

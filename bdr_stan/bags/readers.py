@@ -5,6 +5,7 @@ classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.
 `Bags.from_csv`.
 """
 
+import glob
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ import numpy as np
 
 from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, plain
 from bdr_stan.bags.columns import (
+    TableColumns,
     as_numbers,
     dropped_rows,
     learn_columns,
@@ -22,13 +24,28 @@ from bdr_stan.bags.columns import (
     warn_of_columns,
 )
 from bdr_stan.bags.memory_map import memory_map
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike, PathName, as_path
 
 if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
 
-__all__ = ["from_csv", "from_dataframe", "from_list", "from_parquet", "from_points"]
+__all__ = [
+    "bag_codes",
+    "bags_of_table",
+    "codes_of_rows",
+    "columns_like",
+    "columns_of",
+    "feature_columns",
+    "from_csv",
+    "from_dataframe",
+    "from_list",
+    "from_parquet",
+    "from_points",
+    "named_columns",
+    "one_row_a_bag",
+    "parquet_files",
+]
 
 
 def from_list(
@@ -92,7 +109,7 @@ def from_points(
         if ids is not None:
             raise TypeError("ids come from bag: pass only one of them")
         bag = as_vector(bag, len(points), "bag", "point")
-        codes, ids = _bag_codes(bag, "point {} has no bag")
+        codes, ids = bag_codes(bag, "point {} has no bag")
         sizes, order = np.bincount(codes), _grouping(codes)
         if order is not None:
             if memory_map(points) is not None:
@@ -134,16 +151,10 @@ def from_dataframe(
         raise TypeError(
             f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
         ) from None
-    columns = _columns_of(like, features, missing, transformer, unseen)
+    columns = columns_of(like, features, missing, transformer, unseen)
     if columns is not None:
         features = columns.names
-    named = _named_columns(table.columns, bag, features, weight, metadata)
-    if features is not None and len(features) == 0:
-        raise ValueError("features is empty: name the columns of a point, or leave it out")
-    if features is None:
-        features = [column for column in table.columns if column not in named]
-        if not features:
-            raise ValueError("the table has no column left to be a feature")
+    features = feature_columns(table.columns, bag, features, weight, metadata)
     if len(table) == 0:
         raise ValueError("the table has no rows: there are no bags")
     if missing == "drop":
@@ -154,27 +165,77 @@ def from_dataframe(
         )
     else:
         columns.check_complete(table)
+    read = bags_of_table(table, columns, bag, weight, metadata, unseen=unseen)
+    if like is None:
+        warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
+    return read
+
+
+def feature_columns(
+    columns: Sequence[Any],
+    bag: str,
+    features: Sequence[str] | None,
+    weight: str | None,
+    metadata: Sequence[str] | None,
+) -> list[str]:
+    """The columns of a point: those given, or all that have no other role.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A column that is named is not there, or in two roles; no column is left.
+    """
+    named = named_columns(columns, bag, features, weight, metadata)
+    if features is not None and len(features) == 0:
+        raise ValueError("features is empty: name the columns of a point, or leave it out")
+    if features is None:
+        features = [column for column in columns if column not in named]
+        if not features:
+            raise ValueError("the table has no column left to be a feature")
+    return list(features)
+
+
+def bags_of_table(
+    table: Any,
+    columns: TableColumns,
+    bag: str,
+    weight: str | None = None,
+    metadata: Sequence[str] | None = None,
+    *,
+    unseen: str = "error",
+) -> dict[str, Any]:
+    """Arguments of `Bags` from a table and what is known of its columns.
+
+    Parameters
+    ----------
+    table : narwhals DataFrame, of at least one row
+    columns : TableColumns
+    bag, weight, metadata, unseen
+        As for `Bags.from_dataframe`.
+    """
     weights = None if weight is None else as_numbers(table[weight], weight)
-    codes, ids = _bag_codes(
-        table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
-    )
+    codes, ids = codes_of_rows(table, bag)
     order = _grouping(codes)
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
-    offsets = _offsets(np.bincount(codes))
     values = None if metadata is None else {name: table[name].to_numpy() for name in metadata}
-    about = None if values is None else _one_row_a_bag(values, codes, ids, bag)
-    if like is None:
-        warn_of_columns(points, offsets, columns, about)
+    about = None if values is None else one_row_a_bag(values, codes, ids, bag)
     return {
         "points": points,
-        "offsets": offsets,
+        "offsets": _offsets(np.bincount(codes)),
         "weights": weights,
         "ids": ids,
         "metadata": about,
         "columns": columns,
     }
+
+
+def codes_of_rows(table: Any, bag: str) -> tuple[Array, Array]:
+    """Number of each row's bag, in the order of the ids, and the bags' ids."""
+    return bag_codes(
+        table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
+    )
 
 
 def from_parquet(
@@ -192,14 +253,37 @@ def from_parquet(
         raise ImportError(
             "reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'"
         ) from None
-    _check_exists(path)
-    dataset = pq.ParquetDataset(path)
+    dataset = pq.ParquetDataset(path if Path(path).exists() else parquet_files(path))
     # pandas keeps the index of its rows in columns of such names.
     columns = [c for c in dataset.schema.names if not c.startswith("__index_level_")]
-    wanted = _names_like(options.get("like"), features)
-    named = _named_columns(columns, bag, wanted, weight, metadata)
+    wanted = columns_like(options.get("like"), features)
+    named = named_columns(columns, bag, wanted, weight, metadata)
     table = dataset.read(columns=columns if wanted is None else named)
     return from_dataframe(table, bag, features, weight, metadata, **options)
+
+
+def parquet_files(path: PathName) -> list[str]:
+    """Paths of a file, of the Parquet files of a folder and its folders, or of a pattern.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    """
+    place = as_path(path)
+    if place.is_dir():
+        inside = sorted(place.rglob("*.parquet"))
+        # Spark and others keep what is no data under such names.
+        found = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
+        if not found:
+            raise FileNotFoundError(f"the folder {path} holds no file that ends in .parquet")
+        return [str(p.absolute()) for p in found]
+    if place.exists():
+        return [str(place.absolute())]
+    matching = sorted(glob.glob(str(place), recursive=True))
+    if not matching:
+        raise FileNotFoundError(f"there is no file {path}")
+    return [str(Path(p).absolute()) for p in matching]
 
 
 def from_csv(
@@ -220,8 +304,8 @@ def from_csv(
 
     _check_exists(path)
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
-    wanted = _names_like(like, features)
-    named = _named_columns(list(header), bag, wanted, weight, metadata)
+    wanted = columns_like(like, features)
+    named = named_columns(list(header), bag, wanted, weight, metadata)
     if wanted is not None:
         options = {"usecols": named} | options
     else:
@@ -239,7 +323,7 @@ def from_csv(
     )
 
 
-def _columns_of(like, features, missing, transformer, unseen):
+def columns_of(like, features, missing, transformer, unseen):
     """The columns of bags or of a fit that a table is to be read like; None where there is none."""
     for name, value, known in (
         ("missing", missing, ("error", "drop", "indicator")),
@@ -267,9 +351,9 @@ def _columns_of(like, features, missing, transformer, unseen):
     return columns
 
 
-def _names_like(like, features):
+def columns_like(like, features):
     """Names of the feature columns, where they are known before the table is read."""
-    columns = _columns_of(like, features, "error", None, "error") if like is not None else None
+    columns = columns_of(like, features, "error", None, "error") if like is not None else None
     return features if columns is None else list(columns.names)
 
 
@@ -316,7 +400,7 @@ def _stack_weights(weights, arrays, names):
     return np.concatenate(weights) if weights else np.empty(0)
 
 
-def _bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
+def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
     """Number of each point's bag, in order of first appearance or of the ids, and the bags' ids."""
     import pandas as pd
 
@@ -344,7 +428,7 @@ def _grouping(codes: Array) -> Array | None:
     return None if grouped else np.argsort(codes, kind="stable")
 
 
-def _named_columns(columns, bag, features, weight, metadata):
+def named_columns(columns, bag, features, weight, metadata):
     """The columns named by the arguments, each once; ValueError where one is missing."""
     for argument, names in (("features", features), ("metadata", metadata)):
         if isinstance(names, str):
@@ -379,7 +463,7 @@ def _named_columns(columns, bag, features, weight, metadata):
     return list(dict.fromkeys(named))
 
 
-def _one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":
+def one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":
     """Table of columns of the points, constant within bags, with one row a bag."""
     import pandas as pd
 

@@ -62,7 +62,9 @@ def fit(
 ):
     """Fit a model to DATA, a .parquet or .csv table with a row for each point.
 
-    Writes one file with all that `bdr-stan predict` needs.
+    DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': these are read
+    part by part, so memory need not hold them; needs the extra "dask". Writes one file with all
+    that `bdr-stan predict` needs.
     """
     check_output(output, force, not_to_be=data)
     settings |= {"covariates": split(covariates), "n_landmarks": landmarks, "stan_file": stan_file}

@@ -7,7 +7,7 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit
-from bdr_stan.cli.tables import check_output, check_suffix, read_like
+from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like
 
 
 @click.command(
@@ -36,6 +36,8 @@ def report(fitted, data, output, title, bag, weight, missing, unseen, force):
     model = load_fit(fitted)
     bags = None
     if data is not None:
-        bags = read_like(model, fitted, data, bag, weight, missing=missing, unseen=unseen)
+        bags = in_memory(
+            read_like(model, fitted, data, bag, weight, missing=missing, unseen=unseen)
+        )
     model.report_html(output, bags, label=title or model.notes_.get("label") or "label")
     click.echo(f"Wrote {output}")

@@ -7,7 +7,14 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import check_fit_options, estimators_of, show_fit, without_none
-from bdr_stan.cli.tables import check_output, check_suffix, read_labelled, split, write_whole
+from bdr_stan.cli.tables import (
+    check_output,
+    check_suffix,
+    in_memory,
+    read_labelled,
+    split,
+    write_whole,
+)
 from bdr_stan.terminal import show_table
 
 EVIDENCES = ("bound", "evidence")
@@ -102,7 +109,7 @@ def tune(
     roles = {"bag": bag, "label": label, "weight": weight, "trials": trials}
     bags, y = read_labelled(data, roles, features, covariates, missing, model=model[0])
     found = search(
-        bags,
+        in_memory(bags),
         y,
         models=models,
         trials=trials,

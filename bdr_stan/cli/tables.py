@@ -30,11 +30,16 @@ def check_roles(**columns: Sequence[str | None]) -> None:
 
 
 def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
-    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there."""
+    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there.
+
+    Those of a folder or a pattern of .parquet files stay on disk, as `PartitionedBags`.
+    """
     import pandas as pd
 
     from bdr_stan import Bags
 
+    if path.is_dir() or (path.suffix == ".parquet" and not path.exists()):
+        return Bags.from_parquet(path, bag, **columns, lazy=True)
     if path.suffix == ".parquet":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
@@ -43,6 +48,11 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
         return Bags.from_csv(path, bag, **columns, dtype={bag: str})
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no CSV table: {str(error).strip()}") from error
+
+
+def in_memory(bags: Any) -> "Bags":
+    """Bags with their points in memory, for what needs all of these."""
+    return bags.load() if hasattr(bags, "load") else bags
 
 
 def read_labelled(

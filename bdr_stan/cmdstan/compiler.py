@@ -1,9 +1,18 @@
-"""The C++ compiler and make: whether they are there, which they are, running them."""
+"""The C++ compiler and make: whether they are there, which they are, running them.
 
+Where there is no g++, the compiler is clang of the PyPI package ziglang, where that is
+installed; where there is no make, `without_make.py` runs the makefile's commands.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
 import os
+import platform
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -14,8 +23,15 @@ from pathlib import Path
 from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, interrupted
 from bdr_stan.types import PathName
 
+ZIG_VERSION = "0.12.1"  # later ones refuse the headers of the TBB that Stan uses
+COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
+
+_HERE = Path(__file__).parent
+_FOR_ZIG = ("guarded_tbb.hpp", "int128_division.hpp")
 _FULL = ("No space left on device", "Disk quota exceeded")
-_KILLED = ("Killed signal", "error: Killed", "Terminated signal", "Error 137", "Error 143")
+# Zig aborts without a word, Error 134, where its clang is killed.
+_KILLED = ("Killed signal", "error: Killed", "Terminated signal")
+_KILLED += ("Error 134", "Error 137", "Error 143")
 _NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
 
 
@@ -25,42 +41,85 @@ def make_program() -> str:
 
 
 def cxx_program() -> str:
-    """The C++ compiler with its flags: the environment variable CXX, else g++."""
-    return os.environ.get("CXX") or "g++"
+    """The C++ compiler with its flags: the environment variable CXX, else g++, else zig."""
+    own = os.environ.get("CXX")
+    if own or shutil.which("g++") or zig_directory() is None:
+        return own or "g++"
+    return zig_program()
 
 
-def missing_programs() -> list[str]:
-    """Which of compiler and make are not on the PATH."""
-    return [p for p in (cxx_program(), make_program()) if shutil.which(p.split()[0]) is None]
+def zig_program() -> str:
+    """Zig's C++ compiler with its flags, for executables that run on every Linux since 2014."""
+    headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _FOR_ZIG))
+    return (
+        # The oldest processors too: without a target it would build for the one at hand.
+        f"zig c++ -target {platform.machine()}-linux-gnu.2.17 -O2 -s -Qunused-arguments "
+        f"-Wno-enum-constexpr-conversion -DBDR_STAN_HEADERS={headers.hexdigest()[:8]} "
+        + " ".join(f"-include {name}" for name in _FOR_ZIG)
+    )
 
 
-def require_compiler() -> None:
-    """Stop where the compiler or make is missing.
+def zig_directory() -> Path | None:
+    """Folder of the PyPI package ziglang; None where that is missing or of another version."""
+    try:
+        version = importlib.metadata.version("ziglang")
+        spec = importlib.util.find_spec("ziglang")
+    except (importlib.metadata.PackageNotFoundError, ModuleNotFoundError):
+        return None
+    if version != ZIG_VERSION or spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
+
+
+def missing_programs(own: bool = True) -> list[str]:
+    """Which of compiler and make are missing to compile; `own`: for a home of ours.
+
+    Another CmdStan takes neither zig nor what stands for make.
+    """
+    compiler = cxx_program() if own else os.environ.get("CXX") or "g++"
+    missing = [] if _found(compiler) else [compiler]
+    if not shutil.which(make_program()) and (os.environ.get("MAKE") or not own):
+        missing.append(make_program())
+    return missing
+
+
+def require_compiler(own: bool = True) -> None:
+    """Stop where the compiler or make is missing; `own`: for a home of ours.
 
     Raises
     ------
     ToolchainError : one of them is not on the PATH; the text says what to install.
     """
-    missing = missing_programs()
+    missing = missing_programs(own)
     if missing:
+        from_pypi = f"{COMPILER_HINT}; or " if own else ""
         raise ToolchainError(
-            f"compiling a Stan program needs {' and '.join(missing)}, not found on the PATH; on "
-            "Debian or Ubuntu: sudo apt-get install g++ make; with conda: "
-            "conda install -c conda-forge cxx-compiler make"
+            f"compiling a Stan program needs {' and '.join(missing)}, not found on the PATH: "
+            f"{from_pypi}on Debian or Ubuntu: sudo apt-get install g++ make; or with "
+            "conda: conda install -c conda-forge cxx-compiler make"
         )
 
 
 def compiler_version(program: str) -> str:
     """First line of what the compiler says of itself, "" if it cannot be run."""
-    found = shutil.which(program.split()[0])
+    found = _found(program)
     return _version(program, found) if found else ""
+
+
+def _found(program):
+    """Path of the compiler; that of ziglang is found in its package."""
+    return shutil.which(program.split()[0], path=_environment()["PATH"])
 
 
 @lru_cache
 def _version(program, found):
     try:
         said = subprocess.run(
-            [*program.split(), "--version"], check=False, capture_output=True, text=True
+            [found, *program.split()[1:], "--version"],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=_environment(),
         )
     except OSError:
         return ""
@@ -122,7 +181,10 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
     with _slot:
         if interrupted.is_set():
             raise ToolchainError(f"compiling {what} was interrupted")
-        code, said = run_make(home, *arguments, TMPDIR=str(workplace))
+        zig = workplace / "zig"
+        folders = {"TMPDIR": str(workplace), "ZIG_LOCAL_CACHE_DIR": str(zig)}
+        code, said = run_make(home, *arguments, **folders)
+        shutil.rmtree(zig, ignore_errors=True)
     if code != 0 and any(text in said for text in _FULL):
         raise ToolchainError(disk_is_full(what))
     if code < 0 or (code != 0 and any(text in said for text in (*_KILLED, *_NO_MEMORY))):
@@ -142,13 +204,14 @@ def disk_is_full(what: str) -> str:
 
 
 def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, str]:
-    """Run make in the home; the exit code and all it printed."""
-    # Another make that called us must not pass on its flags.
-    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
+    """Run make, or what stands for it, in the home; the exit code and all it printed."""
+    make = [make_program()]
+    if not (shutil.which("make") or os.environ.get("MAKE")):
+        make = [sys.executable, "-I", str(_HERE / "without_make.py")]
     process = subprocess.Popen(
-        [make_program(), *arguments],
+        [*make, *arguments],
         cwd=home,
-        env={**inherited, **environment},
+        env={**_environment(), **environment},
         text=True,
         errors="replace",
         stdin=subprocess.DEVNULL,
@@ -168,6 +231,24 @@ def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, 
     finally:
         _running.discard(process)
     return process.returncode, said
+
+
+def _environment():
+    """The environment of make and the compiler, which may be ziglang's."""
+    # Another make that called us must not pass on its flags.
+    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
+    path = inherited.get("PATH", os.defpath)
+    zig = zig_directory() if cxx_program().split()[0] == "zig" else None
+    if zig is None:
+        return {**inherited, "PATH": path}
+    headers = [str(_HERE), *filter(None, [inherited.get("CPLUS_INCLUDE_PATH")])]
+    return {
+        **inherited,
+        "CXX": cxx_program(),
+        "PATH": os.pathsep.join([str(zig), path]),
+        "CPLUS_INCLUDE_PATH": os.pathsep.join(headers),
+        "ZIG_GLOBAL_CACHE_DIR": str(cache_directory() / "zig"),  # its C++ library, compiled once
+    }
 
 
 def _end(process):

@@ -1,15 +1,28 @@
 """Look at everything Stan needs, and say how to mend what is wrong."""
 
+import os
 import shlex
 import shutil
 import subprocess
 from typing import NamedTuple
 
+from bdr_stan.cmdstan import prebuilt
 from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
-from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
+from bdr_stan.cmdstan.compiler import (
+    COMPILER_HINT,
+    ZIG_VERSION,
+    compiler_version,
+    cxx_program,
+    make_program,
+)
 from bdr_stan.cmdstan.discovery import foreign_home
 from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
-from bdr_stan.cmdstan.programs import compiled_programs, programs_left_over
+from bdr_stan.cmdstan.programs import (
+    compiled_programs,
+    is_prebuilt,
+    program_names,
+    programs_left_over,
+)
 
 
 class Finding(NamedTuple):
@@ -41,7 +54,8 @@ class Finding(NamedTuple):
 def doctor() -> list[Finding]:
     """Look at the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
 
-    Builds nothing.
+    Builds nothing. What only compiling needs may be missing where the package brought its
+    programs compiled.
 
     Returns
     -------
@@ -56,22 +70,55 @@ def doctor() -> list[Finding]:
     >>> all(finding.ok or finding.mend for finding in findings)
     True
     """
-    return [_compiler(), _make(), _cache(), *_stan(), _programs()]
+    to_compile = [_compiler(), _make(), *_stan()]
+    if not prebuilt.prebuilt_directory().is_dir():
+        return [*to_compile, _cache(), _programs()]
+    brought = _prebuilt()
+    if brought.ok:
+        to_compile = [finding if finding.ok else _for_own(finding) for finding in to_compile]
+    return [brought, *to_compile, _cache(), _programs()]
+
+
+def _prebuilt():
+    """The programs that came with the package; one that is not used is compiled."""
+    folder = prebuilt.prebuilt_directory()
+    unused = [name for name in program_names() if not is_prebuilt(name)]
+    if unused:
+        return Finding(
+            "prebuilt programs",
+            False,
+            f"{', '.join(unused)} in {folder} cannot be used here: damaged, made for other "
+            "settings (CXXFLAGS and the like), or another CmdStan is there",
+            f"{COMPILER_HINT}, and they are compiled",
+        )
+    return Finding("prebuilt programs", True, f"{folder}, all run")
+
+
+def _for_own(finding):
+    """What is missing is of no matter but to programs of one's own."""
+    return Finding(
+        finding.what,
+        True,
+        f"{finding.detail}; of use for edited programs only: {COMPILER_HINT} has all they need",
+    )
 
 
 def _compiler():
     program = cxx_program()
     version = compiler_version(program)
+    whose = f", of the PyPI package ziglang {ZIG_VERSION}" if program.startswith("zig ") else ""
     return Finding(
         "C++ compiler",
         bool(version),
-        version or f"{program} not found",
-        "" if version else "sudo apt-get install g++",
+        version + whose if version else f"{program} not found",
+        "" if version else f"sudo apt-get install g++, or {COMPILER_HINT}",
     )
 
 
 def _make():
     found = shutil.which(make_program())
+    if not found and not os.environ.get("MAKE"):
+        return Finding("make", True, "not found, its commands are run without it")
     return Finding(
         "make", bool(found), found or "not found", "" if found else "sudo apt-get install make"
     )

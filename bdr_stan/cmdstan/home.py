@@ -112,7 +112,16 @@ def is_own(home: Path) -> bool:
     >>> is_own(Path("/opt/cmdstan-2.36.0"))
     False
     """
-    return home == home_directory() or (home / "src" / "main.cpp").is_file()
+    sources = (home / "src", home / "driver")  # as built, as in the package
+    return home == home_directory() or any((f / "main.cpp").is_file() for f in sources)
+
+
+def path_to_run(home: Path) -> Path:
+    """What to give cmdstanpy as a CmdStan to run prebuilt programs: the home, or this package.
+
+    It reads the version of Stan in the makefile, which lies here, too.
+    """
+    return home if (home / "makefile").is_file() else _HERE
 
 
 def faults(home: Path) -> list[str]:

@@ -35,7 +35,15 @@ from bdr_stan.cmdstan.compiler import (
     side_by_side,
 )
 from bdr_stan.cmdstan.discovery import choose, ready
-from bdr_stan.cmdstan.home import compile_driver, identity, is_own, mend_what_runs
+from bdr_stan.cmdstan.home import (
+    compile_driver,
+    home_directory,
+    identity,
+    is_own,
+    mend_what_runs,
+    path_to_run,
+)
+from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
 from bdr_stan.cmdstan.progress import status
 from bdr_stan.types import PathName, as_path
 
@@ -148,9 +156,10 @@ def compile_program(
     stanc_options: Mapping[str, Any] | None = None,
     cpp_options: Mapping[str, Any] | None = None,
 ) -> "cmdstanpy.CmdStanModel":
-    """Compile a Stan program, or take it from the cache.
+    """Compile a Stan program, or take what came with the package or is in the cache.
 
-    Nothing is written beside the program. Sets up CmdStan first if there is none.
+    Nothing is written beside the program. Sets up CmdStan first if there is none and
+    something is to be compiled.
 
     Parameters
     ----------
@@ -179,16 +188,15 @@ def compile_program(
     show = progress is None or bool(progress)
     source = _source(program)
     name = _safe_name(source.stem)
-    folders = _include_folders(source, stanc_options)
-    files = {f"{name}.stan": source, **_includes(source, folders)}
-    if threads is None:
-        threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    flags = [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
-    sweep()
+    files, flags = _ingredients(source, threads, stanc_options, cpp_options)
     home = choose()
+    prebuilt = _prebuilt(name, files, flags, home)
+    if prebuilt:
+        return _prebuilt_model(prebuilt, source, home)
+    sweep()
     entry = _entry(f"{name}-{_key(files, flags, home)}")
     if not _is_ready(entry, name, home):
-        require_compiler()
+        require_compiler(is_own(home))
         ready(home)
         first = is_own(home) and not any(home.glob("driver*.o"))
         text = f"Compiling {source.name}" + (" and, once, Stan's driver" if first else "")
@@ -199,6 +207,18 @@ def compile_program(
     # cmdstanpy gives stanc the folder as a path of includes, which stanc cuts at commas.
     text = None if "," in os.path.realpath(entry) else entry / f"{name}.stan"
     return cmdstanpy.CmdStanModel(stan_file=text, exe_file=entry / name)
+
+
+def is_prebuilt(name: str) -> bool:
+    """Whether the executable of a stock program that came with the package is used."""
+    files, flags = _ingredients(program_path(name))
+    return _prebuilt(name, files, flags, choose()) is not None
+
+
+def stock_key(name: str) -> str:
+    """Digest of all that the executable of a stock program is made of, with a home of ours."""
+    files, flags = _ingredients(program_path(name))
+    return _key(files, flags, home_directory())
 
 
 def compiled_programs() -> dict[Path, list[str]]:
@@ -227,6 +247,39 @@ def _source(program):
     if not path.is_file():
         raise FileNotFoundError(f"no Stan program {path}")
     return path
+
+
+def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
+    """Files of a program, by the names they are compiled under, and flags of stanc and make."""
+    includes = _includes(source, _include_folders(source, stanc_options))
+    files = {f"{_safe_name(source.stem)}.stan": source, **includes}
+    if threads is None:
+        threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
+    return files, [*_stanc_flags(stanc_options), *_make_flags(cpp_options, threads)]
+
+
+def _prebuilt(name, files, flags, home):
+    """What came with the package for a program, None where there is none or it does not run.
+
+    Another CmdStan than ours compiles its own, unless it cannot.
+    """
+    if not is_own(home) and not missing_programs(own=False):
+        return None
+    found = find_prebuilt(name, _key(files, flags, home_directory()))
+    return None if found is None or _trial(found.executable) else found
+
+
+def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.CmdStanModel":
+    """A model that needs no stanc to tell what its program declares."""
+    import cmdstanpy
+
+    class PrebuiltModel(cmdstanpy.CmdStanModel):
+        def src_info(self) -> dict[str, Any]:
+            return prebuilt.about
+
+    if is_own(home):
+        cmdstanpy.set_cmdstan_path(str(path_to_run(home)))
+    return PrebuiltModel(stan_file=source, exe_file=prebuilt.executable)
 
 
 def _safe_name(stem):

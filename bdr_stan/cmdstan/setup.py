@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bdr_stan.cmdstan import prebuilt
 from bdr_stan.cmdstan.cache import ToolchainError, sweep
 from bdr_stan.cmdstan.compiler import side_by_side
 from bdr_stan.cmdstan.discovery import choose, ready
 from bdr_stan.cmdstan.home import WHEEL_VERSION, compile_driver, is_own
-from bdr_stan.cmdstan.programs import compile_program, program_path
+from bdr_stan.cmdstan.programs import compile_program, is_prebuilt, program_path
 from bdr_stan.cmdstan.progress import status
 
 
@@ -19,8 +20,9 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     Parameters
     ----------
     source : {"auto", "pypi", "github"}, default "auto"
-        "auto": the CmdStan that cmdstanpy finds by itself, else "pypi".
-        "pypi": built from the package httpstan, needs a C++ compiler and make.
+        "auto": nothing where all `programs` came with the package, compiled; the CmdStan that
+        cmdstanpy finds by itself, else "pypi".
+        "pypi": built from the package httpstan, needs a C++ compiler.
         "github": the official release, downloaded and built by cmdstanpy.
     programs : sequence of str, default none
         Stock programs (such as "bdr") to compile as well, beside the driver.
@@ -28,7 +30,7 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
 
     Returns
     -------
-    Path of the CmdStan home.
+    Path of the CmdStan home, or of the folder of the programs that came with the package.
 
     Raises
     ------
@@ -48,6 +50,9 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
         raise TypeError(f"programs must be a list of names: pass [{programs!r}]")
     for program in programs:
         program_path(program)
+    if source == "auto" and programs and all(is_prebuilt(program) for program in programs):
+        compile_program(programs[0])  # cmdstanpy is told what it needs to run them
+        return prebuilt.prebuilt_directory()
     if source == "github":
         home = _install_from_github(progress)
     else:

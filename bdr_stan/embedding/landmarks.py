@@ -56,7 +56,7 @@ def choose_landmarks(
     ValueError : more landmarks than distinct points, two equal landmarks, an array that does not
         fit the bags.
     """
-    bags = as_bags(bags)
+    bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):
         return _given_landmarks(method, n_landmarks, bags.n_features)
     if method not in ("kmeans", "random", "one per bag"):
@@ -69,7 +69,7 @@ def choose_landmarks(
         _check_distinct(landmarks, "use method='kmeans'")
         return landmarks
     n_landmarks = checked_n_landmarks(n_landmarks)
-    total = len(bags.points)
+    total = bags.n_points
     if n_landmarks > total:
         raise ValueError(
             f"{n_landmarks} landmarks asked for, but the bags have {total} points: ask for fewer"

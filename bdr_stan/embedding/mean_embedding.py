@@ -1,12 +1,14 @@
 """One streaming pass over the points: mean embeddings and within-bag covariance.
 
-The pass holds one chunk of features per thread, never those of all points.
+The pass holds one chunk of features per thread, never those of all points. Points that lie in
+parts, on several machines say, stay where they are: each part gives `BagSums`, which join.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self, cast
 
@@ -16,6 +18,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array, ArrayLike, is_number
 
@@ -75,7 +78,7 @@ def embed(
 
     Parameters
     ----------
-    bags : Bags, or list of arrays, shapes (n_points, p)
+    bags : Bags, PartitionedBags, or list of arrays, shapes (n_points, p)
     features : feature map
         phi: a kernel at landmarks (``LandmarkFeatures(RBF(2.0), landmarks)``), random Fourier
         features, Nystrom features, or several maps side by side; see
@@ -86,7 +89,8 @@ def embed(
         "identity": tau^2 I.
     tau : float, > 0, standard deviation for "identity"
     n_jobs : int, optional
-        Number of threads, default all cores. The result does not depend on it.
+        Number of threads, default all cores; of bags in partitions a worker's thread is one. The
+        result does not depend on it.
     chunk_bytes : int, optional
         Size of the kernel values that a thread works on, default 4 MB: small enough for caches,
         large enough that threads seldom wait for the interpreter's lock.
@@ -110,7 +114,7 @@ def embed(
 
     Source: Law et al. (2018), "Bayesian approaches to distribution regression".
     """
-    bags = as_bags(bags)
+    bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:
         raise ValueError(
             f"the feature map takes points of {features.n_inputs} columns, but those of the bags "
@@ -118,46 +122,17 @@ def embed(
         )
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)
-    n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-    d = features.n_columns
-    mean = np.empty((len(bags), d))
-    scatter = None if factors is None else np.zeros((d, d))
-    chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
-    chunks = bags.chunks(chunk_rows)
-    tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
-    # Reused: fresh memory costs more than the arithmetic on it.
-    workspaces: SimpleQueue[_Workspace] = SimpleQueue()
-    n_threads = min(n_jobs, len(tasks))
-    for _ in range(n_threads):
-        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
-
-    def run(task):
-        workspace = workspaces.get()
-        try:
-            return _embed_chunks(bags, features, task, mean, factors, workspace)
-        finally:
-            workspaces.put(workspace)
-
-    seen: dict[int, float] = {}
-    # One BLAS thread in each of ours: small products gain nothing from more.
-    with (
-        threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(n_threads) as threads,
-        closing(cast(Any, threads.map(run, tasks))) as results,  # closed early, it cancels the rest
-    ):
-        for task, (part, pieces) in zip(tasks, results, strict=True):
-            if scatter is not None:
-                scatter += part
-            for piece in pieces:
-                _merge_piece(piece, mean, seen, scatter, factors)
-            if progress is not None:
-                progress(task[-1].stop, len(bags.points))
-    if covariance == "identity":
-        scatter = tau**2 * np.eye(d)
-    return Embedding(sizes, mean, scatter)
+    embed_part = partial(sums_of_part, features=features, n_jobs=n_jobs, chunk_bytes=chunk_bytes)
+    sums = BagSums.merged(
+        bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
+    )
+    scatter = tau**2 * np.eye(features.n_columns) if covariance == "identity" else sums.scatter
+    return Embedding(sizes, sums.mean, scatter)
 
 
-def scatter_factors(bags: Bags, sizes: Array, covariance: str | None, tau: float) -> Array | None:
+def scatter_factors(
+    bags: BagsBase, sizes: Array, covariance: str | None, tau: float
+) -> Array | None:
     """Factor of each bag's weighted scatter in the covariance; None where it is not estimated."""
     if covariance is None:
         return None
@@ -186,6 +161,125 @@ def scatter_factors(bags: Bags, sizes: Array, covariance: str | None, tau: float
     return factors
 
 
+@dataclass
+class BagSums:
+    """What a part of the points says of the embeddings of its bags; parts join by `join`.
+
+    weight : array, shape (n,)
+        Sum of the weights of the points seen so far of each bag.
+    mean : array, shape (n, d)
+        Average of their features.
+    scatter : array, shape (d, d), or None
+        Sum over the bags of each one's scatter about its mean, times the bag's factor.
+    """
+
+    weight: Array
+    mean: Array
+    scatter: Array | None
+
+    @classmethod
+    def empty(cls, n: int, d: int, *, scatter: bool) -> Self:
+        """Those of no points yet."""
+        return cls(np.zeros(n), np.zeros((n, d)), np.zeros((d, d)) if scatter else None)
+
+    @classmethod
+    def merged(cls, parts: Iterable[tuple[Array, Self]], factors: Array | None, n: int) -> Self:
+        """Sums of n bags from those of parts of their points, joined in the parts' order.
+
+        Parameters
+        ----------
+        parts : iterable of pairs
+            Numbers of a part's bags, all different, and their sums.
+        factors : array, shape (n,), or None
+            See `scatter_factors`.
+        """
+        whole = None
+        for which, part in parts:
+            if whole is None:
+                if np.array_equal(which, np.arange(n)):  # most often all bags are in one part
+                    whole = part
+                    continue
+                whole = cls.empty(n, part.mean.shape[1], scatter=factors is not None)
+            whole.join(which, part, factors)
+        return cast(Self, whole)
+
+    def join(self, which: Array | slice, part: Self, factors: Array | None) -> None:
+        """Join the points of a part to those seen before (Chan, Golub & LeVeque 1983).
+
+        Parameters
+        ----------
+        which : int array or slice
+            The part's bags among these, all different.
+        """
+        before, weight = self.weight[which], part.weight
+        after = before + weight
+        share = np.divide(weight, after, out=np.zeros_like(after), where=after > 0)
+        delta = part.mean - self.mean[which]
+        if self.scatter is not None and factors is not None:
+            if part.scatter is not None:
+                self.scatter += part.scatter
+            between = factors[which] * before * share
+            cut = between > 0  # the others are whole in this part
+            rest = delta[cut] * np.sqrt(between[cut])[:, None]
+            self.scatter += rest.T @ rest
+        self.mean[which] += share[:, None] * delta
+        self.weight[which] = after
+
+
+def sums_of_part(
+    bags: Bags,
+    factors: Array | None = None,
+    *,
+    features: FeatureMap,
+    n_jobs: int | None = None,
+    chunk_bytes: int = 1 << 22,
+    progress: Callable[[int, int], None] | None = None,
+) -> BagSums:
+    """The pass over points in memory, whole bags or what a part of the points has of them.
+
+    Parameters
+    ----------
+    bags : Bags
+    factors : array, shape (n,), or None
+        Of these bags, as wholes; see `scatter_factors`.
+    features, n_jobs, chunk_bytes, progress
+        As for `embed`.
+    """
+    n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    d = features.n_columns
+    sums = BagSums.empty(len(bags), d, scatter=factors is not None)
+    chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
+    chunks = bags.chunks(chunk_rows)
+    tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
+    # Reused: fresh memory costs more than the arithmetic on it.
+    workspaces: SimpleQueue[_Workspace] = SimpleQueue()
+    n_threads = min(n_jobs, len(tasks))
+    for _ in range(n_threads):
+        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
+
+    def run(task):
+        workspace = workspaces.get()
+        try:
+            return _embed_chunks(bags, features, task, sums, factors, workspace)
+        finally:
+            workspaces.put(workspace)
+
+    # One BLAS thread in each of ours: small products gain nothing from more.
+    with (
+        threadpool_limits(1, user_api="blas"),
+        ThreadPoolExecutor(n_threads) as threads,
+        closing(cast(Any, threads.map(run, tasks))) as results,  # closed early, it cancels the rest
+    ):
+        for task, (scatter, pieces) in zip(tasks, results, strict=True):
+            if sums.scatter is not None:
+                sums.scatter += scatter
+            for i, piece in pieces:
+                sums.join(slice(i, i + 1), piece, factors)
+            if progress is not None:
+                progress(task[-1].stop, len(bags.points))
+    return sums
+
+
 class _Workspace(NamedTuple):
     """Arrays that one thread fills anew for each chunk."""
 
@@ -202,9 +296,9 @@ class _Workspace(NamedTuple):
         return cls(*arrays, np.ones(rows), np.arange(rows, dtype=np.int32))
 
 
-def _embed_chunks(bags, features, chunks, mean, factors, workspace):
-    """Fill `mean` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
-    d = mean.shape[1]
+def _embed_chunks(bags, features, chunks, sums, factors, workspace):
+    """Fill `sums` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
+    d = features.n_columns
     scatter = np.zeros((d, d))
     pieces = []
     for chunk in chunks:
@@ -224,10 +318,10 @@ def _embed_chunks(bags, features, chunks, mean, factors, workspace):
         roots[roots == 0] = TINY_ROOT
         phi = features(points, workspace.values[:n], workspace.points, np.log(roots)[which])
         bags.release()
-        sums = csr_array(
+        of_bags = csr_array(
             (weights, workspace.counts[:n], cuts.astype(np.int32)), shape=(last - first, n)
         )
-        part = sums @ phi
+        part = of_bags @ phi
         part /= np.where(totals > 0, totals, 1)[:, None]
         if factors is not None:
             rest = np.take(part, which, axis=0, out=workspace.deviations[:n], mode="clip")
@@ -237,21 +331,7 @@ def _embed_chunks(bags, features, chunks, mean, factors, workspace):
             scatter += np.matmul(rest.T, rest, out=workspace.product)
         part /= roots[:, None]
         if n == bags.offsets[last] - bags.offsets[first]:
-            mean[first:last] = part
+            sums.weight[first:last], sums.mean[first:last] = totals, part
         elif totals[0] > 0:
-            pieces.append((first, totals[0], part[0]))
+            pieces.append((first, BagSums(totals.astype(float), part, None)))
     return scatter, pieces
-
-
-def _merge_piece(piece, mean, seen, scatter, factors):
-    """Join a piece of a large bag to the pieces before it (Chan, Golub & LeVeque 1983)."""
-    i, weight, piece_mean = piece
-    before = seen.get(i, 0.0)
-    seen[i] = before + weight
-    if before == 0:
-        mean[i] = piece_mean
-        return
-    delta = piece_mean - mean[i]
-    mean[i] += delta * (weight / seen[i])
-    if scatter is not None:
-        scatter += factors[i] * before * weight / seen[i] * np.outer(delta, delta)

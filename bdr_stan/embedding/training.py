@@ -112,7 +112,7 @@ def training_features(
     -------
     TrainingFeatures
     """
-    bags = as_bags(bags)
+    bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None

@@ -17,9 +17,10 @@ from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
+from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
+from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_counts,
@@ -146,6 +147,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     (20,)
     """
 
+    takes_parts = True
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
     prior_texts = RATES
@@ -229,8 +231,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         UserWarning
             Trouble of the sampler, with the measured value and what to do.
         """
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
+        self._check_parts(bags)
         y = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
@@ -275,7 +278,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         AggregateFeatures
             For `fit_features`.
         """
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=self.takes_parts)
+        self._check_parts(bags)
         y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
         return training_features(
@@ -406,6 +410,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         return float(r2_score(y, self.predict(bags, trials=trials), sample_weight=sample_weight))
 
+    predict_table = predict_table
+
     def predictive(
         self, bags: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> AggregatePredictive | Predictive:
@@ -423,6 +429,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             Holds draws x bags numbers in memory.
         """
         bags = self._like_training(bags)
+        self._check_effects_in_parts(bags)
         return self._predictive_of(bags, trials, self._effects(bags))
 
     def contrast(
@@ -448,6 +455,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             The versions have different numbers of bags.
         """
         first, second = self._two_versions(bags_a, bags_b)
+        self._check_effects_in_parts(first)
         effects = self._effects(first)
         return Contrast.between(
             self._predictive_of(first, trials, effects),
@@ -555,6 +563,30 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     @property
     def _link(self) -> Link:
         return link_of(self._family, self.link)
+
+    def _check_parts(self, bags):
+        """Raise where a fit needs the points themselves, but these lie in partitions."""
+        if not isinstance(bags, PartitionedBags):
+            return
+        if self._link.can_thin:
+            raise TypeError(
+                f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
+                "in partitions: pass bags.load(), or use the link 'square' or 'identity'"
+            )
+        if self.learn_kernel:
+            raise TypeError(
+                "learn_kernel=True needs points in memory, but those of the bags lie in "
+                "partitions: fit to some of them, as bags[:500].load(), then to all with the "
+                "kernel_ of that fit and learn_kernel=False"
+            )
+        self._check_effects_in_parts(bags)
+
+    def _check_effects_in_parts(self, bags):
+        if self.bag_effects and isinstance(bags, PartitionedBags):
+            raise TypeError(
+                "bag_effects need the points of each bag in memory, but those of the bags lie in "
+                "partitions: pass bags.load()"
+            )
 
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link

@@ -31,6 +31,8 @@ class BagPixel(AggregateRegressor):
     True
     """
 
+    takes_parts = False  # it needs the mean point of each bag
+
     def check_parameters(self) -> None:
         if self.thin is not None:
             raise ValueError(

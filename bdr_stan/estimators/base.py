@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
@@ -46,6 +47,7 @@ class BagEstimator(BaseEstimator):
     fit, after `load` and after unpickling: there is no other way to restore a fit.
     """
 
+    takes_parts: ClassVar[bool] = False  # whether `PartitionedBags` will do
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
 
@@ -268,11 +270,12 @@ class BagEstimator(BaseEstimator):
         """New bags, or a table of them, with the columns of the bags of the fit."""
         check_is_fitted(self, "result_")
         columns = self.columns_
-        if columns is not None and hasattr(bags, "columns") and not isinstance(bags, Bags):
+        if columns is not None and hasattr(bags, "columns") and not isinstance(bags, BagsBase):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
             named = self.columns_of_bags or None
-            bags = Bags.from_dataframe(frame, bag, weight=columns.weight, metadata=named, like=self)
-        bags = as_bags(bags).like(columns)
+            read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
+            bags = read(frame, bag, weight=columns.weight, metadata=named, like=self)
+        bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
         bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return bags
 

@@ -24,6 +24,7 @@ from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -52,6 +53,7 @@ class EmbeddingEstimator(BagEstimator):
     feature map (`embed`) to the predictive distribution (`_predictive`).
     """
 
+    takes_parts = True
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
@@ -116,7 +118,7 @@ class EmbeddingEstimator(BagEstimator):
         UserWarning
             Trouble of the sampler, with the measured value and what to do.
         """
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         y = self.check_labels(bags, y)
         self.check_parameters()
         if label_sd is not None:
@@ -266,7 +268,7 @@ class EmbeddingEstimator(BagEstimator):
             bags = self._like_training(bags)
             feature_map, covariates = self._feature_map, self._covariates
         else:
-            bags = as_bags(bags)
+            bags = as_bags(bags, in_parts=True)
             feature_map, covariates = training.feature_map, training.covariates
         x = None if covariates is None else covariates.of(bags)  # before the pass over the points
         return replace(embed(bags, feature_map), covariates=x)
@@ -292,6 +294,8 @@ class EmbeddingEstimator(BagEstimator):
         training labels that `label_sd` told are not part of it.
         """
         return self.predictive_features(self.embed(bags))
+
+    predict_table = predict_table
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import Bags, TableColumns
+from bdr_stan.bags import Bags, PartitionedBags, TableColumns, as_bags
 from bdr_stan.estimators.rate_model import one_bag
 from bdr_stan.types import Array
 
@@ -19,8 +19,13 @@ def as_points(model: Any, points: Any) -> Bags:
         A column that the table lacks, values of no use, or no point.
     """
     check_is_fitted(model, "result_")
-    if isinstance(points, Bags):
-        return points
+    if isinstance(points, (Bags, PartitionedBags)):
+        return as_bags(points)
+    if hasattr(points, "to_delayed"):
+        raise TypeError(
+            "points of a Dask DataFrame are taken partition by partition: call this inside of "
+            "ddf.map_partitions"
+        )
     known = getattr(model, "feature_names_in_", None)
     if known is None or not hasattr(points, "columns"):
         return one_bag(np.asanyarray(points))

@@ -106,6 +106,8 @@ class RBFNetwork(RegressorMixin, BagEstimator):
     True
     """
 
+    takes_parts = True
+
     def __init__(
         self,
         n_landmarks: int = 60,
@@ -156,7 +158,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         ValueError, TypeError
             Unusable bags, labels or parameters; raised before any work starts.
         """
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=self.takes_parts)
         y = check_labels(bags, y)
         self.check_parameters()
         self._check_bags(bags)
@@ -254,7 +256,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
                 landmarks=self.landmarks,
                 seed=seed,
             )
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=self.takes_parts)
         kernel = _gaussian(
             resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale)
         )
@@ -373,6 +375,8 @@ class FreqShrinkage(RBFNetwork):
     >>> bool(model.shrinkage_[::2].mean() > model.shrinkage_[1::2].mean())  # small bags shrink more
     True
     """
+
+    takes_parts = False  # the shrinkage of a bag takes pairs of its points
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     """
     if not isinstance(sample, (int, np.integer)) or sample < 2:
         raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
-    points = as_bags(bags).sample_points(sample, np.random.default_rng(seed))
+    points = as_bags(bags, in_parts=True).sample_points(sample, np.random.default_rng(seed))
     return _of_squares(_squared_distances(points), np.median)
 
 

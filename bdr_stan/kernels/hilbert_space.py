@@ -102,7 +102,7 @@ class HilbertSpace(Kernel):
         return self.base.columns_seen(n_columns)
 
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         base = self.base.at_median(bags, seed=seed)
         if self.reach is not None:
             return replace(self, base=base)

@@ -71,7 +71,7 @@ class LinearEffects(ColumnKernel):
         """The kernel with the columns' mean and standard deviation."""
         if self.units is not None:
             return self
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         points = self.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
         units = column_spreads(points, self.select(bags.sources[None])[0])
         return replace(self, centre=points.mean(axis=0), units=units)

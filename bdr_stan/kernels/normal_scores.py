@@ -105,7 +105,7 @@ class NormalScores(ColumnKernel):
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if self.knots is not None:
             return self
-        points = as_bags(bags).sample_points(_SAMPLE, np.random.default_rng(seed))
+        points = as_bags(bags, in_parts=True).sample_points(_SAMPLE, np.random.default_rng(seed))
         changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
         scores = Bags.from_points(changed.scores(points), sizes=[len(points)])
         return replace(changed, base=self.base.at_median(scores, seed=seed))

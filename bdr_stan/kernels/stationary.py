@@ -153,7 +153,7 @@ class Stationary(ColumnKernel):
     def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if not isinstance(self.bandwidth, str):
             return self
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         points = self.select(bags.sample_points(2000, np.random.default_rng(seed)))
         if self.bandwidth == "ard":
             self._check_varies(points)

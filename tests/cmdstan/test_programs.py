@@ -356,6 +356,7 @@ def test_a_compiler_that_makes_rubbish_is_told(quick_cache, quick_make, user):
     [
         ("x.s: No space left on device", "^the disk is full, compiling mine.stan in .*make room"),
         ("g++: fatal error: Killed signal terminated program cc1plus", "^the compiler was ended"),
+        ("make: *** [mine.o] Error 134", "^the compiler was ended"),
         ("virtual memory exhausted: Cannot allocate memory", "^the compiler was ended .* memory"),
     ],
 )

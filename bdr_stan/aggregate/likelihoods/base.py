@@ -102,7 +102,7 @@ class Likelihood:
         """
         if trials is not None and not self.has_trials:
             raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         labels = checked_numbers(y, "labels y")
         check_one_a_bag(labels, len(bags))
         check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")

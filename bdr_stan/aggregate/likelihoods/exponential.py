@@ -39,7 +39,7 @@ class Exponential(Likelihood):
     }
 
     def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
-        bags = as_bags(bags)
+        bags = as_bags(bags, in_parts=True)
         labels = super().check_labels(bags, y, trials)
         rule = "the exponential likelihood needs labels > 0"
         check_each(bags, labels, labels > 0, "label", rule)

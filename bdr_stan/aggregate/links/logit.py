@@ -3,7 +3,9 @@
 from scipy.special import expit, logit
 
 from bdr_stan.aggregate.links.base import FunctionPrior, Link, Means
-from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.aggregate.rows import AggregateRows, bag_means
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 
 _LARGEST_SHARE = 1 - 1e-6  # of the overall rate, so that its log odds are finite
@@ -39,6 +41,14 @@ class Logit(Link):
 
     def means(self, rows: AggregateRows, theta: Array, effects: Array | None = None) -> Array:
         return rows.means(theta, self.rate, effects) / rows.total
+
+    def means_of_bags(
+        self, bags: Bags, features: FeatureMap, theta: Array, effects: Array | None = None
+    ) -> Array:
+        if effects is not None:
+            return super().means_of_bags(bags, features, theta, effects)
+        # Points are many, and their rows need not be kept.
+        return bag_means(bags, features, theta, self.rate) / bags.totals
 
 
 LOGIT = Logit()

@@ -1,0 +1,144 @@
+"""What bags in memory and bags in partitions have in common: ids, metadata and named columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+
+import numpy as np
+
+from bdr_stan.bags.checks import describe
+from bdr_stan.bags.columns import TableColumns
+from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BagsBase"]
+
+
+class BagsBase:
+    """Bags, wherever their points lie: a subclass has their number, columns and points."""
+
+    ids: Array | None
+    metadata: "pd.DataFrame | None"
+    features: list[str] | None
+    columns: TableColumns | None
+    totals: Any  # sum of the weights of each bag, shape (n,)
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        """Dimension p of a point."""
+        raise NotImplementedError
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of all bags."""
+        raise NotImplementedError
+
+    @property
+    def cut(self) -> Array:
+        """Which bags have points in several parts, none of those in memory; bool, shape (n,)."""
+        return np.zeros(len(self), bool)
+
+    def take(self, indices: ArrayLike, axis: int = 0) -> Any:
+        """Bags at some indices, in their order."""
+        raise NotImplementedError
+
+    def read_rows(self, rows: Array) -> Array:
+        """Copy of the points at `rows` of all points."""
+        raise NotImplementedError
+
+    def sample_points(self, n: int, rng: np.random.Generator) -> Array:
+        """At most n points, float64, drawn by `rng` without replacement from all bags' points."""
+        total = self.n_points
+        rows = np.arange(total) if total <= n else np.sort(rng.choice(total, n, replace=False))
+        return self.read_rows(rows).astype(np.float64)
+
+    @property
+    def iloc(self) -> Self:
+        """The bags themselves: scikit-learn's splitters select through ``iloc`` and `take`."""
+        return self
+
+    loc = iloc  # scikit-learn passes boolean masks here
+
+    @property
+    def index(self) -> Array:
+        """What labels the bags in results: their ids, or 0 to n - 1; shape (n,)."""
+        return np.arange(len(self)) if self.ids is None else self.ids
+
+    @property
+    def sources(self) -> Array:
+        """For each column of the points the number of what it was made of; int, shape (p,).
+
+        The columns of one category of a table share a number; else each has its own.
+        """
+        return np.arange(self.n_features) if self.columns is None else self.columns.sources
+
+    def name(self, i: SupportsIndex) -> str:
+        """What messages call bag i: its position and, where it has one, its id."""
+        return describe(i, self.ids)
+
+    def selected(self, key: Any) -> Array:
+        """Indices, from 0 to n - 1, that a slice, an array of integers or a mask selects.
+
+        Raises
+        ------
+        IndexError
+            There is no such bag, or the key is none of these.
+        """
+        if isinstance(key, tuple):
+            raise TypeError("bags have one index: select columns before making the bags")
+        if isinstance(key, slice):
+            return np.arange(len(self))[key]
+        key = np.asarray(key)
+        if key.dtype == bool:
+            if key.shape != (len(self),):
+                raise IndexError(f"the mask has shape {key.shape}, expected ({len(self)},)")
+            return np.flatnonzero(key)
+        if key.size == 0:
+            key = key.astype(np.int64)
+        if key.ndim != 1 or key.dtype.kind not in "iu":
+            raise IndexError("bags are selected by a 1-D array of integers or booleans")
+        return np.arange(len(self))[key]  # negative ones resolved, range checked
+
+    def check_like(
+        self,
+        n_features: int,
+        features: Sequence[str] | None = None,
+        *,
+        whose: str = "the bags",
+        known: str = "the model was fitted to",
+    ) -> None:
+        """Raise unless the points have these columns.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns expected.
+        features : sequence of str, optional
+            Their names; not compared where these or the bags' own are missing.
+        whose : str, default "the bags"
+            What the message calls these bags.
+        known : str, default "the model was fitted to"
+            Words of the message before what was expected, such as "the training bags have".
+
+        Raises
+        ------
+        ValueError
+            The columns differ in number or, where both have names, in name or order.
+        """
+        if self.n_features != n_features:
+            raise ValueError(
+                f"{whose} have {self.n_features} features a point, but {known} {n_features}: "
+                "pass the same columns in the same order"
+            )
+        if self.features is None or features is None:
+            return
+        for k, (own, name) in enumerate(zip(self.features, features)):
+            if own != name:
+                raise ValueError(
+                    f"column {k} of {whose} is {own!r}, but {known} {name!r} there: "
+                    "pass the same columns in the same order"
+                )

@@ -1,0 +1,197 @@
+"""Parquet files as parts of a table, each small enough to be read at once."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bdr_stan.bags.parts import Part
+from bdr_stan.bags.readers import columns_like, feature_columns, named_columns, parquet_files
+from bdr_stan.types import PathName
+
+__all__ = ["parts_of"]
+
+_PART_BYTES = 1 << 25  # of the wanted columns as floats; a row group is never cut
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Some row groups of one file, and what the names of its folders say ("year=2020")."""
+
+    path: str
+    groups: tuple[int, ...]
+    folder_values: dict[str, Any]
+
+    def table(self, columns: Sequence[str]) -> Any:
+        """These columns as a pyarrow table."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        held = [name for name in columns if name not in self.folder_values]
+        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=held)
+        for name in columns:
+            if name in self.folder_values:
+                value = pa.scalar(self.folder_values[name])
+                table = table.append_column(name, pa.repeat(value, len(table)))
+        return table.select(columns)
+
+
+def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
+    """Row groups one below the other, as a pyarrow table."""
+    import pyarrow as pa
+
+    tables = [each.table(columns) for each in groups]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def parts_of(
+    path: PathName,
+    bag: str,
+    features: Sequence[str] | None,
+    weight: str | None,
+    metadata: Sequence[str] | None,
+    like: Any = None,
+) -> tuple[list[Part], list[str]]:
+    """Parts of the table in Parquet files, without reading more than the files' footers.
+
+    Parameters
+    ----------
+    path : as for `parquet_files`
+    bag, features, weight, metadata, like
+        As for `Bags.from_dataframe`.
+
+    Returns
+    -------
+    parts : list of Part
+    features : list of str
+        Columns of a point.
+
+    Raises
+    ------
+    ImportError, OSError, TypeError, ValueError
+        Dask or pyarrow is missing, no file is there or it is no Parquet, a column is missing or of
+        one kind in one file and of another in the next.
+    """
+    delayed = _delayed()
+    files = parquet_files(path)
+    schemas, folder_values = _schemas(files)
+    known = columns_like(like, features)
+    names = [*schemas[0], *folder_values[0]]
+    features = feature_columns(names, bag, known, weight, metadata)
+    columns = named_columns(names, bag, features, weight, metadata)
+    _check_same_columns(files, schemas, folder_values, columns, closed=known is None)
+    groups = _row_groups(files, folder_values, len(columns))
+    parts = [Part(_where(of), delayed(read_groups, pure=False)(of, columns)) for of in groups]
+    return parts, features
+
+
+def _where(groups):
+    first, last = groups[0].path, groups[-1].path
+    return first if first == last else f"{first} to {last}"
+
+
+def _delayed():
+    try:
+        import pyarrow.parquet  # noqa: F401
+        from dask import delayed
+    except ImportError as error:
+        raise ImportError(
+            f"reading Parquet part by part needs {error.name}: pip install 'bdr-stan[dask]'"
+        ) from None
+    return delayed
+
+
+def _schemas(files):
+    """The kind of each column of each file, by name, and what the names of its folders say."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    schemas = []
+    for path in files:
+        try:
+            schema = pq.read_schema(path)
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"{path} is no Parquet file: {' '.join(str(error).split())}"
+            ) from error
+        # pandas keeps the index of its rows in columns of such names.
+        held = [field for field in schema if not field.name.startswith("__index_level_")]
+        schemas.append({field.name: _kind(field.type) for field in held})
+    table = ds.dataset(files, format="parquet", partitioning="hive")
+    values = [ds.get_partition_keys(each.partition_expression) for each in table.get_fragments()]
+    return schemas, values
+
+
+def _kind(kind):
+    """Numbers, texts or another kind of values; None of a column that is empty."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_null(kind):
+        return None
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "texts"
+    return str(kind)
+
+
+def _check_same_columns(files, schemas, folder_values, columns, *, closed):
+    """Refuse files whose columns differ; all of their columns count where they are `closed`."""
+    seen = {}
+    for path, schema, values in zip(files, schemas, folder_values, strict=True):
+        for name in columns:
+            if name not in schema and name not in values:
+                raise ValueError(
+                    f"{path} has no column {name!r}, which {files[0]} has: give all files the same "
+                    "columns"
+                )
+            kind = schema.get(name)
+            before, where = seen.setdefault(name, (kind, path))
+            if before is None:
+                seen[name] = kind, path
+            elif kind is not None and kind != before:
+                raise TypeError(
+                    f"column {name!r} holds {before} in {where}, but {kind} in {path}: give it one "
+                    "kind in all files"
+                )
+        more = [name for name in schema if name not in columns]
+        if closed and more:
+            raise ValueError(
+                f"{path} has a column {more[0]!r}, which {files[0]} has not: give all files the "
+                "same columns, or name those of a point by features"
+            )
+
+
+def _row_groups(files, folder_values, n_columns):
+    """Row groups of the files in their order, in lists of about as many rows as a part holds."""
+    import pyarrow.parquet as pq
+
+    at_most = max(1, _PART_BYTES // (8 * n_columns))
+    found, rows = [[]], 0
+    for path, values in zip(files, folder_values, strict=True):
+        footer = pq.read_metadata(path)
+        for k in range(footer.num_row_groups):
+            n = footer.row_group(k).num_rows
+            if found[-1] and rows + n > at_most:
+                found.append([])
+                rows = 0
+            found[-1].append((path, k, values))
+            rows += n
+    return [
+        [
+            RowGroups(path, tuple(k for _, k, _ in of_file), values)
+            for (path, values), of_file in _by_file(part)
+        ]
+        for part in found
+        if part
+    ]
+
+
+def _by_file(part):
+    for path, of_file in itertools.groupby(part, key=lambda group: group[0]):
+        groups = list(of_file)
+        yield (path, groups[0][2]), groups

@@ -1,0 +1,569 @@
+"""Bags whose points lie in the parts of a table, read part by part by Dask.
+
+Points never move: a part gives what is asked of it for its bags, and that is brought together in
+the order of the parts, whichever was done first. No result depends on the number of workers.
+"""
+
+import sys
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, cast
+from uuid import uuid4
+
+import numpy as np
+from joblib import parallel_config
+from threadpoolctl import threadpool_limits
+
+from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.checks import describe
+from bdr_stan.bags.columns import TableColumns, merged_columns, said_of_columns
+from bdr_stan.bags.parts import Part, PartReader, PartSurvey, survey
+from bdr_stan.bags.readers import (
+    bag_codes,
+    columns_like,
+    columns_of,
+    feature_columns,
+    named_columns,
+    one_row_a_bag,
+)
+from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PartitionedBags", "parts_of_dask"]
+
+
+class PartitionedBags(BagsBase):
+    """Bags of points that stay in the parts of a Dask DataFrame or of Parquet files.
+
+    Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
+    take them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
+    `load` brings them into memory, for all else. What is known of each bag is held in memory: its
+    id, its size, its row of metadata.
+
+    Attributes
+    ----------
+    ids, metadata, features, columns
+        As of `Bags`.
+    sizes : int array, shape (n,)
+        Number of points of each bag.
+    effective_sizes : array, shape (n,)
+        With weights Kish's (sum w)^2 / sum w^2, else the sizes.
+    totals : array, shape (n,)
+        Sum of the weights of each bag, its size without weights.
+    client : distributed.Client, or None
+        The cluster that computes, where one was given.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> from bdr_stan import Bags
+    >>> table = pd.DataFrame({"town": list("aabbb"), "x": [1.0, 2.0, 3.0, 5.0, 7.0]})
+    >>> bags = Bags.from_dask(dd.from_pandas(table, npartitions=2), bag="town")
+    >>> bags
+    PartitionedBags(2 bags, 5 points, 1 features, sizes 2 / 2.5 / 3 (min / median / max), 2 parts)
+    >>> bags[1:].load().points.ravel()
+    array([3., 5., 7.])
+    """
+
+    ids: Array
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        codes: Sequence[Array],
+        sizes_in_parts: Sequence[Array],
+        reader: PartReader,
+        *,
+        ids: Array,
+        sizes: Array,
+        effective_sizes: Array,
+        totals: Array,
+        metadata: "pd.DataFrame | None" = None,
+        client: Any = None,
+    ) -> None:
+        """All as `of` finds it.
+
+        codes : list of int arrays
+            For the bags of each part, in the order of their ids, their number among all; -1 where
+            they do not count.
+        sizes_in_parts : list of int arrays
+            Numbers of their points there.
+        """
+        self._parts, self._codes, self._sizes_in_parts = parts, codes, sizes_in_parts
+        self._reader = reader
+        self.ids, self.metadata = ids, metadata
+        self.sizes, self.effective_sizes, self.totals = sizes, effective_sizes, totals
+        self.client = client
+
+    @classmethod
+    def of(
+        cls,
+        kind: Callable[..., Any],
+        parts: tuple[Sequence[Part], Sequence[str]],
+        bag: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+        *,
+        missing: str = "error",
+        like: Any = None,
+        unseen: str = "error",
+        client: Any = None,
+    ) -> Self:
+        """Look at all parts once: count, check values, learn the columns.
+
+        Parameters
+        ----------
+        kind : type
+            What the rows of a part become in memory: `Bags`.
+        parts : pair
+            The parts, and the columns of a point.
+        bag, features, weight, metadata, missing, like, unseen, client
+            As for `Bags.from_dask`.
+        """
+        columns = columns_of(like, features, missing, None, unseen)
+        check_client(client)
+        tables, names = parts
+        reader = PartReader(kind, bag, weight, metadata, names, missing, unseen, columns)
+        found = list(in_order(survey, [(p.table, p.where) for p in tables], reader, client=client))
+        surveys = [each for each, _ in found if each is not None]
+        held = [part for part, (each, _) in zip(tables, found) if each is not None]
+        _check_some_rows(surveys, [dropped for _, dropped in found])
+        codes, ids = _number_bags(surveys, bag)
+        pieces = np.concatenate(codes)
+        sizes = np.zeros(len(ids), np.int64)
+        np.add.at(sizes, pieces, np.concatenate([each.sizes for each in surveys]))
+        _warn_of_dropped([dropped for _, dropped in found], sizes, ids)
+        about = None
+        if metadata is not None:
+            values = {
+                name: np.concatenate([each.metadata[name].to_numpy() for each in surveys])
+                for name in metadata
+            }
+            about = one_row_a_bag(values, pieces, ids, bag)
+        if columns is None:
+            columns = merged_columns([each.columns for each in surveys])
+            _warn_of_columns(surveys, columns)
+        weights = {"effective_sizes": sizes.astype(float), "totals": sizes.astype(float)}
+        if weight is not None:
+            weights = _merged_weights(surveys, codes, ids)
+            # A bag's points without weight add nothing where all of them in a part are such.
+            codes = [np.where(e.largest > 0, c, -1) for c, e in zip(codes, surveys)]
+        return cls(
+            held,
+            codes,
+            [each.sizes for each in surveys],
+            replace(reader, columns=columns),
+            ids=ids,
+            sizes=sizes,
+            metadata=about,
+            client=client,
+            **weights,
+        )
+
+    # ------------------------------------------------------------ what is known
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[Array]:
+        raise TypeError("the bags lie in partitions and are not read one by one: use bags.load()")
+
+    @property
+    def columns(self) -> TableColumns:  # type: ignore[override]
+        """How the points are made of the columns of the table."""
+        return cast(TableColumns, self._reader.columns)
+
+    @property
+    def features(self) -> list[str]:  # type: ignore[override]
+        """Names of the p columns of a point."""
+        return self.columns.features
+
+    @property
+    def n_features(self) -> int:
+        """Dimension p of a point."""
+        return len(self.features)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether points have weights."""
+        return self._reader.weight is not None
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that hold points of these bags."""
+        return sum(bool(np.any(codes >= 0)) for codes in self._codes)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of all bags, without those of weight 0 that are alone in a part."""
+        return int(self._rows_in_parts.sum())
+
+    @property
+    def cut(self) -> Array:
+        """Which bags have points in several parts; bool array, shape (n,)."""
+        parts_of = np.zeros(len(self), np.int64)
+        for codes in self._codes:
+            parts_of[codes[codes >= 0]] += 1
+        return parts_of > 1
+
+    @property
+    def _rows_in_parts(self):
+        return np.array([s[c >= 0].sum() for c, s in zip(self._codes, self._sizes_in_parts)])
+
+    def __repr__(self) -> str:
+        weighted = ", weighted" if self.weighted else ""
+        if len(self) == 0:
+            return f"PartitionedBags(0 bags, {self.n_features} features)"
+        return (
+            f"PartitionedBags({len(self)} bags, {self.n_points} points, {self.n_features} "
+            f"features, sizes {self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
+            f"(min / median / max), {self.n_parts} parts{weighted})"
+        )
+
+    # ------------------------------------------------------------ selection
+
+    def __getitem__(self, key: Any) -> "PartitionedBags":
+        return self.take(self.selected(key))
+
+    def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
+        """Bags at some indices, in their order; their points stay where they are.
+
+        Parameters
+        ----------
+        indices : integers, shape (m,), all different
+        axis : 0
+            Bags have no other; NumPy and scikit-learn name it.
+
+        Raises
+        ------
+        IndexError
+            There is no such bag.
+        ValueError
+            A bag is selected twice; `axis` is not 0.
+        """
+        if axis != 0:
+            raise ValueError(f"bags have one axis, 0; found axis={axis}")
+        indices = self.selected(indices)
+        place = np.full(len(self) + 1, -1)  # the last: what does not count stays so
+        place[indices] = np.arange(len(indices))
+        if np.any(place[indices] != np.arange(len(indices))):
+            raise ValueError("bags in partitions can be selected once each: load() them first")
+        place[-1] = -1
+        return PartitionedBags(
+            self._parts,
+            [place[codes] for codes in self._codes],
+            self._sizes_in_parts,
+            self._reader,
+            ids=self.ids[indices],
+            sizes=self.sizes[indices],
+            effective_sizes=self.effective_sizes[indices],
+            totals=self.totals[indices],
+            metadata=None if self.metadata is None else self.metadata.iloc[indices],
+            client=self.client,
+        )
+
+    def like(self, columns: TableColumns | None) -> "PartitionedBags":
+        """The bags with the columns of another table that was read into the same features.
+
+        Parameters
+        ----------
+        columns : TableColumns, such as those of the training bags, or None for no change
+
+        Raises
+        ------
+        ValueError
+            Missing values where the other table has none.
+        """
+        own = self.columns
+        if columns is None or own.features == columns.features or own.names != columns.names:
+            return self  # `check_like` says what differs
+        more = [name for name in own.fills if name not in columns.fills]
+        if more:
+            raise ValueError(
+                f"column {more[0]!r} misses values, but in the training table it does not: fill "
+                "them in, or leave these points out by missing='drop'"
+            )
+        alike = object.__new__(PartitionedBags)
+        vars(alike).update(vars(self))
+        alike._reader = replace(self._reader, columns=columns)
+        return alike
+
+    # ------------------------------------------------------------ passes over the points
+
+    def map_parts(
+        self,
+        function: Callable[..., Any],
+        *per_bag: Array | None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[tuple[Array, Any]]:
+        """What a function makes of the bags of each part, in the order of the parts.
+
+        Parameters
+        ----------
+        function : callable
+            Called as ``function(bags, *per_bag)`` with what a part has of its bags, `Bags`, and
+            their rows of `per_bag`; it travels to the workers, and so does what it returns back.
+        per_bag : arrays, shape (n, ...), or None
+            A row for each bag.
+        progress : callable, optional
+            Called as ``progress(points done, points in all)``.
+
+        Yields
+        ------
+        numbers of the part's bags, all different, and what the function returned
+        """
+        arguments, which = [], []
+        for part, codes in zip(self._parts, self._codes):
+            keep = codes >= 0
+            if keep.any():
+                which.append(codes[keep])
+                rows = [None if a is None else a[codes[keep]] for a in per_bag]
+                arguments.append((part.table, None if keep.all() else keep, rows))
+        done, rows_in = 0, self._rows_in_parts
+        rows_in = rows_in[rows_in > 0]
+        results = in_order(_on_part, arguments, (self._reader, function), client=self.client)
+        for codes, n, result in zip(which, rows_in, results, strict=True):
+            yield codes, result
+            done += int(n)
+            if progress is not None:
+                progress(done, self.n_points)
+
+    def read_rows(self, rows: Array) -> Array:
+        """Copy of the points at `rows` of all points, in the order of the parts and their rows."""
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(self._rows_in_parts)
+        bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
+        arguments = []
+        for k, part in enumerate(self._parts):
+            here = rows[order[bounds[k] : bounds[k + 1]]] - (ends[k - 1] if k else 0)
+            keep = self._codes[k] >= 0
+            if len(here):
+                arguments.append((part.table, None if keep.all() else keep, here))
+        found = np.concatenate(
+            list(in_order(_rows_of_part, arguments, self._reader, client=self.client))
+        )
+        points = np.empty_like(found)
+        points[order] = found
+        return points
+
+    def load(self) -> Any:
+        """The bags with their points in this process's memory, as `Bags`."""
+        pieces = list(self.map_parts(_itself))
+        codes = np.concatenate([np.repeat(which, bags.sizes) for which, bags in pieces])
+        order = np.argsort(codes, kind="stable")
+        weights = None
+        if self.weighted:
+            weights = np.concatenate([bags.weights for _, bags in pieces])[order]
+        sizes = np.bincount(codes, minlength=len(self))
+        return self._reader.kind(
+            np.concatenate([bags.points for _, bags in pieces])[order],
+            np.concatenate([[0], np.cumsum(sizes)]),
+            weights=weights,
+            ids=self.ids,
+            metadata=self.metadata,
+            columns=self.columns,
+        )
+
+
+def parts_of_dask(
+    ddf: Any,
+    bag: str,
+    features: Sequence[str] | None,
+    weight: str | None,
+    metadata: Sequence[str] | None,
+    like: Any = None,
+) -> tuple[list[Part], list[str]]:
+    """Partitions of a Dask DataFrame, and which columns make a point; see `Bags.from_dask`.
+
+    Raises
+    ------
+    ImportError, TypeError, ValueError
+        Dask is missing, this is no Dask DataFrame, or it lacks a column.
+    """
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:
+        raise ImportError(
+            f"bags of a Dask DataFrame need {error.name}: pip install 'bdr-stan[dask]'"
+        ) from None
+    if not isinstance(ddf, dd.DataFrame):
+        raise TypeError(
+            f"expected a Dask DataFrame, found a {type(ddf).__name__}: use Bags.from_dataframe for "
+            "tables in memory"
+        )
+    if bag not in ddf.columns and bag == ddf.index.name:
+        ddf = ddf.reset_index()
+    names = list(ddf.columns)
+    features = feature_columns(names, bag, columns_like(like, features), weight, metadata)
+    ddf = ddf[named_columns(names, bag, features, weight, metadata)]
+    parts = [Part(f"partition {k}", table) for k, table in enumerate(ddf.to_delayed())]
+    return parts, features
+
+
+# ------------------------------------------------------------------ what runs on a part
+
+
+def _on_part(table, keep, per_bag, shared):
+    reader, function = shared
+    bags = reader.bags(reader.rows(table, keep))
+    # A worker has a thread for each core already; BLAS with one gives the same bits everywhere.
+    threadpool_limits(1, user_api="blas")
+    with parallel_config("sequential"):
+        return function(bags, *per_bag)
+
+
+def _rows_of_part(table, keep, rows, reader):
+    return reader.points(reader.rows(table, keep)[rows.tolist(), :])
+
+
+def _itself(bags):
+    return bags
+
+
+def in_order(
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    shared: Any,
+    *,
+    client: Any = None,
+) -> Iterator[Any]:
+    """Results of ``function(*arguments[k], shared)`` in the order of k, computed by Dask.
+
+    Parameters
+    ----------
+    function : callable
+    arguments : list of tuples
+        Dask's Delayed among them are computed first.
+    shared : object
+        Sent once to each worker.
+    client : distributed.Client, optional
+        Default the running one; without one Dask's own scheduler, threads as a rule.
+    """
+    from dask import compute, config, delayed
+
+    client = check_client(client) or _running_client()
+    shared = delayed(shared, name=f"bdr-stan-{uuid4().hex}", traverse=False)
+    call = delayed(function, pure=False)
+    tasks = [call(*given, shared) for given in arguments]
+    # Dask's threads on this machine are as many as its cores.
+    with threadpool_limits(1, user_api="blas"):
+        if client is None:
+            yield from compute(*tasks)
+            return
+        # A few numbers of each bag travel with the tasks: of millions of bags Dask would warn.
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+            futures = deque(client.compute(tasks))
+        try:
+            while futures:
+                yield futures[0].result()
+                futures.popleft()  # what a part gave need not stay on its worker
+        finally:
+            client.cancel(list(futures))
+
+
+def check_client(client: Any) -> Any:
+    """Raise unless this is a client that runs, or None; give it back."""
+    if client is None:
+        return None
+    if not hasattr(client, "compute") or not hasattr(client, "status"):
+        raise TypeError(f"client must be a distributed.Client, found a {type(client).__name__}")
+    if client.status != "running":
+        raise ValueError(
+            f"the Dask client is {client.status}: connect anew, and make the bags with the new one"
+        )
+    return client
+
+
+def _running_client():
+    distributed = sys.modules.get("distributed")  # whoever has a client has imported it
+    if distributed is None:
+        return None
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+# ------------------------------------------------------------------ from surveys to bags
+
+
+def _check_some_rows(surveys, dropped):
+    if surveys:
+        return
+    if any(dropped):
+        raise ValueError(f"every row misses a value ({_counts(dropped)}): leave these columns out")
+    raise ValueError("no part of the table has a row: there are no bags")
+
+
+def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], Array]:
+    """Numbers of the bags of each part, and all ids in order."""
+    kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in surveys]
+    if len(set(kinds)) > 1:
+        first, other = kinds.index("numbers"), kinds.index("other values")
+        raise TypeError(
+            f"column {bag!r} holds numbers in {surveys[first].columns.where}, but other values in "
+            f"{surveys[other].columns.where}: give it one kind in all parts"
+        )
+    codes, ids = bag_codes(np.concatenate([each.ids for each in surveys]), "{}", by_id=True)
+    ends = np.cumsum([len(each.ids) for each in surveys])
+    return np.split(codes, ends[:-1]), ids
+
+
+def _merged_weights(surveys, codes, ids):
+    """Effective sizes and sums of weights; relative to a bag's largest weight, as in `Bags`."""
+    largest = np.zeros(len(ids))
+    for which, part in zip(codes, surveys):
+        largest[which] = np.maximum(largest[which], part.largest)
+    weightless = np.flatnonzero(largest == 0)
+    if len(weightless):
+        raise ValueError(
+            f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
+            "in all): leave it out, with its label"
+        )
+    sums, squares = np.zeros(len(ids)), np.zeros(len(ids))
+    for which, part in zip(codes, surveys):
+        relative = part.largest / largest[which]
+        sums[which] += part.sums * relative
+        squares[which] += part.squares * relative**2
+    return {"effective_sizes": sums**2 / squares, "totals": sums * largest}
+
+
+def _counts(dropped):
+    counts = sum((Counter(each.missing) for each in dropped if each), Counter())
+    return ", ".join(f"{name!r} {n}" for name, n in counts.items())
+
+
+def _warn_of_dropped(dropped, sizes, ids):
+    left_out = sum(each.n for each in dropped if each)
+    if not left_out:
+        return
+    lost = {value for each in dropped if each for value in each.ids.tolist()} - set(ids.tolist())
+    warnings.warn(
+        f"left out {left_out} of {left_out + sizes.sum()} points, which miss values "
+        f"({_counts(dropped)})"
+        + (f"; {len(lost)} bags have no other points and are left out" if lost else ""),
+        stacklevel=4,
+    )
+
+
+def _warn_of_columns(surveys, columns):
+    constant, of_bags = [], []
+    for name in columns.names:
+        known = [each for each in surveys if name in each.low]
+        if name in columns.categories or name in columns.fills:
+            continue
+        if min(each.low[name] for each in known) == max(each.high[name] for each in known):
+            constant.append(name)
+        elif max(each.sizes.max() for each in known) > 1 and not any(
+            each.varies[name] for each in known
+        ):
+            of_bags.append(name)
+    told = said_of_columns(constant, of_bags)
+    if told:
+        warnings.warn("; ".join(told), stacklevel=4)

@@ -1,0 +1,227 @@
+"""Parts of a table that is too large for one place, and what each says of its bags."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from bdr_stan.bags.columns import (
+    ColumnsOfPart,
+    TableColumns,
+    dropped_rows,
+    learn_columns,
+    missing_counts,
+)
+from bdr_stan.bags.readers import bags_of_table, codes_of_rows
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Dropped", "Part", "PartReader", "PartSurvey", "survey"]
+
+
+class Part(NamedTuple):
+    """A part of a table.
+
+    where : str
+        What messages call it.
+    table : dask Delayed
+        A pandas or pyarrow table.
+    """
+
+    where: str
+    table: Any
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """How the rows of a part become bags.
+
+    Attributes
+    ----------
+    kind : type
+        `Bags`: what is made of them.
+    bag, weight : str
+        Columns of the table.
+    metadata : sequence of str, or None
+    names : sequence of str
+        Columns of a point.
+    missing, unseen : str
+        As for `Bags.from_dataframe`.
+    columns : TableColumns, or None
+        How points are made of the columns, once that is known for all parts together.
+    """
+
+    kind: Callable[..., Any]
+    bag: str
+    weight: str | None
+    metadata: Sequence[str] | None
+    names: Sequence[str]
+    missing: str
+    unseen: str
+    columns: TableColumns | None = None
+
+    def rows(self, table: Any, keep: Array | None = None) -> Any:
+        """The rows of a part that count, a narwhals DataFrame.
+
+        Parameters
+        ----------
+        table : pandas or pyarrow table
+        keep : bool array, one a bag of the part in the order of their ids, or None for all
+        """
+        import narwhals as nw
+
+        rows = nw.from_native(table, eager_only=True)
+        if self.missing == "drop":
+            lacking = dropped_rows(rows, self.names)
+            rows = rows.filter((~lacking).tolist()) if lacking.any() else rows
+        if keep is None:
+            return rows
+        codes, _ = codes_of_rows(rows, self.bag)
+        return rows.filter(keep[codes].tolist())
+
+    def read(self, rows: Any) -> dict[str, Any]:
+        """Arguments of `Bags` from rows of `rows`."""
+        columns = cast(TableColumns, self.columns)
+        return bags_of_table(
+            rows, columns, self.bag, self.weight, self.metadata, unseen=self.unseen
+        )
+
+    def bags(self, rows: Any) -> Any:
+        """Bags of rows from `rows`."""
+        return self.kind(**self.read(rows))
+
+    def points(self, rows: Any) -> Array:
+        """Points of rows from `rows`, in their order."""
+        return cast(TableColumns, self.columns).points(rows, unseen=self.unseen)
+
+
+@dataclass(frozen=True)
+class PartSurvey:
+    """What a part says of its bags, and of the columns of a point.
+
+    Attributes
+    ----------
+    ids : array, shape (k,)
+        Of the bags that have points here, in order.
+    sizes : int array, shape (k,)
+    largest, sums, squares : arrays, shape (k,)
+        Largest weight of each bag here, sum of its weights over that, and of their squares.
+    metadata : pandas DataFrame of k rows, or None
+    columns : ColumnsOfPart
+    low, high : dicts, name -> float
+        Smallest and largest value of each column of numbers.
+    varies : dict, name -> bool
+        Whether a column of numbers differs between points of a bag.
+    """
+
+    ids: Array
+    sizes: Array
+    largest: Array
+    sums: Array
+    squares: Array
+    metadata: "pd.DataFrame | None"
+    columns: ColumnsOfPart
+    low: Mapping[str, float]
+    high: Mapping[str, float]
+    varies: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Rows of a part that were left out as they miss values.
+
+    n : int
+    missing : dict, name -> int
+        Missing values of each column.
+    ids : array
+        Of bags that have no other rows in this part.
+    """
+
+    n: int
+    missing: Mapping[str, int]
+    ids: Array
+
+
+def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | None, Dropped | None]:
+    """Look at a part of a table, once, and check its values.
+
+    Parameters
+    ----------
+    table : pandas or pyarrow table
+    where : str
+        What messages call the part.
+    reader : PartReader
+
+    Returns
+    -------
+    what is there, None of a part without rows; what was left out, None where nothing was
+
+    Raises
+    ------
+    TypeError, ValueError
+        Of values that are of no use; the sentence names the part.
+    """
+    try:
+        rows = reader.rows(table)
+        dropped = _dropped(table, rows, reader)
+        return (_survey(table, rows, reader, where) if len(rows) else None), dropped
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}: {error}") from error
+
+
+def _dropped(table, rows, reader):
+    import narwhals as nw
+
+    whole = nw.from_native(table, eager_only=True)
+    if len(rows) == len(whole):
+        return None
+    _, ids = codes_of_rows(whole, reader.bag)
+    known = set(rows[reader.bag].to_list())
+    lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
+    return Dropped(len(whole) - len(rows), missing_counts(whole, reader.names), lost)
+
+
+def _survey(table, rows, reader, where):
+    columns = reader.columns
+    if columns is None:
+        columns = learn_columns(
+            rows, reader.names, missing=reader.missing, bag=reader.bag, weight=reader.weight
+        )
+    else:
+        columns.check_complete(rows)
+    reader = replace(reader, columns=columns)
+    read = reader.read(rows)
+    points, offsets = read["points"], read["offsets"]
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    largest, sums, squares = np.ones(len(sizes)), sizes.astype(float), sizes.astype(float)
+    if read["weights"] is None:
+        reader.kind(**read)  # checks all values
+    else:
+        # A bag may have its weight in other parts.
+        weighs = np.add.reduceat(np.abs(read["weights"]), starts) != 0
+        if weighs.all():
+            reader.kind(**read)
+        elif weighs.any():
+            reader.bags(reader.rows(table, weighs))
+        largest = np.maximum.reduceat(read["weights"], starts)
+        scaled = read["weights"] / np.repeat(np.where(weighs, largest, 1), sizes)
+        sums, squares = np.add.reduceat(scaled, starts), np.add.reduceat(scaled**2, starts)
+    place = {name: k for k, name in enumerate(columns.features)}
+    of = {name: place[name] for name in columns.names if name not in columns.categories}
+    lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+    return PartSurvey(
+        read["ids"],
+        sizes,
+        largest,
+        sums,
+        squares,
+        read["metadata"],
+        ColumnsOfPart.of(where, rows, columns, points),
+        {name: lowest[:, k].min() for name, k in of.items()},
+        {name: highest[:, k].max() for name, k in of.items()},
+        {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in of.items()},
+    )

@@ -1,0 +1,116 @@
+"""Predictions as a table of one row a bag: a function that the classes of estimators carry.
+
+The points of `PartitionedBags` stay in their parts, and so do the mean embeddings of bags that lie
+in one part alone: the rows of the table come back, and what the parts have of bags that are cut.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
+from bdr_stan.predictive.mixture import interval_ends
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def predict_table(self: Any, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
+    """Predictions of bags with their intervals, as a table.
+
+    Parameters
+    ----------
+    bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
+        Bags in partitions are predicted where they lie, and only the table travels.
+    level : float, 0 < level < 1, default 0.95
+        Probability of the intervals.
+
+    Returns
+    -------
+    pandas DataFrame of n rows, indexed by the bags' ids
+        n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability, lower,
+        upper of the predicted class.
+    """
+    import pandas as pd
+
+    interval_ends(level)  # raises before any work is done
+    bags = self._like_training(bags)
+    if not hasattr(self, "predictive_features"):
+        table = pd.DataFrame(_columns(self, self.predictive(bags), level))
+    else:
+        table = _table_by_parts(_for_predictions(self), bags, level)
+    table.insert(0, "n_points", bags.sizes)
+    return table.set_index(pd.Index(bags.index, name="bag"))
+
+
+def _for_predictions(model):
+    """A copy of the model without what predictions do not take, which need not travel."""
+    light = copy.copy(model)
+    needed = {name: model.result_.groups[name] for name in ("posterior", "constant_data")}
+    light.result_ = replace(model.result_, groups=needed)
+    return light
+
+
+def _table_by_parts(model, bags, level):
+    """Predictions of all bags, in their order."""
+    import pandas as pd
+
+    sizes, cut = bags.effective_sizes, bags.cut
+    x = None if model._covariates is None else model._covariates.of(bags)
+    place = np.cumsum(cut) - 1  # of a bag among those that are cut
+    joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
+    predict = partial(_predict_part, model=model, level=level)
+    tables = []
+    for which, (columns, pieces) in bags.map_parts(predict, sizes, x, cut):
+        own = cut[which]
+        tables.append(pd.DataFrame(columns, index=which[~own]))
+        joined.join(place[which[own]], pieces, None)
+    if cut.any():
+        embedding = Embedding(
+            sizes[cut], joined.mean, None, covariates=None if x is None else x[cut]
+        )
+        columns = _columns(model, model.predictive_features(embedding), level)
+        tables.append(pd.DataFrame(columns, index=np.flatnonzero(cut)))
+    return pd.concat([table for table in tables if len(table)]).sort_index()
+
+
+def _predict_part(
+    bags: Bags,
+    sizes: Array,
+    x: Array | None,
+    cut: Array,
+    *,
+    model: Any,
+    level: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[dict[str, Array], BagSums]:
+    """Predictions of bags that have all their points here, and the sums of the others."""
+    sums = sums_of_part(bags, features=model._feature_map, progress=progress)
+    pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
+    if cut.all():
+        return {}, pieces
+    whole = Embedding(sizes[~cut], sums.mean[~cut], None, covariates=None if x is None else x[~cut])
+    return _columns(model, model.predictive_features(whole), level), pieces
+
+
+def _columns(model, predictive, level):
+    lower, upper = predictive.interval(level)
+    if not is_classifier(model):
+        return {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
+    if lower.ndim == 1:  # of the second of two classes
+        lower, upper = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+    most = np.argmax(predictive.probabilities, axis=1)
+    row = np.arange(len(most))
+    return {
+        "predicted": model.classes_[most],
+        "probability": predictive.probabilities[row, most],
+        "lower": lower[row, most],
+        "upper": upper[row, most],
+    }

@@ -1,0 +1,51 @@
+"""The wheel: a pure one, or one for a platform where it carries prebuilt programs."""
+
+import platform
+import zipfile
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parents[1]
+MANYLINUX = f"manylinux_2_17_{platform.machine()}.manylinux2014_{platform.machine()}"
+
+
+def build(folder):
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    wheel = zipfile.ZipFile(path)
+    (info,) = (name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL"))
+    return Path(path), wheel, message_from_string(wheel.read(info).decode())
+
+
+def test_a_pure_wheel_has_the_stan_programs(tmp_path, monkeypatch):
+    monkeypatch.delenv("BDR_STAN_PREBUILT", raising=False)
+    path, wheel, info = build(tmp_path)
+    assert path.name.endswith("-py3-none-any.whl")
+    assert info["Root-Is-Purelib"] == "true"
+    assert {"bdr_stan/stan/bdr.stan", "bdr_stan/cmdstan/makefile"} <= set(wheel.namelist())
+    assert not [name for name in wheel.namelist() if "prebuilt/" in name]
+
+
+def test_a_wheel_with_prebuilt_programs_is_one_for_the_platform(tmp_path, monkeypatch):
+    folder = tmp_path / "pre built"
+    folder.mkdir()
+    (folder / "programs.json").write_text("{}")
+    (folder / "bdr").write_text("program")
+    (folder / "bdr").chmod(0o755)
+    monkeypatch.setenv("BDR_STAN_PREBUILT", str(folder))
+    path, wheel, info = build(tmp_path)
+    assert path.name.endswith(f"-py3-none-{MANYLINUX}.whl")
+    assert info["Root-Is-Purelib"] == "false"
+    assert set(info.get_all("Tag")) == {f"py3-none-{each}" for each in MANYLINUX.split(".")}
+    assert wheel.read("bdr_stan/prebuilt/programs.json") == b"{}"
+    program = wheel.getinfo("bdr_stan/prebuilt/bdr")
+    assert program.external_attr >> 16 & 0o111 == 0o111  # pip makes it executable
+
+
+def test_a_folder_without_programs_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("BDR_STAN_PREBUILT", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="holds no prebuilt programs: python -m bdr_stan"):
+        build(tmp_path)
+    assert not list(tmp_path.glob("*.whl"))
