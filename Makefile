@@ -10,7 +10,7 @@ test test-fast: export OPENBLAS_NUM_THREADS := 1
 test test-fast: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast setup lint wheel test-wheel clean
+.PHONY: help demo test test-fast setup lint docs wheel test-wheel clean
 
 help:
 	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-fast  tests that take seconds"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
+	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
 	@echo "make wheel      the wheel for this platform, programs compiled, and the sdist, into dist"
 	@echo "make test-wheel install the wheel where no compiler is, fit every estimator"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
@@ -41,6 +42,12 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Pages of names that are gone would be warnings, and warnings are errors.
+docs: setup $(VENV)/.docs
+	rm -rf docs/api/generated
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
 # Programs for any Linux since 2014, whatever compiler this machine has: minutes each, once. The
 # wheel says what auditwheel finds it to be, else the last line stops.
 wheel: $(INSTALLED)
@@ -55,11 +62,16 @@ test-wheel:
 	$(BIN)/python tests/clean_install.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist
+	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist docs/_build docs/api/generated
 	find bdr_stan data_gen tests benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
 	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test,lint]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml
+	@echo "Installing Sphinx into $(VENV) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@

@@ -1,33 +1,174 @@
-"""Files that the texts name are there."""
+"""Texts and pages: what they name is there, their Python is ours, no public name lacks a page."""
 
+import ast
+import inspect
 import re
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import numpy as np
 import pytest
+from builders.messages import messages
+from builders.public_names import names_in_modules, public_objects
+
+import bdr_stan
+from data_gen.counties import county_table
 
 ROOT = Path(__file__).parents[1]
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "method.md"]
+DOCS = ROOT / "docs"
+BUILT = (DOCS / "_build", DOCS / "api" / "generated")
+PAGES = [p for p in sorted(DOCS.rglob("*.md")) if not any(b in p.parents for b in BUILT)]
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
 # Paths in code spans, of the checkout or of the package; links to files of the checkout.
 PATHS = re.compile(r"`((?:[\w-]+/)+[\w*-]*(?:\.(?:py|stan|stanfunctions|md))?)`")
-LINKS = re.compile(r"\]\(((?!https?:|#)[^)#]+)\)")
+LINKS = re.compile(r"\]\(((?!https?:|#)[^)#]+)[^)]*\)")
+BLOCKS = re.compile(r"^```(?:python|\{code-cell\}[^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def of_checkout(path):
+    return str(path.relative_to(ROOT))
+
+
+def resolve(name):
+    """What a dotted name stands for: a module, or what a module or class has."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        parent, _, last = name.rpartition(".")
+        return getattr(resolve(parent), last)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=of_checkout)
 def test_files_that_a_text_names_are_there(text):
     said = text.read_text()
     paths, links = set(PATHS.findall(said)), set(LINKS.findall(said))
-    assert paths or links
     within = (ROOT, ROOT / "bdr_stan", ROOT / "bdr_stan" / "aggregate")
     missing = [p for p in paths if not any(list(folder.glob(p.rstrip("/"))) for folder in within)]
     missing += [link for link in links if not (text.parent / link).exists()]
     assert not missing
 
 
-@pytest.mark.parametrize(
-    "program", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name
-)
-def test_commands_that_a_page_names_are_there(program):
+@pytest.mark.parametrize("page", PAGES, ids=of_checkout)
+def test_commands_that_a_page_names_are_there(page):
     for script in re.findall(
-        r"python ((?:experiments|examples|benchmarks)/\w+\.py)", program.read_text()
+        r"python ((?:experiments|examples|benchmarks)/\w+\.py)", page.read_text()
     ):
         assert (ROOT / script).is_file()
+
+
+# ---------------------------------------------------------------- Python on the pages
+
+
+WITH_PYTHON = [text for text in TEXTS if BLOCKS.search(text.read_text())]
+
+
+def names_of_ours(tree):
+    """Names that a block imports from this project -> what they are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith(("bdr_stan", "data_gen")):
+            for alias in node.names:
+                yield alias.asname or alias.name, resolve(f"{node.module}.{alias.name}")
+
+
+def called(node, ours):
+    """The function or class of ours that a call is of, if it is plain to see."""
+    if isinstance(node, ast.Name):
+        return ours.get(node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        owner = ours.get(node.value.id)
+        return None if owner is None else getattr(owner, node.attr)  # a stale name raises
+    return None
+
+
+@pytest.mark.parametrize("text", WITH_PYTHON, ids=of_checkout)
+def test_python_on_a_page_calls_what_there_is(text):
+    ours = {}
+    for block in BLOCKS.findall(text.read_text()):
+        tree = ast.parse(block)
+        ours |= dict(names_of_ours(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and callable(called(node.func, ours)):
+                parameters = inspect.signature(called(node.func, ours)).parameters.values()
+                if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                    given = {keyword.arg for keyword in node.keywords} - {None}
+                    assert given <= {p.name for p in parameters}, ast.unparse(node)
+
+
+@pytest.mark.slow
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    county_table(60).to_parquet("people.parquet")
+    (block,) = BLOCKS.findall((ROOT / "README.md").read_text())
+    found = {}
+    exec(block, found)
+    held = (found["lower"] <= found["y_test"]) & (found["y_test"] <= found["upper"])
+    assert held.mean() > 0.75
+    loaded = bdr_stan.load("fit.nc").predict(found["test"])
+    np.testing.assert_allclose(loaded, found["mean"])
+
+
+# ---------------------------------------------------------------- every public name has a page
+
+
+LISTED = {
+    name
+    for page in (DOCS / "api").glob("*.md")
+    for name in re.findall(r"^(?:   |\| `)(bdr_stan(?:\.\w+)+)`?", page.read_text(), re.MULTILINE)
+}
+
+
+def test_every_public_name_is_in_the_reference():
+    public = public_objects()
+    twice = {id(value) for value in public.values()}
+    names = {name for name in public if not name.startswith("bdr_stan._")}
+    names |= {name for name in names_in_modules() if id(resolve(name)) not in twice}
+    without_page = sorted(names - LISTED)
+    assert not without_page, "name them on a page in docs/api"
+
+
+@pytest.mark.parametrize("name", sorted(LISTED))
+def test_names_of_the_reference_are_there(name):
+    resolve(name)
+
+
+# ---------------------------------------------------------------- errors, by message
+
+
+def test_messages_of_the_page_are_those_of_the_code():
+    page = (DOCS / "errors.md").read_text()
+    shown = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
+    known = messages(ROOT / "bdr_stan")
+    assert len(shown) > 50
+    assert not [message for message in shown if message not in known]
+
+
+# ---------------------------------------------------------------- how to cite it
+
+
+def test_the_citation_is_of_this_version():
+    text = (ROOT / "CITATION.cff").read_text()
+    keys = dict(re.findall(r"^([\w-]+): *(.*)$", text, re.MULTILINE))
+    assert {"cff-version", "message", "title", "authors"} <= set(keys)  # what the format requires
+    assert keys["version"] == bdr_stan.__version__
+    assert keys["license"] == "BSD-3-Clause"
+
+
+# ---------------------------------------------------------------- links of the built pages
+
+
+def test_broken_links_of_built_pages_are_found(tmp_path):
+    spec = spec_from_file_location("check_links", DOCS / "check_links.py")
+    check_links = module_from_spec(spec)
+    spec.loader.exec_module(check_links)
+    (tmp_path / "a b.html").write_text('<p id="here"><a href="b.html#there">b</a><a href="#here">')
+    (tmp_path / "b.html").write_text(
+        '<a href="a%20b.html#here"></a><a href="https://elsewhere"></a>'
+        '<a href="a%20b.html#gone"></a><img src="none.png">'
+    )
+    broken = set(check_links.broken_links(tmp_path))
+    assert broken == {
+        ("a b.html", "b.html#there"),
+        ("b.html", "a%20b.html#gone"),
+        ("b.html", "none.png"),
+    }

@@ -1,29 +1,9 @@
 """Every public name is documented and typed."""
 
 import inspect
-import pkgutil
-from importlib import import_module
 
 import pytest
-
-import bdr_stan
-
-
-def public_packages():
-    """bdr_stan and its packages; modules without ``__all__`` are the packages' own affair."""
-    names = (m.name for m in pkgutil.walk_packages(bdr_stan.__path__, "bdr_stan.") if m.ispkg)
-    return ["bdr_stan", *(name for name in names if hasattr(import_module(name), "__all__"))]
-
-
-def public_objects():
-    found = {}
-    for package in public_packages():
-        module = import_module(package)
-        for name in module.__all__:
-            found.setdefault(
-                id(getattr(module, name)), (f"{package}.{name}", getattr(module, name))
-            )
-    return dict(sorted(found.values()))
+from builders.public_names import public_objects
 
 
 def functions_of(each):

@@ -1,14 +1,15 @@
-"""A table as a user has it, through the lines of the README: Python and shell."""
+"""A table as a user has it, through Python and the shell."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from builders.counties import county_table, standardised_by_hand
+from builders.counties import standardised_by_hand
 from click.testing import CliRunner
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from bdr_stan import BDR, Bags, cli, load, tune
+from data_gen.counties import county_table
 
 
 def split(people):
@@ -41,7 +42,7 @@ def test_raw_columns_do_as_well_as_those_standardised_by_hand(people, by_hand):
 
 
 @pytest.mark.slow
-def test_the_lines_of_the_readme(people, by_hand):
+def test_tuned_settings_and_intervals_that_hold(people, by_hand):
     train, test, y_train, y_test = split(people)
     grid = {"n_landmarks": (30,), "bandwidth_scale": (0.5, 1.0)}
     best = tune(train, y_train, models=[BDR()], cv=3, **grid).best

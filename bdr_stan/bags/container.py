@@ -307,7 +307,7 @@ class Bags(BagsBase):
         client: Any = None,
         **options: Any,
     ) -> Any:
-        """Bags from Parquet: a file, a folder of files, or a pattern such as "points/*.parquet".
+        """Bags from Parquet: a file, a folder of files, or a pattern such as ``points/*.parquet``.
 
         Reads only the columns it needs. Needs pyarrow.
 

@@ -70,7 +70,7 @@ class MERRCV(RegressorMixin, BagEstimator):
         Fitted with the kernels and penalty of the lowest held-out error.
     members_ : list of MERR
         Those averaged; ``[best_]`` unless `average`.
-    weights_ : array, shape (len(members_),), of sum 1
+    weights_ : array, one number a member, of sum 1
     table_ : pandas.DataFrame
         One row for each pair of kernels, best first: family, kernel, outer, alpha, rmse.
     idata : InferenceData or DataTree

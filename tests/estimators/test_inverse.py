@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders.counties import county_table
 from builders.problems import labels_for, location_bags, quiet_fit
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
@@ -14,6 +13,7 @@ import bdr_stan
 from bdr_stan import BDR, Bags, BDRClassifier, InverseBDR, InverseBDRClassifier, Stacked, tune
 from bdr_stan.cmdstan.programs import program_path
 from bdr_stan.predictive import Blend, ClassPredictive, GridPredictive, MulticlassPredictive
+from data_gen.counties import county_table
 
 # Laplace's approximation is rough where bags are few, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")

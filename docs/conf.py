@@ -1,0 +1,99 @@
+"""How Sphinx builds these pages: ``make docs``."""
+
+import os
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ["PYTHONPATH"] = str(ROOT)  # tutorials run this checkout, and find data_gen
+
+import bdr_stan  # noqa: E402
+
+project = "bdr_stan"
+author = "bdr_stan developers"
+project_copyright = "2026, the bdr_stan developers"
+version = release = bdr_stan.__version__
+
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+html_theme = "furo"
+html_title = f"bdr_stan {version}"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_show_sourcelink = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+default_role = "py:obj"  # names between single backticks, links where they are public
+autosummary_generate = True
+autodoc_typehints = "none"  # docstrings say types and shapes in words
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False
+
+myst_heading_anchors = 4
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 900
+nb_merge_streams = True
+nb_output_stderr = "remove"  # progress, and warnings that the report repeats
+
+
+def _is_reachable(site):
+    try:
+        with urlopen(f"{site}objects.inv", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+# Without a network names of other packages are no links, and the pages are whole.
+intersphinx_mapping = {
+    name: (site, None)
+    for name, site in {
+        "numpy": "https://numpy.org/doc/stable/",
+        "sklearn": "https://scikit-learn.org/stable/",
+        "arviz": "https://python.arviz.org/en/stable/",
+        "cmdstanpy": "https://mc-stan.org/cmdstanpy/",
+    }.items()
+    if _is_reachable(site)
+}
+
+# Texts that lie elsewhere in the checkout, and the pages that include them.
+PAGES = {"../CONTRIBUTING.md": "contributing.md", "../benchmarks/README.md": "benchmarks.md"}
+
+
+def _link_pages(app, docname, source):
+    for text, page in PAGES.items():
+        source[0] = source[0].replace(f"({text})", f"({page})")
+
+
+def _keep_bars(app, what, name, obj, options, lines):
+    """In docstrings |x| is an absolute value, in reStructuredText a substitution."""
+    lines[:] = [
+        line
+        if line.lstrip().startswith((">>>", "...")) or "``" in line
+        else line.replace("|", r"\|")
+        for line in lines
+    ]
+
+
+def _leave_to_sklearn(app, what, name, obj, skip, options):
+    """What estimators inherit from scikit-learn, such as get_params, its own pages describe."""
+    return True if (getattr(obj, "__module__", None) or "").startswith("sklearn") else None
+
+
+def setup(app):
+    app.connect("source-read", _link_pages)
+    app.connect("autodoc-skip-member", _leave_to_sklearn)
+    app.connect("autodoc-process-docstring", _keep_bars)
