@@ -136,6 +136,7 @@ def in_own_process(function, *arguments):
 @click.option("--workers", default=2, show_default=True)
 @click.option("--method", default="optimize", show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), help="[default: a temporary one]")
+@click.option("--quick", is_flag=True, help="20,000 points in 200 bags.")
 @click.option("--cluster-only", is_flag=True, help="Where memory is too small for the points.")
 def main(
     n_points,
@@ -146,9 +147,12 @@ def main(
     workers,
     method,
     folder,
+    quick,
     cluster_only,
 ):
     """Print seconds of each step, memory, and how far the results are from each other."""
+    if quick:
+        n_points, n_bags, n_landmarks = 20_000, 200, 10
     own = folder is None
     folder = Path(tempfile.mkdtemp()) if own else folder
     folder.mkdir(parents=True, exist_ok=True)
