@@ -53,7 +53,8 @@ ELSEWHERE = {
     "examples/digits.py",  # the demonstration, in test_demo.py
     "benchmarks/bdr_fit.py",  # which has no quick way
 }
-MODULES = {"__init__.py", "kernels.py", "known_effects.py", "methods.py", "report.py"}  # that experiments share
+# That experiments share.
+MODULES = {"__init__.py", "kernels.py", "known_effects.py", "methods.py", "report.py"}
 FOLDERS = ("examples", "experiments", "benchmarks")
 
 
