@@ -412,7 +412,8 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
             f"column {name!r} holds several values in one cell: give each a column of its own, or "
             "leave it out of the features"
         )
-    if dtype not in (nw.Categorical, nw.Enum) and not kinds <= {str}:
+    texts_alone = all(issubclass(kind, str) for kind in kinds)  # NumPy's are a kind of them
+    if dtype not in (nw.Categorical, nw.Enum) and not texts_alone:
         found = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(
             f"column {name!r} holds {found}: make numbers or texts of all its values, or leave it "

@@ -66,7 +66,7 @@ def doctor() -> list[Finding]:
     >>> from bdr_stan.cmdstan import doctor
     >>> findings = doctor()
     >>> [finding.what for finding in findings]
-    ['C++ compiler', 'make', 'cache folder', ..., 'compiled programs']
+    ['C++ compiler', 'make', ..., 'compiled programs']
     >>> all(finding.ok or finding.mend for finding in findings)
     True
     """

@@ -57,6 +57,13 @@ def test_categories_are_those_that_occur(people, kind):
         assert coded.features == ["code=0", "code=1", "code=2"]
 
 
+def test_numpy_texts_are_texts(people):
+    of_numpy = people.assign(region=np.array([np.str_(text) for text in people.region], object))
+    assert type(of_numpy.region[0]) is np.str_
+    bags = Bags.from_dataframe(of_numpy, "town", ["region"])
+    assert bags.features == ["region=rural", "region=urban"]
+
+
 def missing_some(people):
     return people.assign(
         age=people.age.mask(people.index == 3), region=people.region.mask(people.index % 30 == 4)

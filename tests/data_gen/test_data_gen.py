@@ -263,7 +263,8 @@ def read(path):
     if path.suffix == ".npz":
         stored = np.load(path)
         return stored["bag"], stored["label"], stored["points"]
-    table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    exact = {"float_precision": "round_trip"}  # which pandas 2 is not by default
+    table = pd.read_csv(path, **exact) if path.suffix == ".csv" else pd.read_parquet(path)
     assert list(table.columns[:3]) == ["bag", "label", "x1"]
     return table["bag"], table["label"], table.drop(columns=["bag", "label"]).to_numpy()
 

@@ -31,6 +31,7 @@ OF_SIGMA = {
     "known_variance": [0.0, 0.3],
 }
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
+NO_DRIFT = {"middle": [1.0, 1.0], "drift": [[0.0, 0.0]] * 3}
 # No basis functions, so that the weights are those of the other programs.
 CURVE = {
     "points": [[-1.0], [1.0]],
@@ -53,7 +54,7 @@ DATA = {
     | WHITENING
     | PRIORS,
     "bdr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
-    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA | NO_DRIFT),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
     "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
@@ -170,6 +171,8 @@ def test_each_covariate_has_a_coordinate(name):
     x = np.full((4, 1), 0.5)
     columns = {"rows": np.column_stack([Z, x, np.ones(4), LABELS]).tolist()}
     columns = columns if "rows" in DATA[name] else {"x": x.tolist()}
+    if "drift" in DATA[name]:
+        columns["drift"] = [[0.0, 0.0]] * 4
     said = message(name, **ONE | columns | {"gamma_unit": [[0.0]]})
     assert "gamma_unit[1, 1] must be > 0, found 0" in said
 
