@@ -1,6 +1,7 @@
 """What bags in memory and bags in partitions have in common: ids, metadata and named columns."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BagsBase"]
 
+_SHOWN = 12  # names of columns in notebooks
+
 
 class BagsBase:
     """Bags, wherever their points lie: a subclass has their number, columns and points."""
@@ -22,6 +25,7 @@ class BagsBase:
     metadata: "pd.DataFrame | None"
     features: list[str] | None
     columns: TableColumns | None
+    sizes: Any  # number of points of each bag, int, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
 
     def __len__(self) -> int:
@@ -142,3 +146,24 @@ class BagsBase:
                     f"column {k} of {whose} is {own!r}, but {known} {name!r} there: "
                     "pass the same columns in the same order"
                 )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same as a table, with the names of the first columns."""
+        facts: dict[str, Any] = {"bags": len(self), "points": self.n_points}
+        if len(self):
+            low, middle, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
+            facts["points of a bag"] = f"{low} / {middle:g} / {high} (min / median / max)"
+        names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
+        more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
+        facts["columns"] = ", ".join(names[:_SHOWN]) + more
+        if self.metadata is not None:
+            facts["columns of the bags"] = ", ".join(map(str, self.metadata.columns[:_SHOWN]))
+        rows = "".join(
+            f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>'
+            for name, value in {**facts, **self._about_points()}.items()
+        )
+        return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
+
+    def _about_points(self) -> dict[str, str]:
+        """Further rows of that table."""
+        raise NotImplementedError

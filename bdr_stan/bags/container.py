@@ -1,7 +1,6 @@
 """Bags of points: every bag's points stacked in one array, with the offsets where bags begin."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Bags", "BagsLike", "as_bags"]
 
-_SHOWN = 12  # names of columns in notebooks
 _CHECK_BYTES = 1 << 22  # read this much at a time where an array may be a memory map
 
 
@@ -856,24 +854,12 @@ class Bags(BagsBase):
             f"{self.points.dtype}{weighted}{kind})"
         )
 
-    def _repr_html_(self) -> str:
-        """For notebooks: the same as a table, with the names of the first columns."""
-        facts: dict[str, Any] = {"bags": len(self), "points": len(self.points)}
-        if len(self):
-            low, middle, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
-            facts["points of a bag"] = f"{low} / {middle:g} / {high} (min / median / max)"
-        names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
-        more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
-        facts["columns"] = ", ".join(names[:_SHOWN]) + more
-        if self.metadata is not None:
-            facts["columns of the bags"] = ", ".join(map(str, self.metadata.columns[:_SHOWN]))
-        facts["weights"] = "none" if self.weights is None else "one a point"
-        facts["values"] = f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
-        rows = "".join(
-            f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>'
-            for name, value in facts.items()
-        )
-        return f"<table><caption>Bags</caption><tbody>{rows}</tbody></table>"
+    def _about_points(self) -> dict[str, str]:
+        memory_map = ", memory map" if self.is_memory_map else ""
+        return {
+            "weights": "none" if self.weights is None else "one a point",
+            "values": f"{self.points.dtype}{memory_map}",
+        }
 
 
 BagsLike: TypeAlias = Bags | PartitionedBags | Sequence[ArrayLike] | Array

@@ -158,7 +158,7 @@ class PartitionedBags(BagsBase):
             held,
             codes,
             [each.sizes for each in surveys],
-            replace(reader, columns=columns),
+            replace(reader, columns=columns, metadata=None),  # they are known now
             ids=ids,
             sizes=sizes,
             metadata=about,
@@ -225,6 +225,9 @@ class PartitionedBags(BagsBase):
             f"features, sizes {self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
             f"(min / median / max), {self.n_parts} parts{weighted})"
         )
+
+    def _about_points(self):
+        return {"weights": "one a point" if self.weighted else "none", "parts": str(self.n_parts)}
 
     # ------------------------------------------------------------ selection
 

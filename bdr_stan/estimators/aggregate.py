@@ -212,8 +212,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         progress : bool, optional
             As for `BDR.fit`.
         **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
-            ``threads_per_chain=2`` for the links "exp" and "logit".
+            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``;
+            ``threads_per_chain=2`` for the links "exp" and "logit"; and ``client`` as for
+            `BDR.fit`.
 
         Returns
         -------

@@ -103,7 +103,8 @@ class EmbeddingEstimator(BagEstimator):
             Show on stderr what takes time: by default compiling, which happens once; True shows
             the chains as well, False nothing.
         **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``.
+            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``; and, for NUTS,
+            ``client``, a Dask client whose workers run the chains.
 
         Returns
         -------

@@ -22,6 +22,10 @@ _SHARE = _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
 _FLAG = _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_)))
 _METRIC = _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e"))
 _ALGORITHM = _Rule("'lbfgs', 'bfgs' or 'newton'", lambda v: v in ("lbfgs", "bfgs", "newton"))
+_CLIENT = _Rule(
+    "a Dask client that runs",
+    lambda v: hasattr(v, "submit") and getattr(v, "status", None) == "running",
+)
 _ANY = _Rule("what CmdStanPy takes", lambda _: True)
 
 _OF_ALL = {"timeout": _POSITIVE, "refresh": _COUNT, "show_console": _FLAG, "sig_figs": _COUNT}
@@ -46,6 +50,7 @@ OPTIONS: dict[str, dict[str, _Rule]] = {
         "adapt_step_size": _FROM_ZERO,
         "inits": _ANY,
         "parallel_chains": _COUNT,
+        "client": _CLIENT,
         "threads_per_chain": _COUNT,
         "force_one_process_per_chain": _FLAG,
         **_OF_ALL,

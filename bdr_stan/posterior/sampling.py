@@ -15,6 +15,7 @@ from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.progress import shows_bars, status
 from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.posterior.chains_on_workers import sample_on_workers
 from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import Mode, blas_threads
 from bdr_stan.posterior.model import Model
@@ -129,7 +130,8 @@ def sample_posterior(
         None tells on stderr what takes longer than ten seconds, True also shows the chains'
         progress on a terminal or in a notebook, False shows nothing.
     options : dict, optional
-        Further arguments of the cmdstanpy method.
+        Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose
+        workers run the chains.
 
     Returns
     -------
@@ -261,7 +263,7 @@ def run(
         None tells on stderr what takes longer than ten seconds, True also shows the chains'
         progress on a terminal or in a notebook, False shows nothing.
     options : dict
-        Further arguments of the cmdstanpy method.
+        As of `sample_posterior`.
     reader : callable
         Given the CmdStanPy fit while its files are there; returns draws and sample_stats, dicts
         of arrays of shape (chain, draw, ...), and attributes, a dict.
@@ -283,6 +285,8 @@ def run(
     """
     check_options(method, options, warmup=warmup)
     bars = bool(progress) and method == "nuts" and shows_bars()
+    options = dict(options)
+    client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
     own_metric = bool({"metric", "inv_metric"} & set(options))
     # The folder comes first: CmdStanPy, which takes a second to import, keeps files there, too.
@@ -307,21 +311,20 @@ def run(
         try:
             with cmdstanpy.disable_logging(), telling:
                 if method == "nuts":
-                    fit = model.sample(
-                        **{
-                            **common,
-                            "inits": inits,
-                            "chains": chains,
-                            "parallel_chains": max(
-                                1, min(chains, (os.cpu_count() or 1) // threads)
-                            ),
-                            "iter_warmup": warmup,
-                            "iter_sampling": draws,
-                            "show_progress": bars,
-                            **({} if own_metric else _first_metric(model, inits[0], unit or {})),
-                            **options,
-                        }
-                    )
+                    chosen = {
+                        "inits": inits,
+                        "chains": chains,
+                        "iter_warmup": warmup,
+                        "iter_sampling": draws,
+                        **({} if own_metric else _first_metric(model, inits[0], unit or {})),
+                        **options,
+                    }
+                    if client is None:
+                        own_cores = max(1, min(chains, (os.cpu_count() or 1) // threads))
+                        local = {"parallel_chains": own_cores, "show_progress": bars}
+                        fit = model.sample(**{**common, **local, **chosen})
+                    else:
+                        fit = sample_on_workers(client, program, **{**common, **chosen})
                 elif method == "optimize":
                     fit = _optimized(model, {**common, "inits": inits[0], **options})
                 elif method == "laplace":

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.plots.style import pyplot
 from bdr_stan.report import of_points, of_predictions, of_the_fit
 from bdr_stan.report.page import page_template, write_page
@@ -21,7 +21,9 @@ _METHODS = {
 }
 
 
-def write_report(model: Any, path: PathName, bags: Bags | None, label: str) -> Path:
+def write_report(
+    model: Any, path: PathName, bags: Bags | PartitionedBags | None, label: str
+) -> Path:
     """Write the report of a fit with a posterior to one HTML file.
 
     Parameters

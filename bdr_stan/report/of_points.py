@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from bdr_stan import metrics, plots
+from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.report.page import Section, Table, Text
 from bdr_stan.report.pictures import picture
@@ -122,7 +123,7 @@ def _maps(told):
                 "the command line) for maps of their rates."
             )
         ]
-    if len(told.bags.points) > _MOST_POINTS:
+    if told.bags.n_points > _MOST_POINTS:
         return [Text(f"There are more than {_MOST_POINTS} points: too many for maps in a page.")]
     place = _place(told)
     if place is None:
@@ -132,8 +133,9 @@ def _maps(told):
                 "and northing, so there are no maps."
             )
         ]
-    rate = told.model.predict_points(told.bags, n_draws=_DRAWS)
-    x, y = told.bags.points[:, list(place)].T
+    bags = told.bags.load() if isinstance(told.bags, PartitionedBags) else told.bags
+    rate = told.model.predict_points(bags, n_draws=_DRAWS)
+    x, y = bags.points[:, list(place)].T
     values = {"posterior mean": rate.mean, "posterior sd": rate.sd}
     return [
         picture(

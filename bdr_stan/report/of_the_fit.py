@@ -88,7 +88,7 @@ def _sizes_in_words(told):
         "(smallest / median / largest)"
     }
     if told.bags is not None:
-        words = {"points": f"{len(told.bags.points)}", **words}
+        words = {"points": f"{told.bags.n_points}", **words}
     return words
 
 
@@ -112,7 +112,7 @@ def _columns(told):
         },
         index=pd.Index(names, name="column"),
     )
-    of = "all points" if len(sample) == len(told.bags.points) else f"{len(sample)} of the points"
+    of = "all points" if len(sample) == told.bags.n_points else f"{len(sample)} of the points"
     return Table(f"Columns of {of}; a category has a column of 0 and 1 for each value", frame)
 
 

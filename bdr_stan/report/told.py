@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.results.leave_one_out import LeftOut, LeftOutClasses
 from bdr_stan.types import Array
 
@@ -24,7 +24,7 @@ class Told:
     """
 
     model: Any
-    bags: Bags | None
+    bags: Bags | PartitionedBags | None
     label: str
 
     @property
@@ -98,7 +98,7 @@ class Told:
         return of_trials and not self.model.columns_of_bags
 
 
-def told_of(model: Any, bags: Bags | None, label: str) -> Told:
+def told_of(model: Any, bags: Bags | PartitionedBags | None, label: str) -> Told:
     """What a report tells of, with the bags in the order of the fit.
 
     Parameters
@@ -117,7 +117,7 @@ def told_of(model: Any, bags: Bags | None, label: str) -> Told:
     return Told(model, bags, label)
 
 
-def _in_order(bags: Bags, ids: Sequence[str]) -> Bags:
+def _in_order(bags: Bags | PartitionedBags, ids: Sequence[str]) -> Bags | PartitionedBags:
     place = {str(name): i for i, name in enumerate(bags.index)}
     missing = [name for name in ids if name not in place]
     if missing or (bags.ids is None and len(bags) != len(ids)):

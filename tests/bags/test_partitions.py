@@ -71,6 +71,8 @@ def test_repr_and_what_is_known_of_parts(lazy):
     assert repr(lazy).startswith("PartitionedBags(40 bags, ")
     assert repr(lazy).endswith(", 5 parts, weighted)")
     assert repr(lazy[:0]) == "PartitionedBags(0 bags, 5 features)"
+    html = lazy._repr_html_()
+    assert "<td>one a point</td>" in html and '<th scope="row">parts</th><td>5</td>' in html
     assert lazy.cut[3] and not lazy.cut.all()
 
 

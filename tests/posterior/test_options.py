@@ -20,7 +20,8 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("method", OPTIONS)
 def test_every_option_is_one_of_cmdstanpy(method):
-    assert set(OPTIONS[method]) <= set(inspect.signature(FUNCTIONS[method]).parameters)
+    ours = {"client"} if method == "nuts" else set()  # see test_chains_on_workers.py
+    assert set(OPTIONS[method]) - ours <= set(inspect.signature(FUNCTIONS[method]).parameters)
 
 
 def test_good_options_pass():

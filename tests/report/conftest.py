@@ -13,25 +13,26 @@ NASTY = "<b>income</b> ($ & more)"
 SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1, "progress": False}
 
 
-def table(n=24, seed=5):
+@pytest.fixture(scope="session")
+def rows_of_points():
     """A row a point: bags of 1 to 15 points about their label, two numbers and a category."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(5)
     rows = [
         (f"<i>{i}</i>", label, x, rng.choice(["a<", "b"]), rng.normal(), rng.normal())
-        for i, label in enumerate(rng.normal(size=n))
+        for i, label in enumerate(rng.normal(size=24))
         for x in rng.normal(label, 0.5, rng.integers(1, 16))
     ]
     return pd.DataFrame(rows, columns=["town", "y", NASTY, "kind", "lon", "lat"])
 
 
 @pytest.fixture(scope="session")
-def bags():
-    return Bags.from_dataframe(table(), "town", [NASTY, "kind"], metadata=["y"])
+def bags(rows_of_points):
+    return Bags.from_dataframe(rows_of_points, "town", [NASTY, "kind"], metadata=["y"])
 
 
 @pytest.fixture(scope="session")
-def places():
-    return Bags.from_dataframe(table(), "town", [NASTY, "lon", "lat"], metadata=["y"])
+def places(rows_of_points):
+    return Bags.from_dataframe(rows_of_points, "town", [NASTY, "lon", "lat"], metadata=["y"])
 
 
 @pytest.fixture(scope="session")

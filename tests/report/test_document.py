@@ -3,13 +3,14 @@
 import re
 from html.parser import HTMLParser
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from builders.problems import quiet_fit
 
 import bdr_stan
-from bdr_stan import BDR, AggregateRegressor, load
+from bdr_stan import BDR, AggregateRegressor, Bags, load
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 ALWAYS = {"fit", "diagnostics", "posterior", "priors", "predictions", "calibration", "repeat"}
@@ -74,6 +75,17 @@ def test_each_section_and_figure_is_there(parsed, name):
     first_ids = {attrs["id"] for attrs in page.all("g") if attrs.get("id", "").endswith("figure_1")}
     assert {each.removesuffix("-figure_1") for each in first_ids} == PICTURES[name]
     assert len(drawn) == len(PICTURES[name]) == len(page.all("figcaption"))
+
+
+@pytest.mark.parametrize("name", ["BDR", "aggregate"])
+def test_bags_in_partitions_are_told_of_alike(fits, parsed, rows_of_points, tmp_path, name):
+    model, bags = fits[name]
+    ddf = dd.from_pandas(rows_of_points, npartitions=3, sort=False)
+    lazy = Bags.from_dask(ddf, "town", bags.columns.names, metadata=["y"])
+    model.report_html(tmp_path / "fit.html", lazy, label="<em>rent</em>, $")
+    page = Page((tmp_path / "fit.html").read_text())
+    assert page.text == parsed[name].text
+    assert len(page.all("svg")) == len(parsed[name].all("svg"))
 
 
 @pytest.mark.parametrize("name", SECTIONS)

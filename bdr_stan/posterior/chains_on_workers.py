@@ -1,0 +1,92 @@
+"""Chains of NUTS on the workers of a Dask cluster, one process of CmdStan each."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.types import PathName
+
+__all__ = ["sample_on_workers"]
+
+
+def sample_on_workers(
+    client: Any,
+    program: PathName,
+    *,
+    data: str,
+    inits: Any,
+    chains: int,
+    seed: int | None,
+    output_dir: str,
+    **arguments: Any,
+) -> Any:
+    """Draws of the chains that `CmdStanModel.sample` would give here, made by workers.
+
+    A worker takes a chain for each of its threads. The data travel once to each; each host
+    compiles the program once.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    program : str or path
+        Name of a stock program, or path of a .stan file that workers find, too.
+    data : str
+        Path of a file.
+    inits : list, one for each chain, or one for all
+    chains : int
+    seed : int, or None for one drawn here
+    output_dir : str
+        For the chains' files.
+    **arguments
+        Further ones of `CmdStanModel.sample`.
+
+    Returns
+    -------
+    CmdStanMCMC
+
+    Raises
+    ------
+    RuntimeError
+        Stan's own message if a chain fails.
+    """
+    import cmdstanpy
+
+    if seed is None:
+        seed = int(np.random.default_rng().integers(1, 2**31))
+    inits = inits if isinstance(inits, list) else [inits] * chains
+    content = client.scatter(Path(data).read_bytes(), broadcast=True)
+    alike = {**arguments, "seed": seed}
+    futures = [
+        client.submit(_chain, program, content, k, {**alike, "inits": init}, pure=False)
+        for k, init in enumerate(inits, 1)
+    ]
+    try:
+        written = client.gather(futures)
+    finally:
+        client.cancel([content, *futures])
+    paths = [str(Path(output_dir) / f"chain-{k}.csv") for k in range(1, chains + 1)]
+    for path, chain in zip(paths, written, strict=True):
+        Path(path).write_bytes(chain)
+    return cmdstanpy.from_csv(paths, method="sample")
+
+
+def _chain(program, content, k, arguments):
+    """On a worker: what CmdStan writes of the chain that has number k."""
+    with scratch_folder() as folder:
+        import cmdstanpy
+
+        data = Path(folder) / "data.json"
+        data.write_bytes(content)
+        with cmdstanpy.disable_logging():
+            fit = compile_program(program, progress=False).sample(
+                str(data),
+                chains=1,
+                chain_ids=[k],
+                output_dir=folder,
+                show_progress=False,
+                **arguments,
+            )
+        return Path(fit.runset.csv_files[0]).read_bytes()
