@@ -14,7 +14,7 @@ test test-fast: export OMP_NUM_THREADS := 1
 
 help:
 	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
-	@echo "make test       style and types, tests for ArviZ 1.x if a Python 3.12 is there, all tests"
+	@echo "make test       style and types, all tests, those for ArviZ 1.x if a Python 3.12 is there"
 	@echo "make test-fast  tests that take seconds"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
@@ -26,9 +26,7 @@ help:
 demo: setup
 	$(BIN)/bdr-stan demo
 
-# The ArviZ 1.x run comes first, so that the last line is the summary of the whole suite.
 test: lint setup
-	$(BIN)/python tests/arviz1.py
 	$(BIN)/python -m pytest $(PARALLEL) --durations=20
 
 test-fast: setup

@@ -16,12 +16,12 @@ import resource
 import shutil
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import click
 import numpy as np
 import pandas as pd
+from embedding import in_own_process
 
 from bdr_stan import BDR, Bags
 
@@ -119,13 +119,6 @@ def gaps(folder):
         "covariance": gap(embedding.covariance, embedding2.covariance),
         "predicted means": gap(table["mean"].to_numpy(), table2["mean"].to_numpy()),
     }
-
-
-def in_own_process(function, *arguments):
-    """Call in a fresh process, so that its peak memory is its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as process:
-        return process.submit(function, *arguments).result()
 
 
 @click.command()

@@ -94,11 +94,11 @@ def measure(name, folder, sizes, landmarks, bandwidth, covariance):
 
 
 def in_own_process(function, *arguments):
-    """Call in a fresh process, so that its peak memory is its own.
+    """Call in a process of its own, so that its peak memory is its own.
 
-    A process starts from the peak of its parent, which therefore does no work.
+    A process starts from the peak of its parent: one that has imported the script and does no work.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(1, mp_context=context) as process:
         return process.submit(function, *arguments).result()
 

@@ -63,6 +63,8 @@ def fresh(args):
         rows[name]["settings"] = setting(model)
         print(f"\n{name}\n{model.report()}", flush=True)
     others, y_others = fresh_bags(np.arange(1 if args.quick else 10) + 24, 25)
+    if args.quick:
+        others, y_others = others[:200], y_others[:200]
     of_others = {name: model.predictive(others) for name, model in fitted.items()}
     everywhere = {n: covered(p, y_others) for n, p in of_others.items()}
     by_size = coverage_table(of_others, y_others, others.sizes)
@@ -92,7 +94,7 @@ def fixed(args):
             for name in names
         }
         methods["InverseBDR, additive"].set_params(method="optimize")
-        scales = (1.0,) if args.quick else (0.5, 1.0, 1.5)
+        scales, n = ((1.0,), 100) if args.quick else ((0.5, 1.0, 1.5), 300)
         grid = {"n_landmarks": (10,) if args.quick else (60,), "bandwidth_scale": scales}
         fitted = fit_methods(
             methods,
@@ -100,7 +102,7 @@ def fixed(args):
             data["validation"],
             seed=1,
             tune_by="nuts",
-            grid={**grid, "chains": 2, "warmup": 300, "draws": 300},
+            grid={**grid, "chains": 2, "warmup": n, "draws": n},
         )
         bags, y = data["test"]
         for name, model in fitted.items():
@@ -132,7 +134,7 @@ def few(args):
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
     found = {}
-    n_test = 200 if args.quick else 1000
+    n_test = 100 if args.quick else 1000
     for draw, kind in itertools.product(range(1 if args.quick else 10), ("gamma", "digits")):
         if kind == "gamma":
             data = gamma_bags(23 + draw, s5=25, splits=("train", "test"))
@@ -161,7 +163,7 @@ def few(args):
 
 def digits(args):
     """The bags of the demonstration, by size."""
-    n_train, n_test = (300, 400) if args.quick else (800, 1000)
+    n_train, n_test = (200, 200) if args.quick else (800, 1000)
     train, y = digits_bags(n_train, seed=1, split="train")
     test, truth = digits_bags(n_test, seed=2, split="train")
     parts = [

@@ -86,7 +86,7 @@ def variants(train, validation, n_landmarks, seed, quick):
 
 def main():
     parser = report.arguments(
-        __doc__, quick="200 bags, 10 landmarks, few steps", output="folder for learned_kernels.md"
+        __doc__, quick="200 bags, 10 landmarks, few steps, short chains", output="folder for learned_kernels.md"
     )
     parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
     parser.add_argument("--data-seed", type=int, default=23)
@@ -96,8 +96,10 @@ def main():
 
     splits = gamma_bags(args.data_seed, s5=args.s5, splits=("train", "validation", "test"))
     n_landmarks = 10 if args.quick else args.landmarks
+    chains = {}
     if args.quick:
         splits = fewer(splits, 200)
+        chains = {"chains": 2, "warmup": 200, "draws": 200}
     train, validation, test = splits.values()
 
     lines = report.rows(HEADS, [], right=slice(2, None)).split("\n")
@@ -105,7 +107,8 @@ def main():
     print("\n".join(lines))
     for name, model, seconds in variants(train, validation, n_landmarks, args.seed, args.quick):
         for prior in ("kernel", "empirical"):
-            fitted = clone(model).set_params(embedding_prior=prior).fit(*train, seed=args.seed)
+            fitted = clone(model).set_params(embedding_prior=prior)
+            fitted.fit(*train, seed=args.seed, **chains)
             predictive = fitted.predictive(test[0])
             loss = -predictive.log_prob(test[1])
             gain = of_grid.setdefault(prior, loss) - loss

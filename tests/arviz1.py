@@ -19,14 +19,14 @@ ENVIRONMENT = ROOT / ".venv-arviz1"
 # What a file of tests says of other things than ArviZ objects runs under one version alone.
 OF_OBJECTS = "results or stacked or idata or arviz or summary or report"
 DEFAULT = [
-    *("-m", "not slow", "-n", "auto", "--dist", "loadfile", "-k", OF_OBJECTS),
+    *("-m", "not slow", "-k", OF_OBJECTS),
     "tests/results",
     "tests/estimators/test_contract.py",
     "tests/estimators/test_estimators.py",
     "tests/estimators/test_stacked.py",
 ]
 # What those tests use; the libraries of maps and of clusters would take a minute to install.
-NEEDED = ["-e", f"{ROOT}[stan,plots,parquet]", "pytest", "pytest-xdist", "hypothesis", "polars"]
+NEEDED = ["-e", f"{ROOT}[stan,plots,parquet]", "pytest", "hypothesis", "polars"]
 MINORS = (14, 13, 12)
 
 
@@ -92,7 +92,7 @@ def main(arguments):
         print(f"ArviZ does not import in {ENVIRONMENT}: ArviZ 1.x not tested")
         return 1
     print(f"ArviZ {version} in {ENVIRONMENT}", flush=True)
-    command = [str(python), "-m", "pytest", *(arguments or DEFAULT)]
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *(arguments or DEFAULT)]
     tests = subprocess.run(command, cwd=ROOT, check=False)
     code = tests.returncode
     print(f"ArviZ {version}: {'tests pass' if code == 0 else 'TESTS FAIL'}")

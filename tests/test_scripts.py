@@ -1,10 +1,13 @@
 """Examples, experiments and benchmarks run from end to end, as a user would run them."""
 
 import os
+import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -72,8 +75,22 @@ def test_examples_are_short_and_use_the_public_face():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SAYS)
-def test_script_runs_quickly_through(script, tmp_path):
+@pytest.mark.parametrize("script", [name for name in SAYS if not name.startswith("benchmarks")])
+def test_script_runs_quickly_through(script, tmp_path, monkeypatch, capfd):
+    """In this process, which has imported the package already."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script, "--quick"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+    plt.close("all")
+    assert SAYS[script] in capfd.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [name for name in SAYS if name.startswith("benchmarks")])
+def test_benchmark_runs_quickly_through(script, tmp_path):
+    """On its own: it measures its processes."""
     run = subprocess.run(
         [sys.executable, ROOT / script, "--quick"],
         cwd=tmp_path,

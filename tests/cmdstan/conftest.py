@@ -47,12 +47,6 @@ def copy_cache(monkeypatch):
 
 
 @pytest.fixture
-def small_cache(tmp_path, copy_cache):
-    """A cache of its own that has the driver already."""
-    return copy_cache(tmp_path / "cache")
-
-
-@pytest.fixture
 def quick_make(tmp_path, monkeypatch):
     """Something that acts as the compiler in no time: its programs only tell what they are."""
     compiler = tmp_path / "bin" / "quick-c++"

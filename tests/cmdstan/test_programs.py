@@ -279,17 +279,6 @@ def test_no_name_of_a_folder_reaches_a_shell(quick_cache, quick_make, tmp_path, 
     assert str(program) in str(caught.value)
 
 
-@pytest.mark.slow
-def test_program_and_cache_in_odd_folders_compile_and_run(user, copy_cache, tmp_path):
-    copy_cache(tmp_path / "a,b $HOME 'c' ü:d")
-    folder = tmp_path / "x;y '&' (copy)"
-    shutil.copytree(user.parent / "functions", folder / "functions")
-    program = shutil.copy(user, folder / "2 mine.stan")
-    model = compile_program(program, progress=False)
-    fit = model.sample(chains=1, iter_sampling=10, show_progress=False, output_dir=folder)
-    assert fit.draws().shape[0] == 10
-
-
 # ------------------------------------------------------------------ the cache later on
 
 
@@ -409,11 +398,17 @@ def compiling(program):
 
 
 @pytest.mark.slow
-def test_after_killed_compiles_two_processes_compile_once(small_cache, user, monkeypatch):
+def test_killed_compiles_then_two_compile_once_in_odd_folders(
+    copy_cache, user, tmp_path, monkeypatch
+):
     """Killed with its compilers, then without, which leaves them running."""
+    odd_cache = copy_cache(tmp_path / "a,b $HOME 'c' ü:d")
+    folder = tmp_path / "x;y '&' (copy)"
+    shutil.copytree(user.parent / "functions", folder / "functions")
+    program = shutil.copy(user, folder / "2 mine.stan")
     for kill in (lambda process: os.killpg(process.pid, signal.SIGKILL), subprocess.Popen.kill):
-        process = compiling(user)
-        while not list(small_cache.glob(f"programs/*.building-{process.pid}/mine.hpp")):
+        process = compiling(program)
+        while not list(odd_cache.glob(f"programs/*.building-{process.pid}/_2_mine.hpp")):
             assert process.poll() is None, process.communicate()  # until the compiler runs
             time.sleep(0.02)
         kill(process)
@@ -422,20 +417,22 @@ def test_after_killed_compiles_two_processes_compile_once(small_cache, user, mon
     make.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec make "$@"\n')
     make.chmod(0o755)
     monkeypatch.setenv("MAKE", str(make))
-    both = [compiling(user), compiling(user)]
+    both = [compiling(program), compiling(program)]
     said = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert said[0][0] == said[1][0]
-    entries = os.listdir(small_cache / "programs")
+    entries = os.listdir(odd_cache / "programs")
     assert len(entries) == 1
     executable = Path(said[0][0].strip())
     assert sorted(p.name for p in executable.parent.iterdir()) == [
         "functions",
         "manifest.json",
-        "mine",
-        "mine.stan",
+        "_2_mine",
+        "_2_mine.stan",
     ]
-    objects = [line for line in log.read_text().splitlines() if line.endswith("/mine.o")]
+    objects = [line for line in log.read_text().splitlines() if line.endswith("/_2_mine.o")]
     assert len(objects) == 1
-    info = subprocess.run([executable, "info"], capture_output=True, text=True, check=True)
-    assert "stan_version_minor = 35" in info.stdout
+    fit = compile_program(program, progress=False).sample(
+        chains=1, iter_sampling=10, show_progress=False, output_dir=folder
+    )
+    assert fit.draws().shape[0] == 10
