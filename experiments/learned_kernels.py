@@ -86,7 +86,9 @@ def variants(train, validation, n_landmarks, seed, quick):
 
 def main():
     parser = report.arguments(
-        __doc__, quick="200 bags, 10 landmarks, few steps, short chains", output="folder for learned_kernels.md"
+        __doc__,
+        quick="200 bags, 10 landmarks, few steps, short chains",
+        output="folder for learned_kernels.md",
     )
     parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
     parser.add_argument("--data-seed", type=int, default=23)
