@@ -15,7 +15,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.mixture import interval_ends, quantile_levels
 from bdr_stan.types import Array, ArrayLike
 
-# Rates (points x draws) that a thread works on: small enough for caches.
+# Features and rates of points that a thread works on: small enough for caches.
 CHUNK_BYTES = 1 << 21
 
 
@@ -279,7 +279,7 @@ class PointPredictive:
 
     def _pass(self, reduce, n_values):
         """What ``reduce(points, at)`` gives for each chunk `at` of them, shape (n_values, n)."""
-        size = max(16, CHUNK_BYTES // (8 * len(self.theta)))
+        size = max(16, CHUNK_BYTES // (8 * sum(self.theta.shape)))
         out = np.empty((n_values, len(self)))
 
         def run(start):

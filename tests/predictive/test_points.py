@@ -6,7 +6,7 @@ from builders.point_posteriors import point_case
 from scipy import stats
 
 from bdr_stan.aggregate.links import LINKS
-from bdr_stan.kernels import LandmarkFeatures, Linear
+from bdr_stan.kernels import RBF, LandmarkFeatures, Linear
 from bdr_stan.predictive import PointPredictive, points
 
 N, S = 53, 40
@@ -76,7 +76,7 @@ def test_chunks_and_threads_do_not_matter(case, link, monkeypatch, points_at_onc
         return [p.mean, p.sd, p.quantile([0.1, 0.8]), p.exceedance(0.4), p.cdf(np.full(N, 0.2))]
 
     whole = everything(n_jobs=1)
-    monkeypatch.setattr(points, "CHUNK_BYTES", 8 * S * points_at_once)
+    monkeypatch.setattr(points, "CHUNK_BYTES", 8 * sum(case.theta.shape) * points_at_once)
     for one, other in zip(whole, everything(n_jobs=3), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
@@ -84,7 +84,7 @@ def test_chunks_and_threads_do_not_matter(case, link, monkeypatch, points_at_onc
 def test_points_of_a_file_are_read_chunk_by_chunk(case, tmp_path, monkeypatch):
     np.save(tmp_path / "points.npy", case.points.astype(np.float32))
     mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
-    monkeypatch.setattr(points, "CHUNK_BYTES", 8 * S * 20)
+    monkeypatch.setattr(points, "CHUNK_BYTES", 8 * sum(case.theta.shape) * 20)
     asked = []
 
     def read(start, stop):
@@ -95,6 +95,21 @@ def test_points_of_a_file_are_read_chunk_by_chunk(case, tmp_path, monkeypatch):
     np.testing.assert_allclose(p.mean, case.rates().mean(axis=1), rtol=1e-5)
     assert sorted(asked) == [(0, 20), (20, 40), (40, 53)]
     assert p.sd.shape == (N,) and len(asked) == 3  # mean and sd share one pass
+
+
+def test_few_draws_of_many_weights_take_no_more_memory():
+    """A mode is one draw: chunks are as small as the features of their points ask."""
+    many = np.linspace(-1, 1, 1000)[:, None]
+    features = LandmarkFeatures(RBF(0.5), many)
+    asked = []
+
+    def read(start, stop):
+        asked.append(stop - start)
+        return np.zeros((stop - start, 1))
+
+    p = PointPredictive(read, 5000, features, np.ones((1, 1001)), LINKS["exp"])
+    assert np.ptp(p.mean) == 0 and p.sd.max() == 0
+    assert sum(asked) == 5000 and max(asked) * 1001 * 8 < points.CHUNK_BYTES
 
 
 def test_errors_of_reading_are_raised(case):
