@@ -9,7 +9,9 @@ import errno
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,12 +36,11 @@ def scratch_folder() -> Iterator[str]:
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(dir=_home_of_folders()))
-        yield str(folder)
+        with _interrupts_end_all_in(folder):
+            yield str(folder)
     except BaseException as error:
         if folder is not None:
-            # Without its folder no chain that still waits can start.
-            shutil.rmtree(folder, ignore_errors=True)
-            end_all_in(folder)
+            _end(folder)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ToolchainError(
                 f"the disk is full, the fit stopped in {tempfile.gettempdir()}; make room, or "
@@ -49,6 +50,36 @@ def scratch_folder() -> Iterator[str]:
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(folder):
+    # Without its folder no chain that still waits can start.
+    shutil.rmtree(folder, ignore_errors=True)
+    end_all_in(folder)
+
+
+@contextmanager
+def _interrupts_end_all_in(folder):
+    """An interrupt ends what runs in the folder before it is raised.
+
+    It may come while CmdStanPy starts chains, which would then wait for those it has started.
+    Whoever treats interrupts in another way goes on to do so.
+    """
+    raises = signal.default_int_handler
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not raises:
+        yield
+        return
+
+    def end(number, frame):
+        _end(folder)
+        raises(number, frame)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, raises)
 
 
 def _home_of_folders():

@@ -424,12 +424,8 @@ def test_killed_compiles_then_two_compile_once_in_odd_folders(
     entries = os.listdir(odd_cache / "programs")
     assert len(entries) == 1
     executable = Path(said[0][0].strip())
-    assert sorted(p.name for p in executable.parent.iterdir()) == [
-        "functions",
-        "manifest.json",
-        "_2_mine",
-        "_2_mine.stan",
-    ]
+    parts = {"_2_mine", "_2_mine.stan", "functions", "manifest.json"}
+    assert set(os.listdir(executable.parent)) == parts
     objects = [line for line in log.read_text().splitlines() if line.endswith("/_2_mine.o")]
     assert len(objects) == 1
     fit = compile_program(program, progress=False).sample(

@@ -25,6 +25,15 @@ with scratch_folder() as folder:
     print(folder, flush=True)
     time.sleep(100)
 """
+STARTS = f"""
+import subprocess, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from bdr_stan.cmdstan.scratch import scratch_folder
+with scratch_folder() as folder, ThreadPoolExecutor(1) as threads:
+    command = [sys.executable, "-c", {CHAIN!r}, f"file={{folder}}/draws.csv"]
+    threads.submit(subprocess.run, command)
+    time.sleep(100)
+"""
 
 
 @pytest.fixture
@@ -54,6 +63,28 @@ def test_a_fit_that_fails_ends_its_chains(temporary):
         raise KeyboardInterrupt
     assert chain.wait(10) == -signal.SIGKILL
     assert not os.path.exists(folder)
+
+
+def test_an_interrupt_while_chains_start_does_not_wait_for_them(temporary, python):
+    """Threads that wait for chains are joined where a block ends badly."""
+    process = python(STARTS)
+    assert process.stdout.readline() == "on\n"
+    process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=50)[1]
+    assert os.listdir(temporary) == []
+
+
+def test_interrupts_are_as_before_after_a_fit(temporary):
+    mine = signal.getsignal(signal.SIGINT)
+    with scratch.scratch_folder():
+        assert signal.getsignal(signal.SIGINT) is not mine
+    assert signal.getsignal(signal.SIGINT) is mine
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with scratch.scratch_folder():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, mine)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
