@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.totals import MODELS, RATES
+from joblib import parallel_config
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics import r2_score
@@ -536,6 +537,11 @@ def test_trials_are_routed_and_sliced_with_the_bags(survey):
         predicted = fold_by_fold(bags, y, asked, cv)
         expected = [r2_score(y[test], predicted[test]) for _, test in cv.split(bags)]
         np.testing.assert_allclose(scores, expected, rtol=1e-12)
+        with parallel_config("threading"):  # processes would each import everything anew
+            side_by_side = cross_validate(
+                model, bags, y, cv=cv, params={"trials": asked}, n_jobs=2, error_score="raise"
+            )
+        np.testing.assert_allclose(side_by_side["test_score"], expected, rtol=1e-12)
         grid = {"n_landmarks": [3, 5]}
         search = GridSearchCV(model, grid, cv=cv, error_score="raise").fit(bags, y, trials=asked)
         assert search.cv_results_["mean_test_score"][1] == pytest.approx(np.mean(expected))
