@@ -3,7 +3,8 @@
 // Point j of bag a has the weight p_j (its population), the features psi_j of
 // a kernel and the rate f_j^2. The bag's label y_a has the mean
 //
-//   lambda_a = exp(effect_a) sum_j p_j f_j^2,   f_j = intercept + psi_j' w
+//   lambda_a = exp(effect_a) (sum_j p_j f_j^2 + rho^2 left_out_a)
+//   f_j = intercept + psi_j' w
 //
 //   y_a ~ poisson(lambda_a)                            is_count
 //   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)   is_count, has_dispersion
@@ -18,9 +19,12 @@
 // Rates say nothing of the sign of f: the prior of the intercept, well above
 // zero, tells f from -f.
 // The points' rows sqrt(p_j) [psi_j', 1] of a bag are replaced by a triangular
-// factor Q_a: lambda_a = |Q_a [w; intercept]|^2, the same likelihood whatever
-// the number of points. Where that is smaller, the triangles of Q_a' Q_a are
+// factor Q_a: sum_j p_j f_j^2 = |Q_a [w; intercept]|^2, the same likelihood
+// whatever the number of points. Where that is smaller, the triangles of Q_a' Q_a are
 // given instead, packed to one row a bag, off-diagonal entries doubled.
+// Features leave out of the process a part of variance rho^2 (k(x_j, x_j) -
+// |psi_j|^2) at each point, and so rho^2 left_out_a of the mean of lambda_a,
+// left_out_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2).
 // The sampler moves in t and t_effect: whitened_weights() turns t into w,
 // whitened_effects() the other into effects. Whatever the whitening's data,
 // the posterior is the same.
@@ -35,16 +39,18 @@ functions {
   #include functions/effects.stanfunctions
   #include functions/squares.stanfunctions
   /**
-   * Logarithms of the bags' means without effects, |Q_a theta|^2.
+   * Logarithms of the bags' means without effects, |Q_a theta|^2 + rho^2 c_a.
+   * @param left_out c_a, what features leave out
    * @param x rows of the bags, where there are such
    * Further arguments: as in data.
    */
-  vector log_means(vector theta, matrix x, array[] int start,
-                   array[] int length, matrix packed) {
+  vector log_means(vector theta, real rho, vector left_out, matrix x,
+                   array[] int start, array[] int length, matrix packed) {
+    vector[size(left_out)] rest = square(rho) * left_out;
     if (rows(packed) > 0) {
-      return log(packed * products_of_pairs(theta));
+      return log(packed * products_of_pairs(theta) + rest);
     }
-    return log(sums_of_squares(x * theta, start, length));
+    return log(sums_of_squares(x * theta, start, length) + rest);
   }
 }
 data {
@@ -56,6 +62,7 @@ data {
   array[T > 0 ? A : 0] int<lower=1> length;  // rows of the bag
   int<lower=0> P;                        // (D + 1) (D + 2) / 2 if packed, or 0
   matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
+  vector<lower=0>[A] left_out;           // what features leave out
   vector<lower=0>[A] y;                  // labels
   int<lower=0, upper=1> is_count;        // 1: counts, 0: positive numbers
   int<lower=0, upper=1> has_dispersion;  // 1: counts of a larger variance
@@ -130,8 +137,8 @@ model {
   dispersion ~ normal(0, dispersion_scale);
   tau ~ normal(0, tau_scale);
   if (use_likelihood) {
-    vector[A] log_lambda = log_means(append_row(w, intercept), rows, start,
-                                     length, packed);
+    vector[A] log_lambda = log_means(append_row(w, intercept), rho, left_out,
+                                     rows, start, length, packed);
     if (has_effects) {
       vector[A] effect = whitened_effects(t_effect, log_lambda,
                                           effect_information, effect_target,
@@ -148,8 +155,8 @@ model {
 generated quantities {
   vector[has_effects * A] effect;
   if (has_effects) {
-    vector[A] log_lambda = log_means(append_row(w, intercept), rows, start,
-                                     length, packed);
+    vector[A] log_lambda = log_means(append_row(w, intercept), rho, left_out,
+                                     rows, start, length, packed);
     effect = whitened_effects(t_effect, log_lambda, effect_information,
                               effect_target, tau[1]);
   }

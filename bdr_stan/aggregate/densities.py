@@ -19,6 +19,7 @@ def aggregate_likelihood(
     *,
     trials: Array | None = None,
     exact_curvature: bool = True,
+    rho: float = 0.0,
     **scales: float,
 ) -> LogLikelihood:
     """The likelihood of ``stan/aggregate_*.stan`` at given scales.
@@ -36,6 +37,8 @@ def aggregate_likelihood(
     exact_curvature : bool, default True
         False gives the Fisher information in place of the negative Hessian. Where the points' own
         rows are many, that is a small part of the work, and nearly as good for Newton steps.
+    rho : float, default 0
+        Scale of the weights, for what features leave out of the means of a link that counts it.
     **scales : float, > 0
         Those of the likelihood: dispersion of the negative binomial, sigma of the normal.
 
@@ -45,7 +48,7 @@ def aggregate_likelihood(
         Given theta, shape (d + 1,), the log density of the labels, its gradient, the Fisher
         information and the negative Hessian.
     """
-    means_at = link.mean_function(rows)
+    means_at = link.mean_function(rows, rho)
     density = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
 
     def log_likelihood(theta):

@@ -33,7 +33,6 @@ _ENOUGH = 1e-5  # relative gain in evidence below which the search ends
 def learn_kernel(
     kernel: Kernel,
     rows_at: Callable[[Kernel], AggregateRows],
-    columns_at: Callable[[Kernel], Array],
     y: Array,
     likelihood: Likelihood,
     link: Link,
@@ -51,9 +50,8 @@ def learn_kernel(
         Where the search begins. Each parameter's logarithm has the prior N(start, 1.5^2); of
         variances N(start, 3^2).
     rows_at : callable
-        Gives the bags' rows with the features of a kernel: those of points, or weighted sums.
-    columns_at : callable
-        Gives the columns of these rows that belong to one field of a kernel.
+        Gives the bags' rows with the features of a kernel, or of one of its fields: those of
+        points, or weighted sums.
     y : array, shape (n,)
     likelihood, link, trials
         As for `aggregate_likelihood`.
@@ -77,11 +75,8 @@ def learn_kernel(
     n, names = len(start), list(scales)
     are_variances = [name.endswith("variance") for name in kernel.parameter_names]
     log_sds = np.where(are_variances, _LOG_SD_OF_VARIANCES, _LOG_SD)
-    blocks = _Blocks(kernel, columns_at)
+    blocks = _Blocks(kernel, rows_at)
     starts = ModeStarts()  # with the square link there are several modes
-
-    def own(values):  # scales of the likelihood
-        return {name: value for name, value in values.items() if name != "rho"}
 
     def value_at(rows, x, theta):
         values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
@@ -92,7 +87,7 @@ def learn_kernel(
             link,
             trials=trials,
             exact_curvature=rows.weights is None,
-            **own(values),
+            **values,
         )
         prior_factor, rho = np.eye(rows.rows.shape[1] - 1), values["rho"]
         mode = find_mode(density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_TIGHT)
@@ -102,7 +97,7 @@ def learn_kernel(
         here = kernel.with_log_parameters(x[:n])
         rows, roots, near = rows_at(here), blocks.roots(here), starts.near(x)
         value, mode, values = value_at(rows, x, None if near is None else near / roots)
-        of_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **own(values))
+        of_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **values)
 
         def along(i, up, down):
             """Difference of the evidence and the prior of the scales between two x near by."""
@@ -113,7 +108,7 @@ def learn_kernel(
                 return np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
             # The evidence knows rho as a factor of the features.
             priors = (log_prior(**values | {"rho": float(np.exp(at[i]))}) for at in (up, down))
-            growth = of_rows.along(rows.rows[:, :-1], slice(-1))
+            growth = of_rows.of_growth(slice(-1), rows.left_out)
             return growth * (up[i] - down[i]) + np.subtract(*priors)
 
         steps = _STEP * np.eye(len(x))
@@ -136,9 +131,10 @@ def learn_kernel(
 class _Blocks:
     """Columns of the points' rows that belong to the fields of a kernel."""
 
-    def __init__(self, kernel, columns_at):
-        ends = np.cumsum([0, *(columns_at(field).shape[1] for field in fields_of(kernel))])
-        self.columns_at = columns_at
+    def __init__(self, kernel, rows_at):
+        widths = [rows_at(field).rows.shape[1] - 1 for field in fields_of(kernel)]
+        ends = np.cumsum([0, *widths])
+        self.rows_at = rows_at
         self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
 
     def roots(self, kernel):
@@ -156,10 +152,15 @@ class _Blocks:
         change = 0.0
         for block, a, b in zip(self.slices, fields_of(up), fields_of(down), strict=True):
             if not np.array_equal(a.log_parameters, b.log_parameters):
-                change += slope.along(self.columns_at(a) - self.columns_at(b), block)
+                above, below = self.rows_at(a), self.rows_at(b)
+                change += slope.along((above.rows - below.rows)[:, :-1], block)
+                if slope.by_left_out is not None:
+                    change += slope.by_left_out @ (above.left_out - below.left_out)
             elif a.variance != b.variance:  # features go with its root
                 growth = np.log(a.variance / b.variance) / 2
-                change += growth * slope.along(slope.rows.rows[:, block], block)
+                known = slope.by_left_out is not None
+                left_out = self.rows_at(a).left_out if known else None
+                change += growth * slope.of_growth(block, left_out)
         return change
 
 
@@ -187,6 +188,8 @@ class SlopeInRows:
     theta : array, shape (d + 1,)
     by_f, slopes : arrays, shape (T,)
     of_slope : array, shape (n, d + 1)
+    by_left_out : array, shape (n,), or None
+        Slope in what features leave out of each bag, where the rows have that.
     """
 
     rows: AggregateRows
@@ -194,6 +197,12 @@ class SlopeInRows:
     by_f: Array
     slopes: Array
     of_slope: Array
+    by_left_out: Array | None
+
+    def of_growth(self, columns: slice, left_out: Array | None) -> float:
+        """Slope in the logarithm of a factor on these columns, whose square `left_out` has."""
+        growth = self.along(self.rows.rows[:, columns], columns)
+        return growth if left_out is None else growth + 2 * float(self.by_left_out @ left_out)
 
     def along(self, change: Array, columns: slice) -> float:
         """How the evidence changes with a small change of these columns of the rows, (T, k)."""
@@ -211,6 +220,7 @@ def slope_in_rows(
     mode: Mode,
     *,
     trials: Array | None = None,
+    rho: float = 0.0,
     **scales: float,
 ) -> SlopeInRows:
     """Slope of the log evidence in the entries of the points' rows, the mode following them.
@@ -218,7 +228,7 @@ def slope_in_rows(
     Parameters
     ----------
     rows : AggregateRows
-    y, likelihood, link, trials, **scales
+    y, likelihood, link, trials, rho, **scales
         As for `aggregate_likelihood`.
     mode : Mode
         Of the posterior at some rho.
@@ -240,14 +250,15 @@ def slope_in_rows(
     bag, shares = rows.bag, link.shares(rows)
     rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
     of_labels = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
-    _, score, information, curvature, change = of_labels(np.add.reduceat(rates, rows.start))
+    means = np.add.reduceat(rates, rows.start) + link.of_left_out(rows, rho)
+    _, score, information, curvature, change = of_labels(means)
     g = rows.combined(slopes)
     solved = np.linalg.solve(H, g.T).T
     spread = np.sum(g * solved, axis=1)
     h = g.T @ (change * spread)
     h += 2 * X.T @ (information[bag] * curvatures * rows.along(solved))
     density = aggregate_likelihood(
-        rows, y, likelihood, link, trials=trials, exact_curvature=True, **scales
+        rows, y, likelihood, link, trials=trials, exact_curvature=True, rho=rho, **scales
     )
     fisher, hessian = density(theta)[2:]
     C = H + hessian - fisher  # both have the prior's precision
@@ -255,4 +266,5 @@ def slope_in_rows(
     of_mean = score - 0.5 * change * spread - curvature * (g @ v)
     of_slope = score[:, None] * v - information[:, None] * solved
     by_f = of_mean[bag] * slopes + curvatures * rows.along(of_slope)
-    return SlopeInRows(rows, theta, by_f, slopes, of_slope)
+    by_left_out = None if rows.left_out is None else of_mean * rho**2
+    return SlopeInRows(rows, theta, by_f, slopes, of_slope, by_left_out)

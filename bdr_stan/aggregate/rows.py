@@ -8,7 +8,7 @@ features.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TypeVar
@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernels import FeatureMap
+from bdr_stan.kernels import FeatureMap, FieldFeatures
 from bdr_stan.types import Array
 
 # Singular values of a bag's rows below this share of its largest are left out: their squares, which
@@ -48,6 +48,9 @@ class AggregateRows:
         sum_j p_j of each bag.
     noise_factor : array, shape (n,)
         sqrt(sum_j p_j^2) of each bag: the noise of its total in units of that of one point.
+    left_out : array, shape (n,), or None
+        c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2) of each bag, where it counts: rho^2 c_a is the
+        mean of what features leave out of sum_j p_j f_j^2.
     """
 
     rows: Array
@@ -56,6 +59,7 @@ class AggregateRows:
     weights: Array | None
     total: Array
     noise_factor: Array
+    left_out: Array | None = None
 
     @property
     def row_weights(self) -> Array:
@@ -142,7 +146,8 @@ def square_factors(
     Returns
     -------
     AggregateRows
-        Q_a has at most d + 1 rows; fewer where the features vary little within the bag.
+        Q_a has at most d + 1 rows; fewer where the features vary little within the bag. Has
+        `left_out`.
 
     Notes
     -----
@@ -150,15 +155,19 @@ def square_factors(
     """
 
     def factor(rows, weights):
-        return _triangular_factor(rows * np.sqrt(weights)[:, None], tolerance)
+        scaled = rows[:, :-1] * np.sqrt(weights)[:, None]
+        return _triangular_factor(scaled, tolerance), weights @ rows[:, -1]
 
-    parts = of_each_bag(bags, with_ones(features), factor, n_jobs)
+    parts = of_each_bag(bags, _with_left_out(features), factor, n_jobs)
     blocks = [
-        part[0] if len(part) == 1 else _triangular_factor(np.vstack(part), tolerance)
+        part[0][0]
+        if len(part) == 1
+        else _triangular_factor(np.vstack([block for block, _ in part]), tolerance)
         for part in parts
     ]
     length = np.array([len(block) for block in blocks])
-    return aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
+    rows = aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
+    return replace(rows, left_out=np.array([sum(own for _, own in part) for part in parts]))
 
 
 def _triangular_factor(rows, tolerance):
@@ -177,14 +186,32 @@ def weighted_sums(bags: Bags, features: FeatureMap, *, n_jobs: int | None = None
     return aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
 
 
-def point_rows(bags: Bags, features: FeatureMap, *, n_jobs: int | None = None) -> AggregateRows:
-    """The rows [psi_j, 1] of all points of positive weight; memory grows with their number."""
+def point_rows(
+    bags: Bags, features: FeatureMap, *, with_left_out: bool = False, n_jobs: int | None = None
+) -> AggregateRows:
+    """The rows [psi_j, 1] of all points of positive weight; memory grows with their number.
+
+    Parameters
+    ----------
+    bags : Bags
+    features : feature map
+    with_left_out : bool, default False
+        Whether the rows get `left_out`.
+    n_jobs : int, optional
+        Threads; default all cores.
+    """
     weights = bags.point_weights
     counted = weights > 0
-    parts = of_each_bag(bags, with_ones(features), lambda rows, weights: rows[weights > 0], n_jobs)
+    rows_of = _with_left_out(features) if with_left_out else with_ones(features)
+    parts = of_each_bag(bags, rows_of, lambda rows, weights: rows[weights > 0], n_jobs)
     rows = np.vstack([rows for part in parts for rows in part])
     length = bags.sums(counted.astype(int))
-    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights[counted])
+    start, weights = np.cumsum(length) - length, weights[counted]
+    if not with_left_out:
+        return aggregate_rows(bags, rows, start, length, weights)
+    own = np.add.reduceat(weights * rows[:, -1], start)
+    rows = aggregate_rows(bags, np.ascontiguousarray(rows[:, :-1]), start, length, weights)
+    return replace(rows, left_out=own)
 
 
 def bag_means(
@@ -238,6 +265,22 @@ def with_ones(features: FeatureMap) -> Callable[[Array], Array]:
         rows = np.empty((len(points), features.n_columns + 1))
         features(points, rows[:, :-1])
         rows[:, -1] = 1
+        return rows
+
+    return rows_of
+
+
+def _with_left_out(features):
+    """As `with_ones`, with one more column: what the features leave out of k(x, x)."""
+
+    def rows_of(points):
+        rows = np.empty((len(points), features.n_columns + 2))
+        psi = rows[:, :-2]
+        features(points, psi)
+        rows[:, -2] = 1
+        # Of features that are not made of kernels it is not known.
+        known = isinstance(features, FieldFeatures)
+        rows[:, -1] = features.left_out(points, psi) if known else 0
         return rows
 
     return rows_of

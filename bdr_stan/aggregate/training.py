@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, TableColumns
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
-from bdr_stan.kernels.fields import field_features, field_names, has_landmarks, landmarks_of_field
+from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -118,7 +119,8 @@ def _warn_of_few_features(feature_map, points, names):
             more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
             warnings.warn(
                 f"the features of {name} leave out {share:.0%} of its variance, for its lengths "
-                f"are short: raise {more}; intervals of points allow for it, their means do not",
+                f"are short: raise {more}; intervals of points allow for it, their means with "
+                "link='square' alone",
                 UserWarning,
                 stacklevel=2,
             )
@@ -151,22 +153,20 @@ def learned_kernel(
     -------
     Kernel
     """
-    rows_of = link.rows if link.is_linear else point_rows
+    rows_of = link.rows
+    if not link.is_linear:
+        rows_of = partial(point_rows, with_left_out=link.counts_left_out)
     if not link.is_linear and len(bags.points) > LEARNING_POINTS:
         bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_A_BAG))
 
     def rows_at(kernel):
         return rows_of(bags, FieldFeatures(kernel, landmarks))
 
-    def columns_at(field):
-        return rows_of(bags, field_features(field, landmarks)).rows[:, :-1]
-
     model = model_of(rows_at(kernel))
     names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(
         kernel,
         rows_at,
-        columns_at,
         y - model.level * bags.totals,
         likelihood,
         link,

@@ -95,17 +95,18 @@ def variational_posterior(
 
     Notes
     -----
-    Unlike the paper's, the function has no variance but that of theta: none is added for what the
-    landmarks cannot express, so that the model is the one that is sampled.
+    Unlike the paper's, the function has no variance but that of theta. Of what the landmarks cannot
+    express, the means of the square link have the mean, so that the model is the one that is
+    sampled.
     """
     expected = expected_log_likelihood(rows, y, likelihood, link, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)
     log_median, log_sd = np.log(priors["rho_median"]), priors["rho_log_sd"]
 
     def bound(mean, factor, log_rho):
-        value, by_mean, by_factor = expected(mean, factor)
+        value, *by = expected(mean, factor, float(np.exp(log_rho)))
         divergence, *slopes = _divergence(mean, factor, log_rho, priors)
-        return value - divergence, by_mean - slopes[0], by_factor - slopes[1], -slopes[2]
+        return value - divergence, *(a - b for a, b in zip(by, slopes, strict=True))
 
     def objective(x):
         value, by_mean, by_factor, by_log_rho = bound(*coordinates.gaussian(x))
@@ -164,12 +165,13 @@ def expected_log_likelihood(
 ) -> Expectation:
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
-    With the square link lambda_a = |Q_a theta|^2 has mean and variance
+    With the square link lambda_a = |Q_a theta|^2 + rho^2 c_a has mean and variance
 
-        M_a = |Q_a m|^2 + tr S_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2,   S_a = Q_a F F' Q_a'
+        M_a = |Q_a m|^2 + tr S_a + rho^2 c_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2
 
-    and functions of lambda_a are expanded about M_a to second order: E log lambda_a is taken to be
-    log M_a - V_a / (2 M_a^2). That is no bound, and is good where V_a is well below M_a^2.
+    with S_a = Q_a F F' Q_a', and functions of lambda_a are expanded about M_a to second order:
+    E log lambda_a is taken to be log M_a - V_a / (2 M_a^2). That is no bound, and is good where V_a
+    is well below M_a^2.
 
     With the exp link point j has f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j + v_j / 2), and
 
@@ -194,8 +196,8 @@ def expected_log_likelihood(
     Returns
     -------
     callable
-        Given mean m, shape (d + 1,), and factor F, shape (d + 1, d + 1), the value with all
-        constants and its slopes in mean and factor.
+        Given mean m, shape (d + 1,), factor F, shape (d + 1, d + 1), and the scale rho of the
+        weights, the value with all constants and its slopes in mean, factor and log rho.
 
     Raises
     ------

@@ -339,7 +339,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                 options=cmdstan_options,
             )
         drawn = posterior.flat()
-        means = self._link.means(rows, _thetas(drawn), drawn.get("effect"))
+        means = self._link.means(
+            rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
+        )
         groups = fitted_groups(
             posterior.draws,
             posterior.stats,
@@ -555,7 +557,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         self, bags: Bags, trials: ArrayLike | str | None, effects: Array | None
     ) -> AggregatePredictive | Predictive:
         trials, drawn = self._trials_of(bags, trials), self._draws()
-        means = self._link.means_of_bags(bags, self.feature_map_, _thetas(drawn), effects)
+        means = self._link.means_of_bags(
+            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
+        )
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
     @property

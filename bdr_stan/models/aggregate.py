@@ -74,6 +74,8 @@ def aggregate_data(
         "use_likelihood": int(use_likelihood),
         **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
     }
+    if rows.weights is None:
+        data["left_out"] = np.zeros(len(y)) if rows.left_out is None else rows.left_out
     if rows.packs:
         packed = rows.packed()
         empty = np.empty((0, rows.rows.shape[1]))
@@ -143,6 +145,7 @@ def aggregate_model(
         prior_factor=np.eye(d),
         weight_basis=weight_basis,
         likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
+        rho_in_likelihood=link.counts_left_out,
         stan_data=partial(
             aggregate_data, rows, y, likelihood, trials=trials, has_effects=bag_effects
         ),
@@ -250,6 +253,7 @@ def _likelihood(
     likelihood: Likelihood,
     link: Link,
     trials: Array | None,
+    rho: float = 0.0,
     **scales: float,
 ) -> LogLikelihood:
     # Gamma effects of the same spread, which can be summed over, stand for the bags' own.
@@ -258,7 +262,14 @@ def _likelihood(
         likelihood = LIKELIHOODS[summed_over]
         scales = {likelihood.scales[0]: scales["tau"]}
     return aggregate_likelihood(
-        rows, y, likelihood, link, trials=trials, exact_curvature=rows.weights is None, **scales
+        rows,
+        y,
+        likelihood,
+        link,
+        trials=trials,
+        exact_curvature=rows.weights is None,
+        rho=rho,
+        **scales,
     )
 
 

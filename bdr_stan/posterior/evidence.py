@@ -29,6 +29,7 @@ def maximise_evidence(
     *,
     gamma_scales: ArrayLike = (),
     log_prior: Callable[..., float] | None = None,
+    with_rho: bool = False,
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales with the highest evidence, and the mode of the weights there.
 
@@ -43,6 +44,8 @@ def maximise_evidence(
     log_prior : callable, optional
         Log prior density of the scales, given as keywords, with respect to their logarithms.
         None maximises the evidence alone.
+    with_rho : bool, default False
+        Whether `likelihood_at` takes rho as well.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def maximise_evidence(
 
     def mode_at(log_values, **limit):
         scales = scales_at(log_values)
-        rest = {name: value for name, value in scales.items() if name != "rho"}
+        rest = {name: value for name, value in scales.items() if with_rho or name != "rho"}
         return find_mode(
             likelihood_at(**rest),
             prior_factor,

@@ -37,6 +37,8 @@ class Model:
         V of the landmark weights beta = V w, where features are made of landmarks alone.
     likelihood : callable
         Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
+    rho_in_likelihood : bool, default False
+        Whether it takes rho as well.
     stan_data : callable
         ``stan_data(whitened, priors)``, the data of the program.
     n_covariates : int, default 0
@@ -67,6 +69,7 @@ class Model:
     weight_basis: Array | None
     likelihood: Callable[..., LogLikelihood]
     stan_data: Callable[[dict[str, Any], dict[str, float]], dict[str, Any]]
+    rho_in_likelihood: bool = False
     n_covariates: int = 0
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]] = field(default_factory=dict)
     rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None

@@ -92,6 +92,7 @@ def most_probable_scales(
                 middle_of_scales(model.priors, model.scales) | dict(start or {}),
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
+                with_rho=model.rho_in_likelihood,
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise ValueError(

@@ -52,7 +52,8 @@ class PointPredictive:
     ----------
     mean, sd : arrays, shape (n,), units of the rate
         Of the posterior, both computed when one is first asked for. What is left out adds to the
-        sd, and not to the mean: weighted means over a bag add up to what is predicted of it.
+        sd, and with the square link to the mean, as it does to the means of bags: weighted means
+        over a bag add up to what is predicted of it.
 
     Notes
     -----
@@ -119,7 +120,7 @@ class PointPredictive:
 
         def moments(points, at):
             f, left_out = self._function(points)
-            mean = self.link.rate(f) @ weights
+            mean = self.link.mean_rate(f, left_out) @ weights
             rates = self._rates(f, left_out)
             rates -= mean[:, None]
             np.square(rates, out=rates)

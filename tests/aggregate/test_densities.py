@@ -11,7 +11,6 @@ from numpy.polynomial.laguerre import laggauss
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
-from bdr_stan.aggregate.rows import AggregateRows
 
 EVERY = pytest.mark.parametrize("likelihood, link", totals.MODELS)
 
@@ -29,7 +28,7 @@ def factors(p):
     blocks = [np.linalg.qr(X[a : a + m], mode="r") for a, m in zip(rows.start, rows.length)]
     length = np.array([len(block) for block in blocks])
     start = np.cumsum(length) - length
-    triangles = AggregateRows(np.vstack(blocks), start, length, None, rows.total, rows.noise_factor)
+    triangles = replace(rows, rows=np.vstack(blocks), start=start, length=length, weights=None)
     return {"points": replace(rows, rows=X, weights=None), "triangles": triangles}
 
 
@@ -72,7 +71,7 @@ def test_information_is_the_expected_curvature_and_square_of_the_slope(likelihoo
     squared, curved = np.zeros((2, 4, 4))
     for a in range(3):
         one = replace(
-            p, psi=p.psi[a : a + 1], weights=p.weights[a : a + 1],
+            p, psi=p.psi[a : a + 1], weights=p.weights[a : a + 1], left_out=p.left_out[a : a + 1],
             trials=None if p.trials is None else p.trials[a : a + 1],
         )  # fmt: skip
         law = totals.law_of_labels(one, w=theta[:-1], intercept=theta[-1], **scales)

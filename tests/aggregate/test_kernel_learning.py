@@ -14,27 +14,26 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.kernels import RBF, FieldFeatures, Matern32
-from bdr_stan.kernels.fields import field_features
 from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import find_mode
 
-RHO = 0.4
 
-
-def mode_of(rows, p, scales, rho=RHO):
+def mode_of(rows, p, scales):
     likelihood, link = LIKELIHOODS[p.likelihood], LINKS[p.link]
     density = aggregate_likelihood(rows, p.y, likelihood, link, trials=p.trials, **scales)
     prior = p.priors["intercept_location"], p.priors["intercept_scale"]
     factor = np.eye(rows.rows.shape[1] - 1)
-    return find_mode(density, factor, prior, rho=rho, tol=1e-15)
+    return find_mode(density, factor, prior, rho=scales["rho"], tol=1e-20)
 
 
-def rows_of(bags, landmarks):
-    """Points' rows of a kernel, and the columns of one of its fields."""
-    return (
-        lambda kernel: point_rows(bags, FieldFeatures(kernel, landmarks)),
-        lambda field: point_rows(bags, field_features(field, landmarks)).rows[:, :-1],
-    )
+def rows_of(bags, landmarks, link):
+    """Points' rows of a kernel as a fit takes them."""
+
+    def rows_at(kernel):
+        features = FieldFeatures(kernel, landmarks)
+        return point_rows(bags, features, with_left_out=link.counts_left_out)
+
+    return rows_at
 
 
 @pytest.mark.parametrize("likelihood, link", totals.MODELS)
@@ -58,6 +57,21 @@ def test_slope_of_the_evidence_in_the_rows(likelihood, link):
         assert slope.along(along, slice(None)) == pytest.approx(by_step, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize("likelihood", [name for name, link in totals.MODELS if link == "square"])
+def test_slope_of_the_evidence_in_what_is_left_out(likelihood):
+    p, scales, _ = totals.problem(likelihood, "square")
+    rows = totals.point_rows(p)
+    slope = slope_in_rows(
+        rows, p.y, LIKELIHOODS[likelihood], LINKS["square"], mode_of(rows, p, scales), **scales
+    )
+
+    def evidence(left_out):
+        return mode_of(replace(rows, left_out=left_out), p, scales).log_evidence
+
+    by_step = reference.gradient(evidence, p.left_out, step=1e-3)
+    np.testing.assert_allclose(slope.by_left_out, by_step, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("likelihood, link", [("poisson", "square"), ("normal", "identity")])
 def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     """Higher, with the priors, than at any step away from them along an axis."""
@@ -74,9 +88,9 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     def log_prior(**scales):
         return -0.5 * sum(np.log(scale / 0.5) ** 2 for scale in scales.values())
 
-    rows_at, columns_at = rows_of(bags, landmarks)
+    rows_at = rows_of(bags, landmarks, of)
     found = learn_kernel(
-        start, rows_at, columns_at, y, family, of,
+        start, rows_at, y, family, of,
         intercept_prior=level, scales=others, log_prior=log_prior,
     )  # fmt: skip
     assert type(found) is type(start) and found.log_parameters.shape == (4,)
@@ -89,8 +103,9 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
             return aggregate_likelihood(rows, y, family, of, **scales)
 
         scales, mode, _ = maximise_evidence(
-            likelihood_at, np.eye(rows.rows.shape[1] - 1), level, others, log_prior=log_prior
-        )
+            likelihood_at, np.eye(rows.rows.shape[1] - 1), level, others, log_prior=log_prior,
+            with_rho=True,
+        )  # fmt: skip
         away = (log_parameters - start.log_parameters) / [1.5, 1.5, 1.5, 3]  # the last a variance
         return mode.log_evidence + log_prior(**scales) - 0.5 * away @ away
 
@@ -108,7 +123,7 @@ def learned_from_waves(seed):
     landmarks = np.array(bags.points[::8])
     return learn_kernel(
         RBF([1.0, 1.0]),
-        *rows_of(bags, landmarks),
+        rows_of(bags, landmarks, LINKS["square"]),
         1.0 * rng.poisson(bags.sums(f**2)),
         LIKELIHOODS["poisson"],
         LINKS["square"],

@@ -18,6 +18,7 @@ from bdr_stan.kernels import (
     RBF,
     Cauchy,
     Exponential,
+    FieldFeatures,
     Linear,
     Matern32,
     NystromFeatures,
@@ -188,6 +189,29 @@ def test_what_the_tolerance_leaves_out(bags, features, tolerance):
         assert len(kept) == np.sum(values > tolerance * values[0])
         lost = np.linalg.norm(all_rows.T @ all_rows - kept.T @ kept, 2)
         assert lost <= (1 + 1e-6) * (tolerance * values[0]) ** 2
+
+
+# ---------------------------------------------------------------- what features leave out
+
+
+@pytest.mark.parametrize("points_at_once", [16, 10_000])
+def test_what_fields_leave_out_of_each_bag(bags, monkeypatch, points_at_once):
+    """By points and by factors, of bags read whole or in pieces."""
+    kernel = RBF(0.7, columns=(0, 1)) + Matern32(1.0, columns=(2,), variance=0.5)
+    features = FieldFeatures(kernel, bags.points[:9])
+    expected = [
+        weights @ features.left_out(points, features(points))
+        for weights, points in zip(np.split(bags.weights, bags.offsets[1:-1]), bags)
+    ]
+    assert min(expected) > 0
+    monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 8 * (18 + 5) * points_at_once)
+    for rows in (square_factors(bags, features), point_rows(bags, features, with_left_out=True)):
+        np.testing.assert_allclose(rows.left_out, expected)
+    assert point_rows(bags, features).left_out is None
+
+
+def test_of_other_features_nothing_is_known(bags, features):
+    assert not square_factors(bags, features).left_out.any()
 
 
 # ---------------------------------------------------------------- sums, rows, means

@@ -41,7 +41,7 @@ def rows_of(rng, sizes, d):
     p = rng.uniform(0.5, 2, len(X))
     start = np.cumsum(sizes) - sizes
     total, noise = np.add.reduceat(p, start), np.sqrt(np.add.reduceat(p**2, start))
-    return AggregateRows(X, start, sizes, p, total, noise)
+    return AggregateRows(X, start, sizes, p, total, noise, left_out=0.3 * total)
 
 
 def labels(rng, rows, link, likelihood="poisson", level=1.5):
@@ -70,7 +70,7 @@ def fitted(rows, y, likelihood, link, *, rho=RHO, priors=None, **options):
     scales = dispersion_of(likelihood)
     intercept = priors["intercept_location"], priors["intercept_scale"]
     mode = find_mode(
-        aggregate_likelihood(rows, y, likelihood, link, **scales),
+        aggregate_likelihood(rows, y, likelihood, link, rho=rho, **scales),
         np.eye(rows.rows.shape[1] - 1),
         intercept,
         rho=rho,
@@ -98,11 +98,18 @@ def test_slopes_are_those_of_the_value(likelihood, link, rng):
     y = labels(rng, rows, link, likelihood)
     expected = expected_log_likelihood(rows, y, likelihood, link, **dispersion_of(likelihood))
     mean, factor = random_gaussian(rng, 4, 0.2)
-    _, by_mean, by_factor = expected(mean, factor)
-    of_mean = reference.gradient(lambda m: expected(m, factor)[0], mean)
-    of_factor = reference.gradient(lambda f: expected(mean, f.reshape(4, 4))[0], factor.ravel())
+    _, by_mean, by_factor, by_log_rho = expected(mean, factor, RHO)
+    of_mean = reference.gradient(lambda m: expected(m, factor, RHO)[0], mean)
+    of_factor = reference.gradient(
+        lambda f: expected(mean, f.reshape(4, 4), RHO)[0], factor.ravel()
+    )
+    of_log_rho = reference.gradient(
+        lambda x: expected(mean, factor, np.exp(x[0]))[0], [np.log(RHO)]
+    )
     np.testing.assert_allclose(by_mean, of_mean, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(by_factor.ravel(), of_factor, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(by_log_rho, of_log_rho[0], rtol=1e-7, atol=1e-7)
+    assert (by_log_rho != 0) == (link == "square")
 
 
 @ALL
@@ -111,10 +118,12 @@ def test_without_spread_it_is_the_log_likelihood(likelihood, link, rng):
     y = labels(rng, rows, link, likelihood)
     scales = dispersion_of(likelihood)
     mean, _ = random_gaussian(rng, 4, 0)
-    value, by_mean, _ = expected_log_likelihood(rows, y, likelihood, link, **scales)(
-        mean, np.zeros((4, 4))
+    value, by_mean, *_ = expected_log_likelihood(rows, y, likelihood, link, **scales)(
+        mean, np.zeros((4, 4)), RHO
     )
-    log_density, slope, *_ = aggregate_likelihood(rows, y, likelihood, link, **scales)(mean)
+    log_density, slope, *_ = aggregate_likelihood(rows, y, likelihood, link, rho=RHO, **scales)(
+        mean
+    )
     assert value == pytest.approx(log_density, rel=1e-12)
     np.testing.assert_allclose(by_mean, slope, rtol=1e-10)
 
@@ -123,17 +132,22 @@ def test_moments_of_squares(rng):
     """Poisson labels 0 and 1 tell the mean and variance that stand for a bag's total."""
     rows = rows_of(rng, [9], d=3)
     mean, factor = random_gaussian(rng, 4, 0.3)
-    at = [expected_log_likelihood(rows, [k], "poisson", "square")(mean, factor)[0] for k in (0, 1)]
+    at = [
+        expected_log_likelihood(rows, [k], "poisson", "square")(mean, factor, RHO)[0]
+        for k in (0, 1)
+    ]
     M = -at[0]
     V = 2 * M**2 * (np.log(M) - (at[1] - at[0]))
-    draws = rows.means(mean + rng.normal(size=(400_000, 4)) @ factor.T, np.square)[:, 0]
+    thetas = mean + rng.normal(size=(400_000, 4)) @ factor.T
+    draws = LINKS["square"].means(rows, thetas, rho=RHO)[:, 0]
     assert pytest.approx(draws.mean(), rel=5e-3) == M
     assert pytest.approx(draws.var(), rel=2e-2) == V
 
 
 def drawn(rng, rows, y, likelihood, link, mean, factor, n=100_000):
     """Expected log likelihood by draws, and its standard error."""
-    totals = rows.means(mean + rng.normal(size=(n, len(mean))) @ factor.T, LINKS[link].rate)
+    thetas = mean + rng.normal(size=(n, len(mean))) @ factor.T
+    totals = LINKS[link].means(rows, thetas, rho=RHO)
     if likelihood == "poisson":
         log_density = stats.poisson.logpmf(y, totals)
     elif likelihood == "exponential":
@@ -153,8 +167,8 @@ def test_expectation_of_squares_for_small_spread(likelihood, rng):
     mean, factor = random_gaussian(rng, 4, 0.08)
     expected = expected_log_likelihood(rows, y, likelihood, "square", **dispersion_of(likelihood))
     exact, error = drawn(rng, rows, y, likelihood, "square", mean, factor)
-    change = exact - expected(mean, 0 * factor)[0]
-    assert abs(expected(mean, factor)[0] - exact) < 0.1 * abs(change) + 4 * error
+    change = exact - expected(mean, 0 * factor, RHO)[0]
+    assert abs(expected(mean, factor, RHO)[0] - exact) < 0.1 * abs(change) + 4 * error
 
 
 @pytest.mark.parametrize("likelihood", NAMES)
@@ -166,7 +180,7 @@ def test_bound_with_exponentials(likelihood, rng):
     for spread in (0.1, 0.5):
         mean, factor = random_gaussian(rng, 4, spread)
         exact, error = drawn(rng, rows, y, likelihood, "exp", mean, factor)
-        assert expected(mean, factor)[0] < exact + 4 * error
+        assert expected(mean, factor, RHO)[0] < exact + 4 * error
 
 
 def test_poisson_bound_of_one_point_is_exact(rng):
@@ -176,7 +190,7 @@ def test_poisson_bound_of_one_point_is_exact(rng):
     h, v = rows.rows @ mean, np.sum((rows.rows @ factor) ** 2, axis=1)
     p = rows.weights
     exact = y * (np.log(p) + h) - p * np.exp(h + v / 2) - [np.log(factorial(int(k))) for k in y]
-    value = expected_log_likelihood(rows, y, "poisson", "exp")(mean, factor)[0]
+    value = expected_log_likelihood(rows, y, "poisson", "exp")(mean, factor, RHO)[0]
     assert value == pytest.approx(exact.sum(), rel=1e-12)
 
 
@@ -188,7 +202,7 @@ def test_square_takes_points_or_their_factors(rng):
     mean, factor = random_gaussian(rng, 6, 0.2)
     one = expected_log_likelihood(point_rows(bags, features), y, "poisson", "square")
     other = expected_log_likelihood(square_factors(bags, features), y, "poisson", "square")
-    for a, b in zip(one(mean, factor), other(mean, factor), strict=True):
+    for a, b in zip(one(mean, factor, RHO), other(mean, factor, RHO), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)
 
 
@@ -207,6 +221,8 @@ def log_evidence(rows, y, likelihood, link, priors, rho):
         ],
         axis=1,
     )
+    if link == "square":
+        totals += rho**2 * rows.left_out
     if likelihood == "poisson":
         log_density += stats.poisson.logpmf(y, totals).sum(axis=1)
     elif likelihood == "exponential":
@@ -241,7 +257,7 @@ def bound_by_hand(rows, y, likelihood, link, priors, mean, factor, log_rho):
     expected_log_prior -= 0.5 * np.sum(S.diagonal() / scale**2)
     entropy = stats.multivariate_normal(np.zeros(d + 1), S).entropy()
     value = expected_log_likelihood(rows, y, likelihood, link, **dispersion_of(likelihood))
-    bound = value(mean, factor)[0] + expected_log_prior + entropy
+    bound = value(mean, factor, np.exp(log_rho))[0] + expected_log_prior + entropy
     return bound, stats.norm.logpdf(log_rho, np.log(priors["rho_median"]), priors["rho_log_sd"])
 
 

@@ -49,6 +49,7 @@ class RateProblem:
     """Bags of points whose labels have the points' total rates as means.
 
     psi, weights : lists of arrays, shapes (n_a, d) and (n_a,), features and weights of the points
+    left_out : array, shape (n,), sum of weights times the variance that features leave out
     y : array, shape (n,), labels
     trials : array, shape (n,), of binomial labels
     """
@@ -59,6 +60,7 @@ class RateProblem:
     link: str
     has_effects: bool
     priors: dict
+    left_out: Array
     y: Array | None = None
     trials: Array | None = None
 
@@ -80,10 +82,11 @@ def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
         link=link,
         has_effects=has_effects,
         priors=priors,
+        left_out=rng.gamma(2, 1, n) if LINKS[link].counts_left_out else np.zeros(n),
         trials=rng.integers(1, 30, n) if likelihood == "binomial" else None,
     )
     true = draw_parameters(rng, p)
-    law = law_of_labels(p, **{name: true[name] for name in true if name != "rho"})
+    law = law_of_labels(p, **true)
     return replace(p, y=law.rvs(n, random_state=rng).astype(float)), true
 
 
@@ -99,21 +102,21 @@ def draw_parameters(rng, p):
     return drawn
 
 
-def rate_means(p, w, intercept, effect):
+def rate_means(p, w, intercept, effect, rho=0.0):
     """Mean of each bag's label; of binomial labels the probability."""
     rate, means = RATES[p.link], []
-    for psi, weights, own in zip(p.psi, p.weights, effect):
+    for psi, weights, own, left_out in zip(p.psi, p.weights, effect, p.left_out):
         f = intercept + psi @ w
         if p.link == "logit":
             means.append(weights @ rate(f + own) / weights.sum())
         else:
-            means.append(np.exp(own) * (weights @ rate(f)))
+            means.append(np.exp(own) * (weights @ rate(f) + rho**2 * left_out))
     return np.array(means)
 
 
-def law_and_arguments(p, w, intercept, sigma=None, dispersion=None, tau=None, effect=0.0):
+def law_and_arguments(p, w, intercept, rho=0.0, sigma=None, dispersion=None, tau=None, effect=0.0):
     """SciPy's distribution of the labels, and its arguments given the parameters."""
-    mean = rate_means(p, w, intercept, np.broadcast_to(effect, len(p.psi)))
+    mean = rate_means(p, w, intercept, np.broadcast_to(effect, len(p.psi)), rho)
     if p.likelihood == "poisson":
         return stats.poisson, (mean,)
     if p.likelihood == "negative binomial":
@@ -147,7 +150,7 @@ def log_density(p, rho, use_likelihood=True, **parameters):
             value += stats.halfnorm.logpdf(parameters[name], scale=p.priors[f"{name}_scale"])
     if "effect" in parameters:
         value += stats.norm.logpdf(parameters["effect"], 0, parameters["tau"]).sum()
-    return value + (log_likelihood(p, **parameters) if use_likelihood else 0.0)
+    return value + (log_likelihood(p, rho=rho, **parameters) if use_likelihood else 0.0)
 
 
 def stan_parameters(p, data, point):
@@ -160,17 +163,17 @@ def stan_parameters(p, data, point):
     }
 
 
-def effect_coordinates(p, data, w, intercept, tau):
+def effect_coordinates(p, data, w, intercept, tau, rho):
     """Centre and unit of each bag's effect: effect = centre + unit t_effect."""
-    mean = rate_means(p, w, intercept, np.zeros(len(p.psi)))
+    mean = rate_means(p, w, intercept, np.zeros(len(p.psi)), rho)
     without = stats.logistic.ppf(mean) if p.link == "logit" else np.log(mean)
     information, target = map(np.asarray, (data["effect_information"], data["effect_target"]))
     precision = information + tau**-2.0
     return information / precision * (target - without), precision**-0.5
 
 
-def whitened_effects(p, data, *, w, intercept, tau, effect, **rest):
-    centre, unit = effect_coordinates(p, data, w, intercept, tau)
+def whitened_effects(p, data, *, w, intercept, tau, effect, rho, **rest):
+    centre, unit = effect_coordinates(p, data, w, intercept, tau, rho)
     return (effect - centre) / unit
 
 
@@ -183,7 +186,7 @@ def gradient(p, data, point, use_likelihood=True):
         values = dict(zip(scales, np.exp(x[n : n + k])))
         w, intercept, jacobian = reference.unwhiten(data, x[:n], values["rho"])
         if p.has_effects:
-            centre, unit = effect_coordinates(p, data, w, intercept, values["tau"])
+            centre, unit = effect_coordinates(p, data, w, intercept, values["tau"], values["rho"])
             values["effect"] = centre + unit * x[n + k :]
             jacobian += np.log(unit).sum()
         value = log_density(p, w=w, intercept=intercept, use_likelihood=use_likelihood, **values)
@@ -195,10 +198,10 @@ def gradient(p, data, point, use_likelihood=True):
 
 
 def problem(likelihood, link, n=6):
-    """A problem with three weights, the likelihood's own scales, and theta = [w; intercept]."""
+    """A problem with three weights, its scales, and theta = [w; intercept]."""
     p, true = random_rates(np.random.default_rng(3), likelihood, link, n)
     scales = {name: 0.7 for name in ("dispersion", "sigma") if name in true}
-    return p, scales, np.append(true["w"], true["intercept"])
+    return p, {**scales, "rho": 0.4}, np.append(true["w"], true["intercept"])
 
 
 # ---------------------------------------------------------------- what the package takes
@@ -220,7 +223,8 @@ class Given:
 def compressed(p):
     """The bags' rows as a fit takes them: factors, weighted sums or the points."""
     bags = Bags.from_list(p.psi, weights=p.weights)
-    return LINKS[p.link].rows(bags, Given(p.psi[0].shape[1]))
+    rows = LINKS[p.link].rows(bags, Given(p.psi[0].shape[1]))
+    return replace(rows, left_out=p.left_out)
 
 
 def point_rows(p):
@@ -231,7 +235,7 @@ def point_rows(p):
     noise = np.array([np.linalg.norm(weights) for weights in p.weights])
     start = np.cumsum(length) - length
     rows = np.column_stack([psi, np.ones(len(psi))])
-    return AggregateRows(rows, start, length, np.concatenate(p.weights), total, noise)
+    return AggregateRows(rows, start, length, np.concatenate(p.weights), total, noise, p.left_out)
 
 
 def whitening(p, rows, whitened=True):
@@ -285,7 +289,7 @@ def density_of_weights(model, p, data, point):
     value = reference.density_of_weights(model, data, stan_parameters(p, data, point))
     if not p.has_effects:
         return value
-    at = {name: point[name] for name in ("w", "intercept", "tau")}
+    at = {name: point[name] for name in ("w", "intercept", "tau", "rho")}
     return value - np.log(effect_coordinates(p, data, **at)[1]).sum()
 
 

@@ -90,6 +90,25 @@ def test_a_bump_is_seen_in_its_covariate(country, model):
     assert parts["NormalScores(z4)"].mean.std() < parts["NormalScores(z1)"].mean.std() / 3
 
 
+def test_what_is_left_out_enters_means_of_squares(country):
+    """Of points and of bags, in training and after it, so that they add up."""
+    kernel = Matern32(2.0, ["x", "y"])
+    model = fitted(country, kernel, link="square", n_landmarks=8, learn_kernel=False)
+    bags = country.bags
+    known, alone = model.predict_points(bags), model.predict_points(bags)
+    alone.rho = None
+    left_out = model.feature_map_.left_out(bags.points, model.feature_map_(bags.points))
+    more = np.mean(model.result_.draws("rho") ** 2) * left_out
+    np.testing.assert_allclose(known.mean, alone.mean + more, rtol=1e-8)
+    assert more.mean() > 0.05 * known.mean.mean()
+    added = bags.sums(bags.weights * known.mean)
+    np.testing.assert_allclose(model.predict(bags), added, rtol=1e-8)
+    draws = known.draws(np.arange(0, len(bags.points), 97))
+    np.testing.assert_allclose(draws.mean(axis=0), known.mean[::97], rtol=0.05)
+    # the fit knows of it: totals are those of the labels
+    assert added.sum() == pytest.approx(country.y.sum(), rel=0.02)
+
+
 def test_what_is_left_out_widens_intervals_of_points_and_nothing_else(country):
     model = fitted(country, HilbertSpace(Matern32(5.0, ["x", "y"]), 10), thin=10)
     known = model.predict_points(country.bags)

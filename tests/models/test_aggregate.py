@@ -40,6 +40,9 @@ def test_program_and_scales(likelihood, link):
 def test_likelihood_is_that_of_the_labels(likelihood, link):
     p, model, theta = model_of(likelihood, link)
     scales = dict.fromkeys(LIKELIHOODS[likelihood].scales, 0.4)
+    assert model.rho_in_likelihood == (link == "square")
+    if model.rho_in_likelihood:
+        scales["rho"] = 0.6
     rows = totals.point_rows(p)
     of = LIKELIHOODS[likelihood], LINKS[link]
     expected = aggregate_likelihood(rows, p.y, *of, trials=p.trials, **scales)(theta)

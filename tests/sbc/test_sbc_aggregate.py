@@ -36,7 +36,7 @@ def together(parameters):
 
 def log_likelihood(p, weights, rho, **scales):
     effects = {"effect": weights[LANDMARKS:]} if p.has_effects else {}
-    return totals.log_likelihood(p, w=weights[:LANDMARKS], **scales, **effects)
+    return totals.log_likelihood(p, w=weights[:LANDMARKS], rho=rho, **scales, **effects)
 
 
 def fit(model, p, seed):

@@ -17,8 +17,9 @@ Means = Callable[[Array], tuple[Array, Array, Callable[[Array], Array]]]
 # Of the moments that a link has of each bag's mean under a Gaussian theta: the sum of a function of
 # them over the bags, and its slopes in each of them.
 OfMoments = Callable[..., tuple[float, list[Array]]]
-# Of mean and factor of that Gaussian: the same sum, and its slopes in mean and factor.
-Expectation = Callable[[Array, Array], tuple[float, Array, Array]]
+# Of mean and factor of that Gaussian, and rho: the same sum, and its slopes in mean, factor and
+# log rho.
+Expectation = Callable[[Array, Array, float], tuple[float, Array, Array, float]]
 
 
 class FunctionPrior(NamedTuple):
@@ -47,6 +48,8 @@ class Link:
         Whether points are kept one by one, so that fewer may stand for all of them.
     takes_effects : bool
         Whether bags may have effects of their own on the log rate, or the log odds.
+    counts_left_out : bool
+        Whether the bags' means have what features leave out, which is known in closed form.
     """
 
     name: ClassVar[str]
@@ -55,6 +58,7 @@ class Link:
     is_linear: ClassVar[bool] = False
     can_thin: ClassVar[bool] = False
     takes_effects: ClassVar[bool] = True
+    counts_left_out: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -70,10 +74,19 @@ class Link:
         """
         raise NotImplementedError
 
-    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
-        """f at points, and normal numbers of this variance added, the mean rate being as it was.
+    def of_left_out(self, rows: AggregateRows, rho: float | Array) -> float | Array:
+        """What features leave out adds to the bags' means, shape (n,), or (S, n) for S rhos."""
+        return 0.0
 
-        Bags' totals tell the mean rate, of f and of what its features leave out together.
+    def mean_rate(self, f: Array, left_out: Array | None) -> Array:
+        """Mean rate at points of this f, and of normal numbers of variance `left_out` on it.
+
+        With most links the bags' totals tell it of both together, so that it is the rate of f.
+        """
+        return self.rate(f)
+
+    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
+        """f at points, and normal numbers of this variance added; the mean rate is `mean_rate`.
 
         Parameters
         ----------
@@ -100,21 +113,32 @@ class Link:
         """What the rate at each row counts for in its bag's mean, shape (T,)."""
         return rows.row_weights
 
-    def mean_function(self, rows: AggregateRows) -> Means:
-        """The bags' means as a function of theta, with its derivatives."""
+    def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
+        """The bags' means as a function of theta, with its derivatives.
+
+        `rho` is the scale of the weights, for what features leave out.
+        """
         X, bag, weights = rows.rows, rows.bag, rows.row_weights
+        of_left_out = self.of_left_out(rows, rho)
 
         def means(theta):
             rates, slopes, curvatures = self.derivatives(X @ theta)
             return (
-                np.add.reduceat(weights * rates, rows.start),
+                np.add.reduceat(weights * rates, rows.start) + of_left_out,
                 rows.combined(weights * slopes),
                 lambda c: (X * (c[bag] * weights * curvatures)[:, None]).T @ X,
             )
 
         return means
 
-    def means(self, rows: AggregateRows, theta: Array, effects: Array | None = None) -> Array:
+    def means(
+        self,
+        rows: AggregateRows,
+        theta: Array,
+        effects: Array | None = None,
+        *,
+        rho: float | Array = 0.0,
+    ) -> Array:
         """Means of the bags' labels, shape (S, n).
 
         Parameters
@@ -123,20 +147,29 @@ class Link:
         theta : array, shape (S, d + 1)
         effects : array, shape (S, n), optional
             Of each bag, on the log rate (with "logit" on the log odds).
+        rho : float, or array, shape (S,)
+            Scale of the weights, for what features leave out.
         """
-        means = rows.means(theta, self.rate)
+        means = rows.means(theta, self.rate) + self.of_left_out(rows, rho)
         return means if effects is None else means * np.exp(effects)
 
     def means_of_bags(
-        self, bags: Bags, features: FeatureMap, theta: Array, effects: Array | None = None
+        self,
+        bags: Bags,
+        features: FeatureMap,
+        theta: Array,
+        effects: Array | None = None,
+        *,
+        rho: float | Array = 0.0,
     ) -> Array:
         """As `means`, of bags whose points are all counted."""
-        return self.means(self.rows(bags, features), theta, effects)
+        return self.means(self.rows(bags, features), theta, effects, rho=rho)
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Sum over the bags of a function of the moments of their means, theta ~ N(m, F F').
 
         The moments are those in which the likelihoods state their variational terms; links that no
-        likelihood has terms for need none.
+        likelihood has terms for need none. rho, the scale of the weights, is for what features
+        leave out.
         """
         raise NotImplementedError

@@ -29,7 +29,13 @@ class Exp(Link):
         return super().with_left_out(f, variance, noise) - variance / 2
 
     def means_of_bags(
-        self, bags: Bags, features: FeatureMap, theta: Array, effects: Array | None = None
+        self,
+        bags: Bags,
+        features: FeatureMap,
+        theta: Array,
+        effects: Array | None = None,
+        *,
+        rho: float | Array = 0.0,
     ) -> Array:
         # Points are many, and their rows need not be kept.
         means = bag_means(bags, features, theta, self.rate)
@@ -50,7 +56,7 @@ class Exp(Link):
         step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
         chunks = [slice(i, i + step) for i in range(0, len(X), step)]
 
-        def expected(mean, factor):
+        def expected(mean, factor, rho):
             h, v = X @ mean, np.empty(len(X))
             for chunk in chunks:
                 U = X[chunk] @ factor
@@ -60,7 +66,7 @@ class Exp(Link):
             low, middle, harmonic = (s[bag] * part for s, part in zip(slopes, parts, strict=True))
             by_v = 0.5 * (middle - harmonic)
             gram = sum((X[chunk].T * by_v[chunk]) @ X[chunk] for chunk in chunks)
-            return value, X.T @ (low + middle + harmonic), 2 * gram @ factor
+            return value, X.T @ (low + middle + harmonic), 2 * gram @ factor, 0.0
 
         return expected
 

@@ -30,8 +30,8 @@ class Logit(Link):
     def shares(self, rows: AggregateRows) -> Array:
         return rows.row_weights / rows.total[rows.bag]
 
-    def mean_function(self, rows: AggregateRows) -> Means:
-        totals_at, total = super().mean_function(rows), rows.total
+    def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
+        totals_at, total = super().mean_function(rows, rho), rows.total
 
         def means(theta):
             totals, by_theta, second = totals_at(theta)
@@ -39,14 +39,27 @@ class Logit(Link):
 
         return means
 
-    def means(self, rows: AggregateRows, theta: Array, effects: Array | None = None) -> Array:
+    def means(
+        self,
+        rows: AggregateRows,
+        theta: Array,
+        effects: Array | None = None,
+        *,
+        rho: float | Array = 0.0,
+    ) -> Array:
         return rows.means(theta, self.rate, effects) / rows.total
 
     def means_of_bags(
-        self, bags: Bags, features: FeatureMap, theta: Array, effects: Array | None = None
+        self,
+        bags: Bags,
+        features: FeatureMap,
+        theta: Array,
+        effects: Array | None = None,
+        *,
+        rho: float | Array = 0.0,
     ) -> Array:
         if effects is not None:
-            return super().means_of_bags(bags, features, theta, effects)
+            return super().means_of_bags(bags, features, theta, effects, rho=rho)
         # Points are many, and their rows need not be kept.
         return bag_means(bags, features, theta, self.rate) / bags.totals
 

@@ -10,11 +10,15 @@ from bdr_stan.types import Array
 
 
 class Square(Link):
-    """rate = f^2, so that lambda_a = |Q_a theta|^2: bags are compressed without loss."""
+    """rate = f^2, so that lambda_a = |Q_a theta|^2 + rho^2 c_a: bags are compressed without loss.
+
+    c_a is `AggregateRows.left_out`, as the mean of f^2 has the variance of what features leave out.
+    """
 
     name = "square"
     program = "aggregate_square"
     rate = np.square
+    counts_left_out = True
 
     def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
         return f**2, 2 * f, np.full_like(f, 2.0)
@@ -23,36 +27,42 @@ class Square(Link):
         level = np.sqrt(overall)
         return FunctionPrior(level, level / 3, level / 2)
 
-    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
-        rest = np.sqrt(np.maximum(f**2 - variance, 0))  # of the rate f^2
-        return super().with_left_out(np.copysign(rest, f), variance, noise)
+    def of_left_out(self, rows: AggregateRows, rho: float | Array) -> float | Array:
+        return 0.0 if rows.left_out is None else np.multiply.outer(np.square(rho), rows.left_out)
+
+    def mean_rate(self, f: Array, left_out: Array | None) -> Array:
+        rates = np.square(f)
+        return rates if left_out is None else rates + left_out
 
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         return square_factors(bags, features)
 
-    def mean_function(self, rows: AggregateRows) -> Means:
+    def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
         if not rows.packs:
-            return super().mean_function(rows)
-        gram = rows.gram()
+            return super().mean_function(rows, rho)
+        gram, of_left_out = rows.gram(), self.of_left_out(rows, rho)
 
         def means(theta):
             half = gram @ theta
-            return half @ theta, 2 * half, lambda c: 2 * np.tensordot(c, gram, 1)
+            return half @ theta + of_left_out, 2 * half, lambda c: 2 * np.tensordot(c, gram, 1)
 
         return means
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
-        """Moments are mean M_a and variance V_a of lambda_a = |Q_a theta|^2.
+        """Moments are mean M_a and variance V_a of lambda_a = |Q_a theta|^2 + rho^2 c_a.
 
-        M_a = |Q_a m|^2 + tr S_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2,   S_a = Q_a F F' Q_a'
+        M_a = |Q_a m|^2 + tr S_a + rho^2 c_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2
+
+        with S_a = Q_a F F' Q_a'.
         """
         Q, start, length = _factors(rows)
         bag = np.repeat(np.arange(len(start)), length)
         blocks = [slice(a, b) for a, b in zip(start, start + length, strict=True)]
 
-        def expected(mean, factor):
+        def expected(mean, factor, rho):
             h, U = Q @ mean, Q @ factor
-            total = np.add.reduceat(h**2 + np.einsum("ij,ij->i", U, U), start)
+            of_left_out = self.of_left_out(rows, rho)
+            total = np.add.reduceat(h**2 + np.einsum("ij,ij->i", U, U), start) + of_left_out
             variance = np.empty(len(start))
             by_h, by_U = np.empty_like(h), np.empty_like(U)  # slopes of the variance
             for a, block in enumerate(blocks):
@@ -64,13 +74,14 @@ class Square(Link):
                 S += np.outer(h_a, h_a)
                 np.matmul(8 * S, U_a, out=by_U[block])
             value, (by_total, by_variance) = of_moments(total, variance)
+            by_log_rho = float(np.sum(by_total * 2 * of_left_out))
             by_total, by_variance = 2 * by_total[bag], by_variance[bag]
             by_h *= by_variance
             by_h += by_total * h
             by_U *= by_variance[:, None]
             U *= by_total[:, None]
             by_U += U
-            return value, Q.T @ by_h, Q.T @ by_U
+            return value, Q.T @ by_h, Q.T @ by_U, by_log_rho
 
         return expected
 
