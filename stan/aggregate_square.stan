@@ -20,8 +20,9 @@
 // zero, tells f from -f.
 // The points' rows sqrt(p_j) [psi_j', 1] of a bag are replaced by a triangular
 // factor Q_a: sum_j p_j f_j^2 = |Q_a [w; intercept]|^2, the same likelihood
-// whatever the number of points. Where that is smaller, the triangles of Q_a' Q_a are
-// given instead, packed to one row a bag, off-diagonal entries doubled.
+// whatever the number of points. Where that is smaller, the triangles of
+// Q_a' Q_a are given instead, packed to one row a bag, off-diagonal entries
+// doubled.
 // Features leave out of the process a part of variance rho^2 (k(x_j, x_j) -
 // |psi_j|^2) at each point, and so rho^2 left_out_a of the mean of lambda_a,
 // left_out_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2).
