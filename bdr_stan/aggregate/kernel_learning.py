@@ -41,6 +41,7 @@ def learn_kernel(
     scales: Mapping[str, float],
     log_prior: Callable[..., float],
     trials: Array | None = None,
+    together: Array | None = None,
 ) -> Kernel:
     """The kernel with the parameters under which the labels have the highest evidence.
 
@@ -61,6 +62,8 @@ def learn_kernel(
         rho, the prior scale of the weights, and sigma or dispersion: where the search begins.
     log_prior : callable
         Log prior density of the scales, given as keywords, with respect to their logarithms.
+    together : int array, one for each parameter of the kernel, optional
+        Parameters of the same number, from 0, keep their ratios; default each by itself.
 
     Returns
     -------
@@ -71,12 +74,19 @@ def learn_kernel(
     UserWarning
         The search ended where it began, though the evidence rises from there.
     """
-    start = kernel.log_parameters
+    given = kernel.log_parameters
+    groups = np.arange(len(given)) if together is None else together
+    first = np.unique(groups, return_index=True)[1]
+    start = given[first]
+    ratios = given - start[groups]
     n, names = len(start), list(scales)
-    are_variances = [name.endswith("variance") for name in kernel.parameter_names]
+    are_variances = [kernel.parameter_names[k].endswith("variance") for k in first]
     log_sds = np.where(are_variances, _LOG_SD_OF_VARIANCES, _LOG_SD)
     blocks = _Blocks(kernel, rows_at)
     starts = ModeStarts()  # with the square link there are several modes
+
+    def kernel_at(x):
+        return kernel.with_log_parameters(x[:n][groups] + ratios)
 
     def value_at(rows, x, theta):
         values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
@@ -94,7 +104,7 @@ def learn_kernel(
         return mode.log_evidence + log_prior(**values), mode, values
 
     def objective(x):
-        here = kernel.with_log_parameters(x[:n])
+        here = kernel_at(x)
         rows, roots, near = rows_at(here), blocks.roots(here), starts.near(x)
         value, mode, values = value_at(rows, x, None if near is None else near / roots)
         of_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **values)
@@ -102,8 +112,7 @@ def learn_kernel(
         def along(i, up, down):
             """Difference of the evidence and the prior of the scales between two x near by."""
             if i < n:
-                kernels = (kernel.with_log_parameters(at[:n]) for at in (up, down))
-                return blocks.change(of_rows, *kernels)
+                return blocks.change(of_rows, kernel_at(up), kernel_at(down))
             if names[i - n] != "rho":
                 return np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
             # The evidence knows rho as a factor of the features.
@@ -125,7 +134,7 @@ def learn_kernel(
         best = minimum_in_boxes(objective, x0, jac=True, ftol=_ENOUGH, maxiter=100)
         if np.array_equal(best, x0):
             _warn_of_no_gain(*objective(x0))
-    return kernel.with_log_parameters(best[:n])
+    return kernel_at(best)
 
 
 class _Blocks:

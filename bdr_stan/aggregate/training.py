@@ -16,6 +16,7 @@ from bdr_stan.bags import Bags, TableColumns
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
+from bdr_stan.kernels.names import is_additive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -95,14 +96,20 @@ def training_features(
     -------
     AggregateFeatures
     """
-    kernel = resolve_kernel(kernel, "scaled", bags, seed=seed)
+    # A kernel by name learns a length for each column, so that those that do not matter get long
+    # ones; the levels of a category share theirs. An additive one has a length for each as it is.
+    by_column = learn is not None and isinstance(kernel, str) and not is_additive(kernel)
+    kernel = resolve_kernel(kernel, "ard" if by_column else "scaled", bags, seed=seed)
+    together = np.unique(bags.sources, return_inverse=True)[1] if by_column else None
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
     chosen = landmarks_of_fields(kernel, bags, n_chosen, method=landmarks, seed=seed)
     sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn is not None and len(kernel.log_parameters):
-        kernel = learned_kernel(kernel, chosen, bags, y, likelihood, link, learn, trials=trials)
+        kernel = learned_kernel(
+            kernel, chosen, bags, y, likelihood, link, learn, trials=trials, together=together
+        )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
@@ -136,6 +143,7 @@ def learned_kernel(
     model_of: ModelOfRows,
     *,
     trials: Array | None = None,
+    together: Array | None = None,
 ) -> Kernel:
     """The kernel with the parameters of highest evidence, on fewer points where they are many.
 
@@ -148,6 +156,8 @@ def learned_kernel(
         As for `training_features`.
     model_of : callable
         Model of given rows, whose priors count.
+    together : int array, optional
+        As for `learn_kernel`.
 
     Returns
     -------
@@ -174,4 +184,5 @@ def learned_kernel(
         intercept_prior=model.prior_above_level,
         scales=middle_of_scales(model.priors, names),
         log_prior=log_prior_of_scales(model.priors),
+        together=together,
     )

@@ -73,11 +73,14 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
         with features of its own: landmarks in its columns, sines (`HilbertSpace`), or the columns
-        themselves (`LinearEffects`). `map_kernel` makes one for maps.
+        themselves (`LinearEffects`). `map_kernel` makes one for maps. A name begins with the
+        median rule on columns divided by their standard deviations.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
-        method), with at most about 10,000 weighted points standing for all; False takes them as
-        given or by the median rule.
+        method), with at most about 10,000 weighted points standing for all. A kernel by name has
+        a length for each column (the columns of a category share one), long where a column does
+        not matter; a kernel that is given has the lengths it has: ``RBF()`` one for all. False
+        takes them as given or by the median rule.
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
     bag_effects : bool, default False

@@ -81,7 +81,8 @@ def _of_each_column(name):
     return (rest or "rbf") if head == ADDITIVE else name
 
 
-def _is_additive(kernel):
+def is_additive(kernel: str | Kernel) -> bool:
+    """Whether this is the name of a kernel on each column, added up."""
     return isinstance(kernel, str) and kernel.partition(" ")[0] == ADDITIVE
 
 
@@ -210,7 +211,7 @@ def resolve_kernel(
     check_kernel_and_bandwidth(kernel, bandwidth)
     if isinstance(kernel, str) and np.ndim(bandwidth):
         check_bandwidth(bandwidth, n_features=bags.n_features)
-    if _is_additive(kernel):
+    if is_additive(kernel):
         kernel = additive_kernel(_of_each_column(kernel), bandwidth, bags)
     elif not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)

@@ -155,11 +155,9 @@ class Stationary(ColumnKernel):
             return self
         bags = as_bags(bags, in_parts=True)
         points = self.select(bags.sample_points(2000, np.random.default_rng(seed)))
-        if self.bandwidth == "ard":
-            self._check_varies(points)
-        elif self.bandwidth == "median":
+        if self.bandwidth == "median":
             return replace(self, bandwidth=median_bandwidth([points]))
-        elif points.shape[1] == 1:  # one column needs no unit
+        if points.shape[1] == 1:  # one column needs no unit
             return replace(self, bandwidth=scaled_bandwidth(points))
         units = column_spreads(points, self.select(bags.sources[None])[0])
         factor = scaled_bandwidth(points / units)
@@ -171,13 +169,6 @@ class Stationary(ColumnKernel):
         """The columns that the kernel looks at, divided by `units` where there are some."""
         seen = self.select(points)
         return seen if self.units is None else seen / self.units
-
-    def _check_varies(self, points):
-        constant = np.flatnonzero(np.ptp(points, axis=0) == 0)
-        if len(constant):
-            k = int(constant[0])
-            column = k if self.columns is None else self.columns[k]
-            raise ValueError(f"column {column} is constant: leave it out of bandwidth='ard'")
 
     @property
     def lengths(self) -> ArrayLike:

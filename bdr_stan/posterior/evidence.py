@@ -18,6 +18,9 @@ _LOG_SCALE_REACH = 2.0  # in one go
 _LOG_SCALE_STEP = 1e-4
 _CURVATURE_STEP = 0.01
 _TIGHT = 1e-14
+# Shares of rho through which the first mode is followed. Where there are several, as with f^2, it
+# is then the one that small weights lead to: a long step from none may end where f crosses zero.
+_GROWING = (0.1, 0.3)
 _NEAR = 30  # Newton steps from scales that are near; a few are usual
 
 
@@ -82,7 +85,11 @@ def maximise_evidence(
         starts.add(log_values, mode.theta, loss)
         return loss
 
-    x = minimum_in_boxes(objective, np.log(list(start.values())), eps=_LOG_SCALE_STEP)
+    first = np.log(list(start.values()))
+    for share in _GROWING:
+        at = first + np.log([share if name == "rho" else 1.0 for name in start])
+        starts.add(first, mode_at(at).theta, np.inf)
+    x = minimum_in_boxes(objective, first, eps=_LOG_SCALE_STEP)
     spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
     return scales_at(x), mode_at(x), dict(zip(start, spread.tolist(), strict=True))
 

@@ -200,10 +200,12 @@ def test_columns_that_the_bags_do_not_have(bags, kernel, message):
         resolve_kernel(kernel, "scaled", bags)
 
 
-def test_constant_columns_have_no_ard_length(rng):
-    bags = Bags.from_list([np.c_[rng.normal(size=9), np.ones(9)]])
-    with pytest.raises(ValueError, match="column 1 is constant: leave it out of bandwidth='ard'"):
-        resolve_kernel(RBF("ard"), "scaled", bags)
+def test_a_constant_column_counts_in_units_of_1(rng):
+    bags = Bags.from_list([np.c_[3 * rng.normal(size=9), np.ones(9)]])
+    lengths = resolve_kernel(RBF("ard"), "scaled", bags).bandwidth
+    scaled = resolve_kernel(RBF("scaled"), "scaled", bags)
+    np.testing.assert_allclose(lengths, scaled.lengths)
+    assert lengths[1] == scaled.bandwidth
 
 
 # ---------------------------------------------------------------- files
