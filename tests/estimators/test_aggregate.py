@@ -741,11 +741,7 @@ def large():
     return country(100, size=15, seed=3)
 
 
-# Pathfinder's intervals are too narrow with a length for each column, one of them long.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kernel, methods", [("rbf", ("optimize", "laplace", "vb")), (RBF(), METHODS[1:])]
-)
 @pytest.mark.parametrize(
     "likelihood, link",
     [
@@ -756,11 +752,9 @@ def large():
         ("normal", "identity"),
     ],
 )
-def test_nuts_finds_the_surface_and_approximations_come_near(
-    large, likelihood, link, kernel, methods
-):
+def test_nuts_finds_the_surface_and_approximations_come_near(large, likelihood, link):
     y, trials = labels(large, likelihood, link), with_trials(likelihood, len(large))
-    model = AggregateRegressor(likelihood, link, 15, kernel, random_state=1)
+    model = AggregateRegressor(likelihood, link, n_landmarks=20, random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # chains mix
         model.fit(large, y, **trials)
@@ -769,7 +763,7 @@ def test_nuts_finds_the_surface_and_approximations_come_near(
     assert np.corrcoef(rates.mean, truth)[0, 1] > 0.97
     low, high = rates.interval(0.95)
     assert np.mean((low < truth) & (truth < high)) > 0.8  # points near each other are alike
-    for method in methods:
+    for method in METHODS[1:]:
         if (likelihood, method) == ("binomial", "vb"):
             continue
         near = clone(model).set_params(
