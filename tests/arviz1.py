@@ -25,8 +25,8 @@ DEFAULT = [
     "tests/estimators/test_estimators.py",
     "tests/estimators/test_stacked.py",
 ]
-# What those tests use; the libraries of maps and of clusters would take a minute to install.
-NEEDED = ["-e", f"{ROOT}[stan,plots,parquet]", "pytest", "hypothesis", "polars"]
+# What those tests use; the libraries of tables, maps and clusters would take a minute to install.
+NEEDED = ["-e", f"{ROOT}[stan,plots]", "pytest"]
 MINORS = (14, 13, 12)
 
 
