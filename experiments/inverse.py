@@ -43,9 +43,10 @@ def fresh(args):
     """Scores of the test bags by size, and coverage on fresh bags."""
     data = gamma_bags(23, s5=25, splits=("train", "validation", "test"))
     if args.quick:
-        data = fewer(data, 200)
+        data = fewer(data, 100)
     grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
-    models = {name: at_mode(model, args) for name, model in MODELS.items()}
+    names = ["BDR, additive", "InverseBDR"] if args.quick else MODELS
+    models = {name: at_mode(MODELS[name], args) for name in names}
     fitted = fit_methods(models, data["train"], data["validation"], seed=0, grid=grid)
     like = fitted["BDR, additive"]
     curved = NonlinearBDR(
@@ -88,7 +89,7 @@ def fixed(args):
             data_seed, fixed_size=points, noise=1.0, splits=("train", "validation", "test")
         )
         if args.quick:
-            data = fewer(data, 200)
+            data = fewer(data, 100)
         methods = {
             name: clone(at_mode(MODELS[name], args)).set_params(landmarks="random")
             for name in names
@@ -134,16 +135,16 @@ def few(args):
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
     found = {}
-    n_test = 100 if args.quick else 1000
+    n_train, n_test = (50, 100) if args.quick else (150, 1000)
     for draw, kind in itertools.product(range(1 if args.quick else 10), ("gamma", "digits")):
         if kind == "gamma":
             data = gamma_bags(23 + draw, s5=25, splits=("train", "test"))
-            take = np.random.default_rng(draw).choice(1000, 150, replace=False)
+            take = np.random.default_rng(draw).choice(1000, n_train, replace=False)
             (train, y), (test, truth) = data["train"], data["test"]
             train, y = train[take], y[take]
             test, truth = test[:n_test], truth[:n_test]
         else:
-            train, y = digits_bags(150, seed=100 + draw, split="train")
+            train, y = digits_bags(n_train, seed=100 + draw, split="train")
             test, truth = digits_bags(n_test, seed=2, split="train")
         for name, model in models.items():
             if kind == "digits" and "additive" in name:  # 64 pixels, one by one
@@ -158,7 +159,7 @@ def few(args):
         | {"lowest 95%": min(row["95%"] for row in of), "highest NLL": max(r["NLL"] for r in of)}
         for name, of in found.items()
     }
-    return ["## 150 training bags", "Averages over the draws:", markdown(frame(rows))]
+    return [f"## {n_train} training bags", "Averages over the draws:", markdown(frame(rows))]
 
 
 def digits(args):
@@ -180,7 +181,7 @@ def digits(args):
 
 def faces(args):
     """A stand-in of the faces, smaller."""
-    n_bags, n_features = (150, 16) if args.quick else (3000, 256)
+    n_bags, n_features = (100, 16) if args.quick else (3000, 256)
     with tempfile.TemporaryDirectory() as folder:
         files = write_faces(folder, n_bags=n_bags, n_features=n_features, seed=1)
         bags, y = load_faces(files["features"], files["bags"], files["ages"])
@@ -208,8 +209,12 @@ def faces(args):
 
 
 def at_mode(model, args):
-    """The model, with few landmarks and fitted at its mode where there is little time."""
-    return model.set_params(method="optimize", n_landmarks=10) if args.quick else model
+    """The model; where there is little time with few landmarks and functions, at its mode."""
+    if not args.quick:
+        return model
+    if isinstance(model, NonlinearBDR):
+        model.set_params(n_functions=6)
+    return model.set_params(method="optimize", n_landmarks=10)
 
 
 def quiet(model, bags, y):

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-arviz1"
 # What a file of tests says of other things than ArviZ objects runs under one version alone.
-OF_OBJECTS = "results or stacked or idata or arviz or summary or report"
+OF_OBJECTS = "(results or stacked or idata or arviz or summary or report) and not searches"
 DEFAULT = [
     *("-m", "not slow", "-k", OF_OBJECTS),
     "tests/results",
@@ -25,8 +25,8 @@ DEFAULT = [
     "tests/estimators/test_estimators.py",
     "tests/estimators/test_stacked.py",
 ]
-# What those tests use; the libraries of maps and of clusters would take a minute to install.
-NEEDED = ["-e", f"{ROOT}[stan,plots,parquet]", "pytest", "hypothesis", "polars"]
+# What those tests use; the libraries of tables, maps and clusters would take a minute to install.
+NEEDED = ["-e", f"{ROOT}[stan,plots]", "pytest"]
 MINORS = (14, 13, 12)
 
 

@@ -30,7 +30,7 @@ SAYS = {
     "experiments/faces.py": "The fastest pass over the images",
     "experiments/gamma.py": "1000 fresh bags",
     "experiments/gamma_fixed.py": "paired two-sided Wilcoxon",
-    "experiments/inverse.py": "A stand-in of 150 people",
+    "experiments/inverse.py": "A stand-in of 100 people",
     "experiments/kmse_density.py": "Reconstruction error of kernel PCA, change in percent:",
     "experiments/kmse_loss.py": "Lowest loss over that of KME",
     "experiments/kmse_support_measures.py": "bags of five digits | AUC",

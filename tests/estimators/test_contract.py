@@ -151,6 +151,14 @@ def fitted(request, problem):
     return quiet_fit(clone(request.param), *problem)
 
 
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory):
+    """The file of the fit, with a note."""
+    path = tmp_path_factory.mktemp("saved") / "fit.nc"
+    fitted.save(path, notes={"source": "here"})
+    return path
+
+
 @each_of({name: model for name, model in ESTIMATORS.items() if hasattr(model, "training_features")})
 def test_random_state_is_the_seed_of_training_features(model, problem):
     bags, centres = problem
@@ -251,11 +259,9 @@ def test_same_seed_same_fit_and_what_is_given_stays_as_it_is(fitted, problem):
     np.testing.assert_array_equal(given[1:], labels)
 
 
-def test_file_and_pickle_keep_the_fit(fitted, problem, tmp_path):
+def test_file_and_pickle_keep_the_fit(fitted, saved, problem):
     bags, _ = problem
-    path = tmp_path / "fit.nc"
-    fitted.save(path, notes={"source": "here"})
-    copies = [type(fitted).load(path), bdr_stan.load(path), pickle.loads(pickle.dumps(fitted))]
+    copies = [type(fitted).load(saved), bdr_stan.load(saved), pickle.loads(pickle.dumps(fitted))]
     for again in copies:
         assert type(again) is type(fitted)
         assert repr(again.get_params()) == repr(fitted.get_params())
@@ -274,15 +280,13 @@ def test_file_and_pickle_keep_the_fit(fitted, problem, tmp_path):
         if hasattr(fitted, "priors"):
             assert again.priors().equals(fitted.priors())
     assert copies[0].notes_ == {"source": "here"}
-    copies[0].save(path)  # what was read can be written again
+    copies[0].save(saved)  # what was read can be written again
 
 
-def test_another_estimators_load_names_the_right_one(fitted, tmp_path):
-    path = tmp_path / "fit.nc"
-    fitted.save(path)
+def test_another_estimators_load_names_the_right_one(fitted, saved):
     other = BLR if not isinstance(fitted, BLR) else BDR
     with pytest.raises(ValueError, match=f"use {type(fitted).__name__}.load or bdr_stan.load"):
-        other.load(path)
+        other.load(saved)
 
 
 @each_of(SETTLED)

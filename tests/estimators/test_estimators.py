@@ -291,32 +291,10 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
     np.testing.assert_array_equal(again.predict(bags), robust.predict(bags))
 
 
-def program_with_additions(folder):
-    """blr.stan with another parameter and with pointwise quantities, of few bags; compiled once."""
-    path = eject("blr", folder / "mine.stan")[0]
-    text = path.read_text()
-    few = 'if (sum(n_bags) > 20) {\n    reject(sum(n_bags), " bags, I want fewer");\n  }'
-    for line, after in {
-        "real<lower=0> sigma;": "real<lower=0> sigma;\n  real extra;",
-        "w ~ normal(0, rho);": "w ~ normal(0, rho);\n  extra ~ normal(0, 1);",
-        "if (!(min(positive) > 0)) {": f"{few}\n  if (!(min(positive) > 0)) {{",
-    }.items():
-        assert line in text
-        text = text.replace(line, after, 1)
-    quantities = """
-generated quantities {
-  vector[sum(n_bags)] log_lik = rep_vector(-1.5, sum(n_bags));
-  vector[sum(n_bags)] y_rep = rep_vector(2.5, sum(n_bags));
-}
-"""
-    path.write_text(text + quantities)
-    return path
-
-
 @pytest.mark.slow
-def test_pointwise_quantities_of_the_program_are_used(problem, tmp_path):
+def test_pointwise_quantities_of_the_program_are_used(problem):
     bags, y = problem
-    model = short_fit(BLR(4, stan_file=program_with_additions(tmp_path)), bags[:20], y[:20])
+    model = short_fit(BLR(4, stan_file=STAN / "pointwise.stan"), bags[:20], y[:20])
     assert np.all(model.idata["log_likelihood"]["y"] == -1.5)
     assert np.all(model.idata["posterior_predictive"]["y"] == 2.5)
     assert "log_lik" not in model.idata["posterior"]
@@ -324,11 +302,11 @@ def test_pointwise_quantities_of_the_program_are_used(problem, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_program_that_fails_says_why_and_leaves_no_fit(problem, tmp_path):
+def test_a_program_that_fails_says_why_and_leaves_no_fit(problem):
     model = BLR(4, method="exact").fit(*problem)
-    model.set_params(method="nuts", stan_file=program_with_additions(tmp_path))
+    model.set_params(method="nuts", stan_file=STAN / "pointwise.stan")
     with pytest.raises(
-        RuntimeError, match="nuts of .*mine.stan failed: .*50 bags, I want fewer"
+        RuntimeError, match="nuts of .*pointwise.stan failed: .*50 bags, I want fewer"
     ) as why:
         short_fit(model, *problem)
     assert "cmd" not in str(why.value)

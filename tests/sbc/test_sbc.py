@@ -6,6 +6,7 @@ a true embedding, which the programs integrate out.
 """
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -131,9 +132,17 @@ def simulate_bdr_forwards(rng):
     return replace(p, mu=mu, y=labels(rng, p, true, embeddings)), true
 
 
-def curved_coordinates(p):
-    plain = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
-    return CurvedCoordinates(**vars(plain), frequencies=basis_frequencies(1, FUNCTIONS))
+class CurvedProblem(reference.Problem):
+    """A problem with the coordinates of a curve, and its bags in them."""
+
+    @cached_property
+    def at(self):
+        plain = joint_coordinates(self.mu, self.Sigma, self.R, self.K)
+        return CurvedCoordinates(**vars(plain), frequencies=basis_frequencies(1, FUNCTIONS))
+
+    @cached_property
+    def rows(self):
+        return rows_by_size(self.at.of(self.mu), self.y, self.sizes)
 
 
 def bend(at, c, u):
@@ -143,9 +152,9 @@ def bend(at, c, u):
 
 def simulate_nonlinear(rng):
     """The curve sees the true embedding, of which the model sees points."""
-    p = random_bags(rng)
+    p = CurvedProblem(**vars(random_bags(rng)))
     p = replace(p, priors={k: v for k, v in p.priors.items() if not k.startswith("eta")})
-    at = curved_coordinates(p)
+    at = p.at
     true = reference.draw_scales(rng, p.priors, with_eta=False)
     covariance = true["rho"] ** 2 * np.linalg.inv(p.K)
     alpha = rng.multivariate_normal(np.zeros(LANDMARKS), covariance)
@@ -220,8 +229,7 @@ def fit_bdr_with_covariate(model, p, seed):
 
 
 def fit_nonlinear(model, p, seed):
-    at = curved_coordinates(p)
-    rows = rows_by_size(at.of(p.mu), p.y, p.sizes)
+    at, rows = p.at, p.rows
     factor = block_diag(at.prior_factor, np.eye(FUNCTIONS))
     likelihood = nonlinear_likelihood(rows, at, sigma=START["sigma"], **CURVE)
     data = nonlinear_data(rows, at, CURVE, whitening(likelihood, factor, p.priors), p.priors)
@@ -268,11 +276,9 @@ def bdr_log_likelihood(p, weights, intercept, sigma, eta, gamma=0.0, sigma_point
 
 
 def nonlinear_log_likelihood(p, weights, intercept, sigma, **_):
-    at = curved_coordinates(p)
-    rows = rows_by_size(at.of(p.mu), p.y, p.sizes)
-    w = np.linalg.solve(at.basis, weights[:LANDMARKS])
+    w = np.linalg.solve(p.at.basis, weights[:LANDMARKS])
     theta = np.r_[w, weights[LANDMARKS:], intercept]
-    return nonlinear_likelihood(rows, at, sigma=sigma, **CURVE)(theta)[0]
+    return nonlinear_likelihood(p.rows, p.at, sigma=sigma, **CURVE)(theta)[0]
 
 
 def probit_log_likelihood(p, weights, intercept, eta, **_):
