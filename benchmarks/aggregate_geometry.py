@@ -20,6 +20,7 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.kernels import RBF
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.results.draws import sample_stats, stan_draws
@@ -119,7 +120,9 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     roll = swiss_roll(0, n_bags=args.bags, n_test=2)["train"]
-    estimator = AggregateRegressor(n_landmarks=args.landmarks, random_state=args.seed)
+    estimator = AggregateRegressor(
+        n_landmarks=args.landmarks, kernel=RBF(), random_state=args.seed
+    )
     training = estimator.training_features(roll.bags, roll.y, seed=args.seed)
     factors, y = training.rows, np.asarray(roll.y, float)
     model = aggregate_model(factors, y, LIKELIHOODS["poisson"], LINKS["square"])
