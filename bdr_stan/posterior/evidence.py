@@ -18,8 +18,9 @@ _LOG_SCALE_REACH = 2.0  # in one go
 _LOG_SCALE_STEP = 1e-4
 _CURVATURE_STEP = 0.01
 _TIGHT = 1e-14
-# Shares of rho through which the first mode is followed. Where there are several, as with f^2, it
-# is then the one that small weights lead to: a long step from none may end where f crosses zero.
+# Shares of rho through which the first mode is followed. Where there are several, as with f^2, a
+# long step from no weights may end where f crosses zero; those that small weights lead to are more
+# often the best, and the better one of the two is taken.
 _GROWING = (0.1, 0.3)
 _NEAR = 30  # Newton steps from scales that are near; a few are usual
 
@@ -86,9 +87,13 @@ def maximise_evidence(
         return loss
 
     first = np.log(list(start.values()))
+    modes = [mode_at(first)]
     for share in _GROWING:
         at = first + np.log([share if name == "rho" else 1.0 for name in start])
         starts.add(first, mode_at(at).theta, np.inf)
+    modes.append(mode_at(first))
+    best = max(modes, key=lambda mode: np.nan_to_num(mode.log_evidence, nan=-np.inf))
+    starts.add(first, best.theta, np.inf)
     x = minimum_in_boxes(objective, first, eps=_LOG_SCALE_STEP)
     spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
     return scales_at(x), mode_at(x), dict(zip(start, spread.tolist(), strict=True))

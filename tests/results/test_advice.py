@@ -242,7 +242,7 @@ def test_energy_changes_faster_under_narrow_priors_or_in_units_of_the_scale():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "pathfinder"])
 def test_where_an_approximation_is_far_off_nuts_is_not(method):
-    data = bags_without_noise(40, 3)
+    data = bags_without_noise(60, 3)
     model = BDR(20, method=method).fit(*data, seed=1)
     assert model.diagnostics()["pareto_k"] > 0.7
     assert 'Use method="nuts"' in advice(model.diagnostics(), "Pareto k-hat")
@@ -251,7 +251,10 @@ def test_where_an_approximation_is_far_off_nuts_is_not(method):
     # Laplace is about the joint mode, where eta is far larger than its posterior; of Pathfinder few
     # different draws remain.
     eta, true = (np.log(fit.idata.posterior["eta"].values) for fit in (model, nuts))
-    assert np.quantile(eta, 0.05) > np.median(true) or eta.std() < 0.6 * true.std()
+    if method == "laplace":
+        assert np.quantile(eta, 0.05) > np.median(true)
+    else:
+        assert len(np.unique(eta)) < 0.6 * eta.size and eta.std() < 0.8 * true.std()
 
 
 @pytest.mark.slow
