@@ -12,6 +12,9 @@ HEADER := include/stan/model/model_header.hpp
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # Side by side and before the tests, so that none waits for what another compiles.
 COMPILE_ALL := from bdr_stan.cmdstan import programs, setup; setup(programs=programs.program_names())
+# Byte code is kept, though beside no source: a process that finds none takes seconds more to start.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # Side by side, BLAS's own threads would only wait for one another.
 test test-fast: export OPENBLAS_NUM_THREADS := 1
 test test-fast: export OMP_NUM_THREADS := 1
@@ -34,7 +37,7 @@ demo: setup
 	$(BIN)/bdr-stan demo
 
 test: $(INSTALLED)
-	@$(MAKE) --jobs=2 --output-sync lint $(HEADERS)
+	@$(MAKE) --jobs=2 --output-sync $(HEADERS) setup lint
 	@$(BIN)/python -c "$(COMPILE_ALL)"
 	$(BIN)/python -m pytest $(PARALLEL) --durations=20
 

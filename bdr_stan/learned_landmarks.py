@@ -7,12 +7,10 @@ covariance and kernel matrix. Its slopes in those three have a closed form in th
 more pass over the points leads from them to u and l.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.optimize import minimize
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
@@ -33,6 +31,7 @@ from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
 # After a round of steps the scales follow the landmarks, and the held-out labels decide whether to
@@ -422,9 +421,5 @@ def _slopes_through_points(bags, training, by_mean, by_covariance, covariance, t
         return moves, stretches
 
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
-    with (
-        threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(min(effective_n_jobs(-1), len(tasks))) as threads,
-    ):
-        moves, stretches = zip(*threads.map(run, tasks), strict=True)
+    moves, stretches = zip(*map_in_threads(run, tasks, None), strict=True)
     return sum(moves), sum(stretches)

@@ -7,19 +7,18 @@ features.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import csr_array
-from threadpoolctl import ThreadpoolController
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap, FieldFeatures
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 # Singular values of a bag's rows below this share of its largest are left out: their squares, which
@@ -305,12 +304,6 @@ def of_each_bag(
     return found
 
 
-@cache
-def _blas():
-    """BLAS libraries that are loaded; looking for them takes longer than the rows of few points."""
-    return ThreadpoolController()
-
-
 def _of_each_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
     width = rows_of(bags.read(0, 1)).shape[1] + bags.n_features
     chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * width)))
@@ -323,11 +316,8 @@ def _of_each_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
         return [reduce(rows[a:b], weights[a:b]) for a, b in pairwise(chunk.cuts)]
 
     found = [[] for _ in range(len(bags))]
-    n_threads = min(effective_n_jobs(-1 if n_jobs is None else n_jobs), len(chunks))
-    # One BLAS thread in each of ours: small products gain nothing from more.
-    limited = _blas().limit(limits=1, user_api="blas")
-    with limited, ThreadPoolExecutor(n_threads) as threads:
-        for chunk, parts in zip(chunks, threads.map(run, chunks), strict=True):
+    with closing(map_in_threads(run, chunks, n_jobs)) as results:
+        for chunk, parts in zip(chunks, results, strict=True):
             for i, part in zip(range(chunk.first, chunk.last), parts, strict=True):
                 found[i].append(part)
     return found

@@ -5,21 +5,19 @@ parts, on several machines say, stay where they are: each part gives `BagSums`, 
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.kernels import FeatureMap
+from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
 CHUNKS_PER_TASK = 8
@@ -245,7 +243,6 @@ def sums_of_part(
     features, n_jobs, chunk_bytes, progress
         As for `embed`.
     """
-    n_jobs = effective_n_jobs(-1 if n_jobs is None else n_jobs)
     d = features.n_columns
     sums = BagSums.empty(len(bags), d, scatter=factors is not None)
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
@@ -253,8 +250,7 @@ def sums_of_part(
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
     # Reused: fresh memory costs more than the arithmetic on it.
     workspaces: SimpleQueue[_Workspace] = SimpleQueue()
-    n_threads = min(n_jobs, len(tasks))
-    for _ in range(n_threads):
+    for _ in range(n_threads_for(tasks, n_jobs)):
         workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
 
     def run(task):
@@ -264,12 +260,7 @@ def sums_of_part(
         finally:
             workspaces.put(workspace)
 
-    # One BLAS thread in each of ours: small products gain nothing from more.
-    with (
-        threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(n_threads) as threads,
-        closing(cast(Any, threads.map(run, tasks))) as results,  # closed early, it cancels the rest
-    ):
+    with closing(map_in_threads(run, tasks, n_jobs)) as results:
         for task, (scatter, pieces) in zip(tasks, results, strict=True):
             if sums.scatter is not None:
                 sums.scatter += scatter

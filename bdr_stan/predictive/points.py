@@ -2,17 +2,15 @@
 a chunk of them for each thread."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.special import ndtri
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.links import Link
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.mixture import interval_ends, quantile_levels
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
 # Features and rates of points that a thread works on: small enough for caches.
@@ -287,9 +285,5 @@ class PointPredictive:
             at = slice(start, min(start + size, len(self)))
             out[:, at] = reduce(self._read(at.start, at.stop), at)
 
-        starts = range(0, len(self), size)
-        n_threads = effective_n_jobs(-1 if self._n_jobs is None else self._n_jobs)
-        # One BLAS thread in each of ours: small products gain nothing from more.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as threads:
-            list(threads.map(run, starts))
+        list(map_in_threads(run, range(0, len(self), size), self._n_jobs))
         return out
