@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.cmdstan.progress import status
@@ -31,7 +30,7 @@ from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import most_probable_scales
-from bdr_stan.threads import map_in_threads
+from bdr_stan.threads import limited_blas, map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
 # After a round of steps the scales follow the landmarks, and the held-out labels decide whether to
@@ -186,7 +185,7 @@ def learn_landmarks(
 
 def shrinkage_model(model: BDR | Shrinkage, training: TrainingFeatures, y: Array) -> Model:
     """The statistical model of an estimator on embedded bags."""
-    with threadpool_limits(1, user_api="blas"):
+    with limited_blas():
         return bdr_model(
             training,
             y,
@@ -264,7 +263,7 @@ class ProfiledLoss:
         model.set_params(landmarks=landmarks, bandwidth=bandwidth, bandwidth_scale=1.0)
         training = model.training_features(self.bags)
         embedding = training.embedding
-        with threadpool_limits(1, user_api="blas"):
+        with limited_blas():
             K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=model.jitter)
             at = joint_coordinates(embedding.mean, Sigma, R, K)
             z = at.of(embedding.mean)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -17,6 +17,11 @@ Result = TypeVar("Result")
 def _blas():
     """BLAS libraries that are loaded; looking for them takes longer than the work on few points."""
     return ThreadpoolController()
+
+
+def limited_blas(n_threads: int | None = 1) -> AbstractContextManager[Any]:
+    """BLAS with so many threads of its own, one by default; None leaves them as they are."""
+    return _blas().limit(limits=n_threads, user_api="blas")
 
 
 def map_in_threads(
@@ -39,7 +44,7 @@ def map_in_threads(
     """
     n_threads = n_threads_for(tasks, n_jobs)
     # One BLAS thread in each of ours: small products gain nothing from more.
-    with _blas().limit(limits=1, user_api="blas"):
+    with limited_blas():
         if n_threads == 1:
             yield from map(function, tasks)
             return

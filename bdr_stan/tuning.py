@@ -11,7 +11,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
 from bdr_stan.cmdstan.progress import status
@@ -31,6 +30,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import Kernel, check_kernel, kernel_config, resolve_kernel, summands
 from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.threads import limited_blas
 from bdr_stan.tuning_totals import TotalsTask, check_evidence
 from bdr_stan.types import ArrayLike
 
@@ -374,7 +374,7 @@ class _Task:
 
 def _scores_of_split(model, training, held, options):
     # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
-    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+    with limited_blas(), warnings.catch_warnings():
         # How good an approximation is for a candidate, the held-out labels tell.
         warnings.simplefilter("ignore", UserWarning)
         return _scores(model.fit_features(*training, **options), *held)

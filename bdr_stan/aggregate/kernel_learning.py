@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import Likelihood
@@ -20,6 +19,7 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel, fields_of
 from bdr_stan.posterior.evidence import ModeStarts, minimum_in_boxes
 from bdr_stan.posterior.mode import Mode, blas_threads, find_mode
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 
 # Prior sds of the parameters' logarithms around their start: of lengths, and of variances, as many
@@ -130,7 +130,7 @@ def learn_kernel(
         return loss, -slope
 
     x0 = np.append(start, np.log(list(scales.values())))
-    with threadpool_limits(blas_threads(blocks.slices[-1].stop), user_api="blas"):
+    with limited_blas(blas_threads(blocks.slices[-1].stop)):
         best = minimum_in_boxes(objective, x0, jac=True, ftol=_ENOUGH, maxiter=100)
         if np.array_equal(best, x0):
             _warn_of_no_gain(*objective(x0))

@@ -12,13 +12,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import FourierFeatures, draw_frequencies, median_bandwidth
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 
 CHUNK_POINTS = 1 << 14
@@ -356,7 +356,7 @@ def descend(loss: Loss, check: Loss | None, theta: Array, max_iter: int) -> Fit:
         elif len(deviances) - np.argmin(deviances) > PATIENCE:
             raise StopIteration
 
-    with threadpool_limits(1, user_api="blas"):  # products so small gain nothing from more
+    with limited_blas():  # products so small gain nothing from more
         found = minimize(
             loss,
             theta,

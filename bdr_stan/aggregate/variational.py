@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
@@ -24,6 +23,7 @@ from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import Posterior, with_landmark_weights
 from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, Seed
 
 
@@ -116,7 +116,7 @@ def variational_posterior(
 
     options = {"maxcor": 20, "maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tol, "ftol": 0}
     # One BLAS thread: products of a bag's rows are small, and threads would wait for each other.
-    with threadpool_limits(1, user_api="blas"):
+    with limited_blas():
         start = coordinates.start(np.log(rho))
         found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
         mean, factor, log_rho = coordinates.gaussian(found.x)

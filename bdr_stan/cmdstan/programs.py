@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,6 +208,14 @@ def compile_program(
             if not _is_ready(entry, name, home):
                 _build(entry, name, source, files, flags, home)
     cmdstanpy.set_cmdstan_path(str(home))
+    return _model(entry, name)
+
+
+@cache
+def _model(entry, name):
+    """The model of a program in the cache; cmdstanpy runs stanc to make it, each time."""
+    import cmdstanpy
+
     # cmdstanpy gives stanc the folder as a path of includes, which stanc cuts at commas.
     text = None if "," in os.path.realpath(entry) else entry / f"{name}.stan"
     return cmdstanpy.CmdStanModel(stan_file=text, exe_file=entry / name)

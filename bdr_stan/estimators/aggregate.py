@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.aggregate.bag_effects import standard_effects
 from bdr_stan.aggregate.labels import checked_trials
@@ -41,6 +40,7 @@ from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, 
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
 
 _THINNING_DRAWS = 20
@@ -325,7 +325,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         seed = self._seed(seed)
         y, rows, features = np.asarray(y, float), training.rows, training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
-        with threadpool_limits(1, user_api="blas"):
+        with limited_blas():
             model = self._model(rows, y, training.trials, features.projection)
         if self.method == "vb":
             posterior = self._gaussian(model, rows, y, draws=draws, seed=seed)

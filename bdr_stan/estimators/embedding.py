@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import (
     Bags,
@@ -43,6 +42,7 @@ from bdr_stan.predictive.classes import class_codes
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 
 _OF_COMPRESSED_ROWS = re.compile(r"\b(group|compressed)_normal_lu?pdf\b")
@@ -191,7 +191,7 @@ class EmbeddingEstimator(BagEstimator):
             classes = np.arange(len(settings["classes"]))
         y = np.asarray(y) if is_classifier(self) else np.asarray(y, float)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
-        with threadpool_limits(1, user_api="blas"):
+        with limited_blas():
             model = self._model(training, y, **of_labels)
         posterior, constants = self._sample(
             model,

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import BaseCrossValidator, check_cv
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagEstimator
@@ -33,6 +31,7 @@ from bdr_stan.kernels import (
 )
 from bdr_stan.results.groups import named_groups
 from bdr_stan.results.result import Result
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Bandwidths tried by default, as parts of the median rule.
@@ -311,10 +310,11 @@ class _Score(NamedTuple):
 
 def _scores(candidates, y, splits, alphas):
     """Scores of all candidates, best first."""
-    with threadpool_limits(1, user_api="blas"):
-        threads = Parallel(-1, require="sharedmem")
-        score = delayed(_Candidate.held_out)
-        scores = threads(score(each, y, splits, alphas) for each in candidates)
+
+    def score(candidate):
+        return candidate.held_out(y, splits, alphas)
+
+    scores = list(map_in_threads(score, candidates, None))
     return [scores[c] for c in np.argsort([score.rmse for score in scores], kind="stable")]
 
 

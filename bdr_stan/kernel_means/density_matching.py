@@ -7,12 +7,12 @@ points, so that a better estimate of the mean gives a better density.
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import as_bags
 from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, with_closed_form
 from bdr_stan.kernel_means.kernel_mean import KernelMean
 from bdr_stan.kernels import RBF, Polynomial
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 
 # Of the sd of the points: a component that shrinks beyond these has left the data behind.
@@ -134,7 +134,7 @@ def match_mixture(
         [logits, start.means.ravel() / unit, 0.5 * np.log(start.covariances / unit**2)]
     )
     bounds = [(None, None)] * (m + m * p) + [tuple(np.log([_SMALLEST_SD, _LARGEST_SD]))] * m
-    with threadpool_limits(1):  # thousands of small products gain nothing from threads
+    with limited_blas():  # thousands of small products gain nothing from threads
         found = minimize(
             loss,
             parameters,

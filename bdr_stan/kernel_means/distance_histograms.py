@@ -11,12 +11,11 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernel_means.outer_kernels import of_squares
 from bdr_stan.kernels import Stationary
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 _ROWS = 400  # points of a block on either side: its arrays of pairs, 1.3 MB each, stay in cache
@@ -73,9 +72,7 @@ def stationary_set_kernels(
                 for part, values in zip(out, sums, strict=True):
                     part[first:last, other_first:other_last] += values
 
-    with threadpool_limits(1, user_api="blas"):
-        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
-        threads(delayed(fill)(numbers) for numbers in left.tasks())
+    list(map_in_threads(fill, left.tasks(), n_jobs))
     for side in (left, right):
         side.bags.release()
     if right is left:

@@ -16,15 +16,14 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, Chunk, as_bags
 from bdr_stan.kernel_means.distance_histograms import stationary_set_kernels
 from bdr_stan.kernel_means.kernel_mean import kernel_mean_values
 from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, Polynomial, Stationary
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 22  # of kernel values that a thread holds
@@ -66,12 +65,13 @@ def bag_weights(
         bags.check_values()
     if estimator == "kme":
         return bags.point_shares, np.zeros(len(bags))
-    with threadpool_limits(1, user_api="blas"):
-        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
-        weigh = delayed(kernel_mean_weights)
-        found = threads(weigh(bags[i], kernel, estimator) for i in range(len(bags)))
-    bags.release()
+
+    def weigh(i):
+        return kernel_mean_weights(bags[i], kernel, estimator)
+
+    found = map_in_threads(weigh, range(len(bags)), n_jobs)
     weights, shrinkage = zip(*found, strict=True)
+    bags.release()
     return np.concatenate(weights), np.array(shrinkage)
 
 
@@ -123,9 +123,7 @@ def bag_inner_products(
         return part
 
     out = np.zeros((len(bags), len(right)))
-    with threadpool_limits(1, user_api="blas"):
-        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
-        parts = threads(delayed(products)(i) for i in range(len(chunks)))
+    parts = map_in_threads(products, range(len(chunks)), n_jobs)
     for chunk, part in zip(chunks, parts, strict=True):
         out[chunk.first : chunk.last] += part
     bags.release()
@@ -142,11 +140,9 @@ def bag_squared_norms(
         points, w = bags[i], weights[bags.offsets[i] : bags.offsets[i + 1]]
         return w @ kernel_mean_values(kernel, points, w, points)
 
-    with threadpool_limits(1, user_api="blas"):
-        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
-        squares = threads(delayed(squared)(i) for i in range(len(bags)))
+    squares = np.array(list(map_in_threads(squared, range(len(bags)), n_jobs)))
     bags.release()
-    return np.array(squares)
+    return squares
 
 
 def set_kernels(

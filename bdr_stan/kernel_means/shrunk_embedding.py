@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernel_means.shrinkage import f_kmse, gram_means, s_kmse_shrinkage
 from bdr_stan.kernels import FeatureMap, Kernel
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 
@@ -64,10 +63,9 @@ def shrink_embedding(
         weights, shrinkage = f_kmse(kernel(points, points))
         return weights @ features(points), shrinkage
 
-    shrink = delayed(simple if estimator == "s-kmse" else flexible)
-    with threadpool_limits(1, user_api="blas"):
-        threads = Parallel(-1 if n_jobs is None else n_jobs, require="sharedmem")
-        means, shrinkage = zip(*threads(shrink(i) for i in range(len(bags))), strict=True)
+    shrunk = simple if estimator == "s-kmse" else flexible
+    found = map_in_threads(shrunk, range(len(bags)), n_jobs)
+    means, shrinkage = zip(*found, strict=True)
     bags.release()
     return ShrunkEmbedding(
         embedding.sizes, np.array(means), embedding.covariance, np.array(shrinkage)

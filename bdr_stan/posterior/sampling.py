@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
@@ -23,6 +22,7 @@ from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, PathName
 
 METHODS = ("nuts", "optimize", "laplace", "pathfinder")
@@ -83,7 +83,7 @@ def most_probable_scales(
     """
     likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
     threads = blas_threads(len(model.prior_factor))
-    with threadpool_limits(threads, user_api="blas"), np.errstate(all="ignore"):
+    with limited_blas(threads), np.errstate(all="ignore"):
         try:
             scales, mode, log_sds = maximise_evidence(
                 likelihood,
