@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.mean_embedding import Embedding
@@ -85,12 +84,9 @@ def log_likelihoods(
     array, shape (n, M)
     """
     path = curve @ B.T
-    values = np.empty((len(z), len(B)))
-    for size in np.unique(sizes):
-        of = sizes == size
-        weighted = path * (at.power / (tau**2 + at.lam / size))[:, None]
-        values[of] = z[of] @ weighted - 0.5 * np.sum(weighted * path, axis=0)
-    return values
+    size, group = np.unique(sizes, return_inverse=True)
+    weight = at.power / (tau**2 + at.lam / size[:, None])
+    return (z * weight[group]) @ path - 0.5 * (weight @ path**2)[group]
 
 
 def inverse_predictive(
@@ -122,7 +118,9 @@ def inverse_predictive(
         """Under one draw after the other, shape (len(i), M)."""
         for own_tau, own_curve in zip(tau, curve, strict=True):
             values = log_likelihoods(at, z[i], sizes[i], own_tau, own_curve, B) + at.log_prior
-            yield values - logsumexp(values, b=widths, axis=1, keepdims=True)
+            values -= values.max(axis=1, keepdims=True)
+            # logsumexp of SciPy takes longer than all the rest of a draw.
+            yield values - np.log(np.exp(values) @ widths)[:, None]
 
     if classes is None:
         noise_sd = np.sqrt((at.sigma_point or 0.0) ** 2 / sizes + known_variance)

@@ -117,7 +117,7 @@ def _mirrors(y, low, high, left, right):
 
 
 def _reflected(y, a, b):
-    kde, wide = gaussian_kde(y), norm(np.mean(y), 2 * np.std(y))
+    kde, middle, wide = gaussian_kde(y), np.mean(y), 2 * np.std(y)
     share = 2 / (len(y) + 1)  # how likely a label lies beyond all that were seen
 
     def density(labels):
@@ -127,6 +127,6 @@ def _reflected(y, a, b):
             if np.isfinite(mirror):
                 value += kde(2 * mirror - flat)
         value = np.where((flat >= a) & (flat <= b), value, 0.0)
-        return ((1 - share) * value + share * wide.pdf(flat)).reshape(np.shape(labels))
+        return ((1 - share) * value + share * norm.pdf(flat, middle, wide)).reshape(np.shape(labels))
 
     return density
