@@ -10,6 +10,7 @@ table shows the fastest of each.
 
 import multiprocessing
 import resource
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -96,9 +97,11 @@ def measure(name, folder, sizes, landmarks, bandwidth, covariance):
 def in_own_process(function, *arguments):
     """Call in a process of its own, so that its peak memory is its own.
 
-    A process starts from the peak of its parent: one that has imported the script and does no work.
+    A process starts from the peak of its parent: one that has imported what the script has, and
+    does no work.
     """
     context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([name for name in sys.modules if not name.startswith("_")])
     with ProcessPoolExecutor(1, mp_context=context) as process:
         return process.submit(function, *arguments).result()
 

@@ -40,7 +40,8 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     if not isinstance(sample, (int, np.integer)) or sample < 2:
         raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
     points = as_bags(bags, in_parts=True).sample_points(sample, np.random.default_rng(seed))
-    return _of_squares(_squared_distances(points), np.median)
+    squared = _squared_distances(points)
+    return _of_square(np.median(squared), squared)
 
 
 def scaled_bandwidth(points: Array) -> float:
@@ -49,7 +50,8 @@ def scaled_bandwidth(points: Array) -> float:
     Where most pairs coincide, as those of few categories do, the mean takes the median's place.
     """
     squared = _squared_distances(points)
-    return _of_squares(squared, np.median if np.median(squared) > 0 else np.mean)
+    middle = np.median(squared)
+    return _of_square(middle if middle > 0 else squared.mean(), squared)
 
 
 def _squared_distances(points):
@@ -58,14 +60,15 @@ def _squared_distances(points):
     return pdist(points, "sqeuclidean")
 
 
-def _of_squares(squared, typical):
-    if typical(squared) == 0:
+def _of_square(typical, squared):
+    """The bandwidth of a typical one among these squared distances."""
+    if typical == 0:
         what = "most" if squared.any() else "all"
         raise ValueError(
             f"{what} sampled points coincide, so their median distance is 0: "
             "give the bandwidth as a number"
         )
-    return float(np.sqrt(typical(squared) / 2))
+    return float(np.sqrt(typical / 2))
 
 
 def column_spreads(points: Array, sources: Array | None = None) -> Array:

@@ -7,7 +7,7 @@ products. Kernels that look at points themselves are in a file each: `rbf`, `mat
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -266,12 +266,17 @@ class Pair(Kernel):
         return [(f"{side}.{name}", value) for side, part in parts.items() for name, value in part]
 
     def with_log_parameters(self, values: ArrayLike) -> Self:
-        n = len(self.first.learnable())
+        n = self._n_of_first
         return replace(
             self,
             first=self.first.with_log_parameters(values[:n]),
             second=self._second_with(values[n:]),
         )
+
+    @cached_property
+    def _n_of_first(self):
+        """Kept: of a sum of many kernels it is asked for thousands of times."""
+        return len(self.first.learnable())
 
     def _learnable_of_second(self):
         return self.second.learnable()

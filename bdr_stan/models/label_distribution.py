@@ -127,6 +127,7 @@ def _reflected(y, a, b):
             if np.isfinite(mirror):
                 value += kde(2 * mirror - flat)
         value = np.where((flat >= a) & (flat <= b), value, 0.0)
-        return ((1 - share) * value + share * norm.pdf(flat, middle, wide)).reshape(np.shape(labels))
+        value = (1 - share) * value + share * norm.pdf(flat, middle, wide)
+        return value.reshape(np.shape(labels))
 
     return density
