@@ -176,6 +176,8 @@ def state(model):
     if getattr(model, "method", None) is None:
         return
     for group in ("posterior", "log_likelihood"):
+        if group not in model.idata:  # of so many bags that it is not kept
+            continue
         for name, array in model.idata[group].data_vars.items():
             yield f"{group} of {name}", array.mean(("chain", "draw")).values
 
