@@ -1,0 +1,60 @@
+"""Tasks shared among threads."""
+
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from bdr_stan.threads import limited_blas, map_in_threads
+
+
+def blas_threads(*_):
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3, None])
+def test_results_come_in_the_order_of_the_tasks(n_jobs):
+    def late(i):
+        time.sleep(0.002 * (5 - i))
+        return i
+
+    assert list(map_in_threads(late, range(5), n_jobs)) == [0, 1, 2, 3, 4]
+    assert list(map_in_threads(late, [], n_jobs)) == []
+
+
+def test_one_task_starts_no_thread():
+    (found,) = map_in_threads(lambda _: threading.current_thread(), [0], 3)
+    assert found is threading.current_thread()
+    several = set(map_in_threads(lambda _: threading.current_thread(), range(3), 3))
+    assert threading.current_thread() not in several
+
+
+def test_blas_has_one_thread_in_each_of_ours():
+    with threadpool_limits(2, user_api="blas"):
+        for n_jobs in (1, 2):
+            assert list(map_in_threads(blas_threads, range(3), n_jobs)) == [{1}] * 3
+        assert blas_threads() == {2}
+        with limited_blas(None):
+            assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_ends_the_rest(n_jobs):
+    started = []
+
+    def fails(i):
+        started.append(i)
+        time.sleep(0.01)
+        raise ValueError(f"task {i}")
+
+    results = map_in_threads(fails, range(100), n_jobs)
+    with closing(results), pytest.raises(ValueError, match="task 0"):
+        next(results)
+    assert len(started) < 50
+
+
+def test_number_of_threads_is_checked():
+    with pytest.raises(ValueError, match="n_jobs"):
+        list(map_in_threads(str, range(3), 0))
