@@ -20,7 +20,7 @@ test test-fast: export OPENBLAS_NUM_THREADS := 1
 test test-fast: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast setup driver lint docs wheel test-wheel clean
+.PHONY: help demo test test-fast setup programs driver lint docs wheel test-wheel clean
 
 help:
 	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
@@ -37,8 +37,7 @@ demo: setup
 	$(BIN)/bdr-stan demo
 
 test: $(INSTALLED)
-	@$(MAKE) --jobs=2 --output-sync $(HEADERS) lint driver
-	@$(BIN)/python -c "$(COMPILE_ALL)"
+	@$(MAKE) --jobs=2 --output-sync lint programs driver
 	$(BIN)/python -m pytest $(PARALLEL) --durations=20
 
 test-fast: setup
@@ -46,6 +45,9 @@ test-fast: setup
 
 setup: $(INSTALLED)
 	@$(BIN)/bdr-stan setup
+
+programs: $(HEADERS)
+	@$(BIN)/python -c "$(COMPILE_ALL)"
 
 driver: $(INSTALLED)
 	@$(BIN)/python -c "from bdr_stan.cmdstan import setup; setup(progress=False)"

@@ -1,13 +1,16 @@
 """Chunks of points worked on side by side, in threads of one BLAS thread each."""
 
+import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+_BATCHES = 32  # a thread: of a million small tasks each by itself would cost more than its work
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -27,7 +30,7 @@ def limited_blas(n_threads: int | None = 1) -> AbstractContextManager[Any]:
 def map_in_threads(
     function: Callable[[Task], Result], tasks: Sequence[Task], n_jobs: int | None
 ) -> Generator[Result, None, None]:
-    """What a function makes of each task, in their order; closed early, it starts no more.
+    """What a function makes of each task, in their order; after an error or `close` none begins.
 
     Parameters
     ----------
@@ -48,11 +51,20 @@ def map_in_threads(
         if n_threads == 1:
             yield from map(function, tasks)
             return
-        with (
-            ThreadPoolExecutor(n_threads) as threads,
-            closing(cast(Any, threads.map(function, tasks))) as results,
-        ):
-            yield from results
+        size = -(-len(tasks) // (_BATCHES * n_threads))
+        batches = [tasks[k : k + size] for k in range(0, len(tasks), size)]
+
+        ended = threading.Event()
+
+        def run(batch):
+            return [function(task) for task in batch if not ended.is_set()]
+
+        with ThreadPoolExecutor(n_threads) as threads:
+            try:
+                for batch in threads.map(run, batches):
+                    yield from batch
+            finally:
+                ended.set()
 
 
 def n_threads_for(tasks: Sequence[Any], n_jobs: int | None) -> int:

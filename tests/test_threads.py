@@ -22,6 +22,7 @@ def test_results_come_in_the_order_of_the_tasks(n_jobs):
 
     assert list(map_in_threads(late, range(5), n_jobs)) == [0, 1, 2, 3, 4]
     assert list(map_in_threads(late, [], n_jobs)) == []
+    assert list(map_in_threads(str, range(1000), n_jobs)) == [str(i) for i in range(1000)]
 
 
 def test_one_task_starts_no_thread():
@@ -41,18 +42,30 @@ def test_blas_has_one_thread_in_each_of_ours():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_error_ends_the_rest(n_jobs):
-    started = []
+def test_after_an_error_none_begins(n_jobs):
+    begun = []
 
     def fails(i):
-        started.append(i)
+        begun.append(i)
         time.sleep(0.01)
         raise ValueError(f"task {i}")
 
-    results = map_in_threads(fails, range(100), n_jobs)
-    with closing(results), pytest.raises(ValueError, match="task 0"):
+    with pytest.raises(ValueError, match="task 0"):
+        next(map_in_threads(fails, range(300), n_jobs))
+    assert len(begun) < 100
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_after_close_none_begins(n_jobs):
+    begun = []
+
+    def slow(i):
+        begun.append(i)
+        time.sleep(0.005)
+
+    with closing(map_in_threads(slow, range(300), n_jobs)) as results:
         next(results)
-    assert len(started) < 50
+    assert len(begun) < 100
 
 
 def test_number_of_threads_is_checked():
