@@ -49,6 +49,7 @@ setup: $(INSTALLED)
 programs: $(HEADERS)
 	@$(BIN)/python -c "$(COMPILE_ALL)"
 
+# It does not need the headers above, so that its compilation fills the core that lint leaves.
 driver: $(INSTALLED)
 	@$(BIN)/python -c "from bdr_stan.cmdstan import setup; setup(progress=False)"
 
@@ -92,7 +93,7 @@ $(HEADERS): | $(INSTALLED)
 	@echo "Reading Stan's headers in advance ..."
 	-@test -n "$$CXX" || ! command -v g++ > /dev/null || $(MAKE) -s \
 		-C "$$($(BIN)/python -c 'from bdr_stan.cmdstan.home import find_wheel as f; print(f())')" \
-		-f $(CURDIR)/bdr_stan/cmdstan/makefile --eval '$(READ_HEADERS)'
+		-f '$(CURDIR)/bdr_stan/cmdstan/makefile' --eval '$(READ_HEADERS)'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml
