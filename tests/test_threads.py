@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import closing
+from functools import partial
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -42,29 +43,21 @@ def test_blas_has_one_thread_in_each_of_ours():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_after_an_error_none_begins(n_jobs):
+def test_after_an_error_or_close_none_begins(n_jobs):
     begun = []
 
-    def fails(i):
-        begun.append(i)
-        time.sleep(0.01)
-        raise ValueError(f"task {i}")
-
-    with pytest.raises(ValueError, match="task 0"):
-        next(map_in_threads(fails, range(300), n_jobs))
-    assert len(begun) < 100
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_after_close_none_begins(n_jobs):
-    begun = []
-
-    def slow(i):
+    def slow(i, error=None):
         begun.append(i)
         time.sleep(0.005)
+        if error is not None:
+            raise error
 
     with closing(map_in_threads(slow, range(300), n_jobs)) as results:
         next(results)
+    assert len(begun) < 100
+    begun.clear()
+    with pytest.raises(ValueError, match="no such task"):
+        next(map_in_threads(partial(slow, error=ValueError("no such task")), range(300), n_jobs))
     assert len(begun) < 100
 
 
