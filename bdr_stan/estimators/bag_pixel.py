@@ -1,8 +1,10 @@
 """The baseline that takes each bag for one point."""
 
+from dataclasses import replace
+
 from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.training import AggregateFeatures
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import BagsLike, BagsRecord, as_bags
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive
 from bdr_stan.types import ArrayLike
@@ -50,16 +52,18 @@ class BagPixel(AggregateRegressor):
         seed: int | None = None,
     ) -> AggregateFeatures:
         """As for `AggregateRegressor`, of the bags' mean points."""
-        return super().training_features(mean_points(bags), y, trials=trials, seed=seed)
+        found = super().training_features(mean_points(bags), y, trials=trials, seed=seed)
+        return replace(found, record=BagsRecord.of(as_bags(bags)))
 
     def predictive(
         self, bags: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> AggregatePredictive | Predictive:
         """As for `AggregateRegressor`, of the bags' mean points."""
-        return super().predictive(mean_points(bags), trials=trials)
+        return super().predictive(mean_points(self._like_training(bags)), trials=trials)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> Contrast:
         """As for `AggregateRegressor`, of the bags' mean points."""
-        return super().contrast(mean_points(bags_a), mean_points(bags_b), trials=trials)
+        first, second = self._two_versions(bags_a, bags_b)
+        return super().contrast(mean_points(first), mean_points(second), trials=trials)

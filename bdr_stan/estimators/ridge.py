@@ -408,7 +408,7 @@ class FreqShrinkage(RBFNetwork):
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> ShrunkEmbedding:
         """Shrunk embeddings of new bags, as those of training features or, by default, a fit."""
-        bags = as_bags(bags)
+        bags = self._like_training(bags) if training is None else as_bags(bags)
         self._check_bags(bags)
         plain = super().embed(bags, training)
         feature_map = self._feature_map if training is None else training.feature_map

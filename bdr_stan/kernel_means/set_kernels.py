@@ -185,7 +185,9 @@ def set_kernels(
     bags = as_bags(bags)
     others = None if others is None else as_bags(others)
     sides = [bags] if others is None else [bags, others]
-    sides[-1].check_like(bags.n_features, bags.features, whose="the others", known="the bags have")
+    sides[-1].check_like(
+        bags.n_features, bags.features, bags.columns, whose="the others", known="the bags have"
+    )
     kernels = list(kernels)
     if not kernels:
         raise ValueError("kernels is empty: give at least one kernel")
