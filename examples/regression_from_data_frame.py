@@ -22,7 +22,7 @@ people = pd.DataFrame(
 
 features = ["age", "income", "region"]
 bags = Bags.from_dataframe(people, bag="county", features=features, metadata=["vote"])
-y = bags.metadata["vote"].to_numpy()  # one label a county, in the order of their ids
+y = bags.metadata["vote"]  # one label per county, indexed by their ids
 train, test, y_train, y_test = train_test_split(bags, y, test_size=50, random_state=1)
 
 model = BDR(n_landmarks=20).fit(train, y_train, seed=1)

@@ -281,7 +281,7 @@ def test_columns_of_data_frames_keep_their_names(model, people):
     swapped = [frame[NAMES[::-1]] for frame in frames]
     found = fitted(model, frames, *y)
     assert list(found.feature_names_in_) == NAMES
-    with pytest.raises(ValueError, match="column 0 of the bags is 'z', but the model was fitted to"):
+    with pytest.raises(ValueError, match="column 0 of the bags is 'z', but the model"):
         found.predict(swapped)
     points = table[NAMES[::-1]]
     with pytest.raises(ValueError, match="column 0 of the bags is 'z'"):
@@ -420,3 +420,45 @@ def test_reports_are_of_the_bags_of_the_fit(people, tmp_path):
     with pytest.raises(ValueError, match=r"points, but .* in the fit"):
         model.report_html(tmp_path / "fit.html", read(table.drop_duplicates("town")))
     assert not (tmp_path / "fit.html").exists()
+
+
+# ------------------------------------------------------------------ bags in partitions, the shell
+
+
+def test_bags_in_partitions_match_too(people, shuffled):
+    import dask.dataframe as dd
+
+    table, centres = people
+    gaps = table.assign(x=table["x"].where(np.random.default_rng(3).random(len(table)) > 0.1))
+    like = {"bag": "town", "features": NAMES, "missing": "indicator"}
+
+    def lazily(table, **options):
+        return Bags.from_dask(dd.from_pandas(table, npartitions=2), **like, **options)
+
+    bags = lazily(gaps)
+    model = fitted(BLR(5, method="exact"), bags, series(bags, centres, shuffled))
+    expected = fitted(BLR(5, method="exact"), bags, centres)
+    assert_array_equal(model.predict(bags), expected.predict(bags))
+    few = gaps[gaps["town"] < "town 20"].assign(x=lambda rows: rows["x"] + 1)
+    np.testing.assert_allclose(
+        model.predict(lazily(few)), model.predict(Bags.from_dataframe(few, "town", like=model))
+    )
+    weighted = fitted(BLR(5, method="exact"), lazily(gaps, weight="weight"), centres)
+    with pytest.raises(ValueError, match="the bags have no weights, but those of the fit had"):
+        weighted.predict(bags)
+
+
+def test_saved_fits_and_their_copies_remember(people, tmp_path):
+    import pickle
+
+    table, centres = people
+    weighted = fitted(BLR(5, method="exact"), read(table, weight="weight"), centres)
+    weighted.save(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match="the bags have no weights"):
+        BLR.load(tmp_path / "fit.nc").predict(read(table))
+    made = scaled(table)
+    model = fitted(BLR(5, method="exact"), made, centres)
+    copy = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copy.predict(made), model.predict(made))
+    with pytest.raises(ValueError, match="made by another transformer"):
+        copy.predict(read(table))

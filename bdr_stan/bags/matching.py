@@ -144,8 +144,10 @@ def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "pd.DataF
 
 def check_same_rows(first: Any, second: Any, names: tuple[str, str]) -> None:
     """Raise ValueError where two values of points are pandas objects with different indices."""
+    import pandas as pd
+
     one, other = (getattr(values, "index", None) for values in (first, second))
-    if hasattr(one, "equals") and hasattr(other, "equals") and not one.equals(other):
+    if isinstance(one, pd.Index) and isinstance(other, pd.Index) and not one.equals(other):
         raise ValueError(
             f"the index of {names[1]} differs from that of {names[0]}: put both in the same order, "
             f"or pass {names[1]}.to_numpy() where they are"
