@@ -7,12 +7,13 @@ classifier, with ``classes``, the two labels, and ``mean``, the probability of t
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from bdr_stan.bags import match_to_ids
+from bdr_stan.bags.checks import as_real_numbers
+from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.types import Array, ArrayLike, is_number
 
@@ -102,32 +103,6 @@ class HasClasses(Protocol):
 
     def log_prob(self, y: ArrayLike, /) -> Array:
         """Log probability of each label, shape (n,)."""
-
-
-def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
-    """Labels in the order of the bags of a predictive distribution.
-
-    Parameters
-    ----------
-    y : array, shape (n,)
-        A pandas Series is matched to the bags' ids by its index, where the predictive has ids.
-    predictive : see the module
-
-    Raises
-    ------
-    ValueError : the index of a Series does not name the bags.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from bdr_stan import Predictive
-    >>> from bdr_stan.metrics import labels_in_order
-    >>> predictive = Predictive(lambda i: (i[None] * 1.0, i[None] + 1.0), n_bags=2, n_draws=1)
-    >>> predictive.ids = ["ann", "bob"]
-    >>> labels_in_order(pd.Series({"bob": 2.0, "ann": 1.0}), predictive).to_list()
-    [1.0, 2.0]
-    """
-    return match_to_ids(y, getattr(predictive, "ids", None))
 
 
 def mse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -590,7 +565,7 @@ def point_calibration(
 def _numbers(values: ArrayLike, name: str) -> Array:
     """Values as floats; TypeError names them where they are none."""
     try:
-        return np.asarray(values, dtype=float)
+        return as_real_numbers(values)
     except (TypeError, ValueError):
         raise TypeError(f"{name} holds what is no number: pass an array of numbers") from None
 

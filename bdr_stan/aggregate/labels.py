@@ -3,6 +3,7 @@
 import numpy as np
 
 from bdr_stan.bags import Bags, values_of_bags
+from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.types import Array, ArrayLike
 
 LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
@@ -16,10 +17,7 @@ def checked_numbers(values: ArrayLike, name: str) -> Array:
     TypeError : these are not numbers; `name` says what they are.
     """
     try:
-        numbers = np.asarray(values)
-        if numbers.dtype.kind not in "fiubO":
-            raise TypeError
-        return numbers.astype(np.float64)
+        return as_real_numbers(values)
     except (TypeError, ValueError):
         raise TypeError(f"the {name} are not numbers: pass one number a bag") from None
 

@@ -12,7 +12,8 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
-from bdr_stan.bags import Bags, BagsRecord
+from bdr_stan.bags import Bags
+from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["BagsBase"]
 
 _SHOWN = 12  # names of columns in notebooks
+_FEWEST_OF_A_MASK = 6  # so many indices, drawn with replacement, are hardly all 0 and 1
 
 
 class BagsBase:
@@ -109,6 +110,15 @@ class BagsBase:
             if key.shape != (len(self),):
                 raise IndexError(f"the mask has shape {key.shape}, expected ({len(self)},)")
             return np.flatnonzero(key)
+        if (
+            key.shape == (len(self),)
+            and len(self) >= _FEWEST_OF_A_MASK
+            and np.isin(key, (0, 1)).all()
+        ):
+            raise IndexError(
+                f"the key is {len(key)} numbers 0 and 1, as many as there are bags: make a mask of "
+                "them, np.asarray(key, bool)"
+            )
         if key.size == 0:
             key = key.astype(np.int64)
         if key.ndim != 1 or key.dtype.kind not in "iu":

@@ -23,6 +23,7 @@ __all__ = [
     "as_ids",
     "as_offsets",
     "as_points",
+    "as_real_numbers",
     "as_sizes",
     "as_vector",
     "as_weights",
@@ -57,6 +58,18 @@ def values_are_usable(block: Array) -> bool:
     return block.size == 0 or bool(
         block.min() >= -LARGEST_VALUE and block.max() <= LARGEST_VALUE  # NaN fails both
     )
+
+
+def as_real_numbers(values: ArrayLike) -> Array:
+    """Numbers or booleans as float64; TypeError for text, even of digits, and complex numbers."""
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "fiubO":
+        raise TypeError
+    if numbers.dtype.kind == "O":
+        kinds = {type(value) for value in numbers.ravel().tolist()}
+        if any(issubclass(kind, (str, bytes, complex)) for kind in kinds):
+            raise TypeError
+    return numbers.astype(np.float64)
 
 
 def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:

@@ -57,6 +57,9 @@ class Bags(BagsBase):
         How the points were made of the columns of a table; it names their columns.
     pixels : bdr_stan.maps.Pixels, N_points of them, optional
         The pixel of a raster that each point is.
+    copy : bool, default True
+        Copy points that are an array in memory, so that a later change of it changes nothing here;
+        False shares its memory. A memory map is not copied; weights, ids and metadata always are.
 
     Attributes
     ----------
@@ -96,16 +99,19 @@ class Bags(BagsBase):
         features: Iterable[object] | None = None,
         columns: TableColumns | None = None,
         pixels: "Pixels | None" = None,
+        copy: bool = True,
     ) -> None:
         self.points = as_points(points)
+        if copy and not self.is_memory_map and _share_memory(self.points, points):
+            self.points = self.points.copy()
         self.offsets = as_offsets(offsets, len(self.points))
         n = len(self.offsets) - 1
-        self.ids = None if ids is None else as_ids(ids, n)
+        self.ids = None if ids is None else as_ids(ids, n).copy()
         self.columns = columns
         if columns is not None:
             features = columns.features
         self.features = None if features is None else as_features(features, self.n_features)
-        self.metadata = None if metadata is None else as_metadata(metadata, n, self.ids)
+        self.metadata = None if metadata is None else as_metadata(metadata, n, self.ids).copy()
         if pixels is not None and len(pixels) != len(self.points):
             raise ValueError(
                 f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one a "
@@ -120,7 +126,9 @@ class Bags(BagsBase):
                 f"{self.name(empty[0])} has no points ({len(empty)} such in all): "
                 "leave it out, with its label"
             )
-        self.weights = None if weights is None else as_weights(weights, self.offsets, self.ids)
+        self.weights = None
+        if weights is not None:
+            self.weights = as_weights(weights, self.offsets, self.ids).copy()
         if not self.is_memory_map:
             self.check_values()
 
@@ -152,7 +160,7 @@ class Bags(BagsBase):
         >>> bags.sizes
         array([2, 5])
         """
-        return cls(**readers.from_list(arrays, ids, weights, metadata, features))
+        return cls(**readers.from_list(arrays, ids, weights, metadata, features), copy=False)
 
     @classmethod
     def from_points(
@@ -165,6 +173,7 @@ class Bags(BagsBase):
         ids: ArrayLike | None = None,
         metadata: "pd.DataFrame | None" = None,
         features: Iterable[object] | None = None,
+        copy: bool = True,
     ) -> Self:
         """Bags from stacked points and either the bag of each point or the bags' sizes.
 
@@ -177,7 +186,7 @@ class Bags(BagsBase):
             must already lie together.
         sizes : integers, shape (n,), optional
             Number of points in each bag, for points that lie bag after bag.
-        weights, ids, metadata, features
+        weights, ids, metadata, features, copy
             As in `Bags`; `ids` goes with `sizes` only.
 
         Examples
@@ -194,17 +203,10 @@ class Bags(BagsBase):
         >>> Bags.from_points(points, sizes=[1, 2]).sizes
         array([1, 2])
         """
-        return cls(
-            **readers.from_points(
-                points,
-                bag,
-                sizes,
-                weights=weights,
-                ids=ids,
-                metadata=metadata,
-                features=features,
-            )
+        made = readers.from_points(
+            points, bag, sizes, weights=weights, ids=ids, metadata=metadata, features=features
         )
+        return cls(**made, copy=copy and _share_memory(made["points"], points))
 
     @classmethod
     def from_dataframe(
@@ -290,7 +292,8 @@ class Bags(BagsBase):
                 transformer=transformer,
                 like=like,
                 unseen=unseen,
-            )
+            ),
+            copy=False,
         )
 
     @classmethod
@@ -345,7 +348,9 @@ class Bags(BagsBase):
             )
         if client is not None:
             raise ValueError("client goes with lazy=True: leave one out, or pass both")
-        return cls(**readers.from_parquet(path, bag, features, weight, metadata, **options))
+        return cls(
+            **readers.from_parquet(path, bag, features, weight, metadata, **options), copy=False
+        )
 
     @classmethod
     def from_dask(
@@ -426,7 +431,7 @@ class Bags(BagsBase):
         Other `options` go to `pandas.read_csv`: ``dtype={"county": str}`` keeps leading zeros of
         ids.
         """
-        return cls(**readers.from_csv(path, bag, features, weight, metadata, **options))
+        return cls(**readers.from_csv(path, bag, features, weight, metadata, **options), copy=False)
 
     @classmethod
     def from_anndata(
@@ -464,7 +469,7 @@ class Bags(BagsBase):
             One sentence that names the key, column, variable or cell: keys that adata lacks;
             cells without bag; metadata that differ within a bag; values that are no numbers.
         """
-        return cls(**readers.from_anndata(adata, bag, features, metadata))
+        return cls(**readers.from_anndata(adata, bag, features, metadata), copy=False)
 
     @classmethod
     def from_rasters(
@@ -537,7 +542,8 @@ class Bags(BagsBase):
         """
         from bdr_stan.maps.rasters import from_rasters
 
-        return cls(**from_rasters(covariates, districts, weight, id, fractional=fractional))
+        made = from_rasters(covariates, districts, weight, id, fractional=fractional)
+        return cls(**made, copy=False)
 
     @classmethod
     def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
@@ -581,6 +587,7 @@ class Bags(BagsBase):
             weights=weights,
             features=features,
             columns=next((part.columns for part in stacks if part.columns is not None), None),
+            copy=False,
         )
         for part in stacks:
             part.release()
@@ -870,6 +877,11 @@ class Bags(BagsBase):
         }
 
 
+def _share_memory(array, values):
+    """Whether an array may be a view of the values that it was made of."""
+    return not isinstance(values, (list, tuple)) and np.may_share_memory(array, values)
+
+
 BagsLike: TypeAlias = Bags | PartitionedBags | Sequence[ArrayLike] | Array
 
 
@@ -925,7 +937,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
                 "one a bag, or Bags.from_points(points, bag=...)"
             )
         n, size, p = X.shape
-        return Bags(X.reshape(n * size, p), np.arange(n + 1) * size)
+        return Bags(X.reshape(n * size, p), np.arange(n + 1) * size, copy=False)
     if isinstance(X, (list, tuple, np.ndarray)):
         return Bags.from_list(X)
     if hasattr(X, "columns"):

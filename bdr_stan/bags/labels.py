@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
+from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.types import Array, ArrayLike
@@ -57,10 +57,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     y = values_of_bags(bags, y, "y")
     try:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
-        labels = np.asarray(labels)
-        if labels.dtype.kind not in "fiubO":
-            raise TypeError
-        labels = labels.astype(np.float64)
+        labels = as_real_numbers(labels)
     except (TypeError, ValueError):
         raise TypeError("the labels y are not numbers: pass one number a bag") from None
     check_one_a_bag(labels, len(bags))
@@ -229,7 +226,7 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
     ----------
     bags : Bags, or list of n arrays
     values : array, shape (n,), or str
-        A pandas Series is matched to the bags' ids by its index, see `match_to_ids`; all else is
+        A pandas Series is matched to the bags' ids by its index, see `bdr_stan.bags.matching.match_to_ids`; all else is
         taken by position.
     name : str
         What the argument is called.
@@ -310,9 +307,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
             f"label_sd has shape {values.shape}, but there are {n} bags: pass one number a bag"
         )
     try:
-        if values.dtype.kind not in "fiuO":
-            raise TypeError
-        values = np.where(pd.isna(values), np.nan, values).astype(np.float64)
+        values = as_real_numbers(np.where(pd.isna(values), np.nan, values))
     except (TypeError, ValueError):
         raise TypeError("label_sd holds what is no number: pass one number a bag") from None
     bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))

@@ -14,7 +14,14 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_metadata", "check_same_rows", "label_name", "match_to_ids", "rows_of_ids"]
+__all__ = [
+    "as_metadata",
+    "check_same_rows",
+    "label_name",
+    "labels_in_order",
+    "match_to_ids",
+    "rows_of_ids",
+]
 
 _SHOWN = 3  # entries of an index in messages
 
@@ -44,7 +51,7 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
     Examples
     --------
     >>> import pandas as pd
-    >>> from bdr_stan.bags import match_to_ids
+    >>> from bdr_stan.bags.matching import match_to_ids
     >>> match_to_ids(pd.Series({"bob": 2.0, "ann": 1.0}), ["ann", "bob"]).to_list()
     [1.0, 2.0]
     >>> match_to_ids(pd.Series([1.0, 2.0]), ["ann", "bob"]).to_list()
@@ -64,12 +71,23 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
     return values if rows is None else values.iloc[rows]
 
 
+def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
+    """Labels in the order of the bags of a predictive distribution, by its `ids` where it has some.
+
+    Raises
+    ------
+    ValueError
+        The index of a Series does not name the bags.
+    """
+    return match_to_ids(y, getattr(predictive, "ids", None))
+
+
 def label_name(y: Any) -> str | None:
     """Name of labels, of the metadata column or the Series that has them; None where it has none.
 
     Examples
     --------
-    >>> from bdr_stan.bags import label_name
+    >>> from bdr_stan.bags.matching import label_name
     >>> label_name("vote"), label_name([0.3, 0.7])
     ('vote', None)
     """

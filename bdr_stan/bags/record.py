@@ -1,5 +1,6 @@
 """What a fit keeps of its training bags, and new bags must agree with."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -8,9 +9,14 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = ["BagsRecord"]
+__all__ = ["BagsRecord", "column_ranges", "warn_of_other_ranges"]
+
+_SAMPLE = 5_000  # points whose quantiles are kept, or compared with those
+_FEWEST_POINTS = 20  # of new bags that are compared
+_MOST_OUTSIDE = 0.95  # share of new values outside the range of 98% of the training values
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class BagsRecord:
         How the points were made of the columns of a table.
     weighted : bool
         Whether points have weights.
+    ranges : array, shape (2, p), or None
+        Between which 98% of the values of each column lie; None where points lie in partitions.
     """
 
     index: Array
@@ -35,6 +43,7 @@ class BagsRecord:
     features: list[str] | None
     columns: TableColumns | None
     weighted: bool
+    ranges: Array | None
 
     @classmethod
     def of(cls, bags: BagsBase) -> Self:
@@ -46,6 +55,7 @@ class BagsRecord:
             bags.features,
             bags.columns,
             bags.weighted,
+            column_ranges(bags),
         )
 
     @property
@@ -61,8 +71,42 @@ class BagsRecord:
             "feature_names": self.features,
             "columns": self.columns,
             "weighted": self.weighted,
+            "column_ranges": self.ranges,
         }
 
     def take(self, bags: ArrayLike) -> Self:
         """The record of the bags with these indices."""
         return replace(self, index=self.index[bags])
+
+
+def column_ranges(bags: BagsBase) -> Array | None:
+    """1% and 99% quantiles of each column of a sample of the points, shape (2, p)."""
+    if isinstance(bags, PartitionedBags):
+        return None
+    return np.quantile(bags.sample_points(_SAMPLE, np.random.default_rng(0)), [0.01, 0.99], axis=0)
+
+
+def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
+    """Warn of columns nearly all of whose values lie outside the range of the training values.
+
+    Parameters
+    ----------
+    bags : Bags or PartitionedBags
+        A single bag may well be unlike all others, and is not compared.
+    ranges : array, shape (2, p), or None
+        As `column_ranges` of the training bags.
+    """
+    if ranges is None or len(bags) < 2 or isinstance(bags, PartitionedBags):
+        return
+    points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+    if len(points) < _FEWEST_POINTS:
+        return
+    share = np.mean((points < ranges[0]) | (points > ranges[1]), axis=0)
+    for k in np.flatnonzero(share > _MOST_OUTSIDE):
+        name = k if bags.features is None else repr(bags.features[k])
+        warnings.warn(
+            f"{share[k]:.0%} of the values of column {name}, {points[:, k].min():.4g} to "
+            f"{points[:, k].max():.4g}, lie outside the range of the training values, "
+            f"{ranges[0, k]:.4g} to {ranges[1, k]:.4g}: check that its units are the same",
+            stacklevel=5,
+        )

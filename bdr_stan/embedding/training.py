@@ -6,7 +6,8 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike, BagsRecord, as_bags
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import (
     check_kernel_reaches,
@@ -14,6 +15,7 @@ from bdr_stan.embedding.landmarks import (
     landmarks_of_kernel,
 )
 from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
 from bdr_stan.kernels import (
     FeatureMap,
     FourierFeatures,
@@ -108,6 +110,8 @@ def training_features(
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
+    if isinstance(kernel, str):
+        warn_of_skewed_columns(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
     chosen = landmarks_of_kernel(kernel, bags, n_chosen, method=landmarks, seed=seed)

@@ -14,14 +14,8 @@ from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import (
-    Bags,
-    BagsLike,
-    PartitionedBags,
-    as_bags,
-    label_name,
-    values_of_bags,
-)
+from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
+from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.prediction_table import predict_table

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.training import AggregateFeatures
-from bdr_stan.bags import BagsLike, BagsRecord, as_bags
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags.record import BagsRecord
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive
 from bdr_stan.types import ArrayLike

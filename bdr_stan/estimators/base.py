@@ -12,17 +12,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.bags import (
-    Bags,
-    BagsLike,
-    BagsRecord,
-    TableColumns,
-    as_bags,
-    match_to_ids,
-    rows_of_ids,
-    values_of_bags,
-)
+from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.matching import match_to_ids, rows_of_ids
+from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
@@ -293,6 +286,7 @@ class BagEstimator(BaseEstimator):
                 "the bags have no weights, but those of the fit had: give the points their "
                 "weights, of 1 where all count alike"
             )
+        warn_of_other_ranges(bags, self.result_.settings.get("column_ranges"))
         return bags
 
     def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:

@@ -17,10 +17,9 @@ from bdr_stan.bags import (
     check_classes,
     check_label_sd,
     check_labels,
-    label_name,
     label_sd_of,
-    match_to_ids,
 )
+from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -276,13 +275,8 @@ class EmbeddingEstimator(BagEstimator):
         Embedding
         """
         if training is None:
-            bags = self._like_training(bags)
-            feature_map, covariates = self._feature_map, self._covariates
-        else:
-            bags = as_bags(bags, in_parts=True)
-            feature_map, covariates = training.feature_map, training.covariates
-        x = None if covariates is None else covariates.of(bags)  # before the pass over the points
-        return replace(embed(bags, feature_map), covariates=x)
+            return _embedded(self._like_training(bags), self._feature_map, self._covariates)
+        return _embedded(as_bags(bags, in_parts=True), training.feature_map, training.covariates)
 
     def predictive(self, bags: BagsLike) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
@@ -305,7 +299,7 @@ class EmbeddingEstimator(BagEstimator):
         training labels that `label_sd` told are not part of it.
         """
         bags = self._like_training(bags)
-        found = self.predictive_features(self.embed(bags))
+        found = self.predictive_features(_embedded(bags, self._feature_map, self._covariates))
         found.ids = bags.ids
         return found
 
@@ -414,6 +408,12 @@ class EmbeddingEstimator(BagEstimator):
             self.measure_scale_ = float(constants["measure_scale"])
         if "classes" in settings:
             self.classes_ = settings["classes"]
+
+
+def _embedded(bags, feature_map, covariates):
+    """Mean embeddings of bags, and their covariates."""
+    x = None if covariates is None else covariates.of(bags)  # before the pass over the points
+    return replace(embed(bags, feature_map), covariates=x)
 
 
 def _as_given(draws, covariates):

@@ -23,7 +23,7 @@ def one_bag(points: ArrayLike) -> Bags:
     """
     if np.ndim(points) == 0 or len(points) == 0:
         raise ValueError(f"points have shape {np.shape(points)}, expected (n, p) with n >= 1")
-    return Bags(points, [0, len(points)])
+    return Bags(points, [0, len(points)], copy=False)
 
 
 class RateModel(BagRegressor):

@@ -11,7 +11,8 @@ from typing import Self, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, BagsRecord, as_bags, check_labels
+from bdr_stan.bags import BagsLike, as_bags, check_labels
+from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagRegressor

@@ -153,7 +153,14 @@ class Stack(BagEstimator):
         idatas = {name: model.idata for name, model in zip(names, models, strict=True)}
         comparison = stack(idatas, held_out)
         first = models[0].result_.settings
-        names = ("n_features", "feature_names", "columns", "weighted", "label_name")
+        names = (
+            "n_features",
+            "feature_names",
+            "columns",
+            "weighted",
+            "column_ranges",
+            "label_name",
+        )
         columns = {name: first[name] for name in names if name in first}
         return self._keep(Result({}, {"comparison": comparison, **columns}, tuple(models)))
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag, match_to_ids
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag
+from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
 from bdr_stan.types import Array, ArrayLike, is_integer, is_number

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bdr_stan import metrics
+from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.plots.style import (
     COVERS,
     MISSES,
@@ -70,7 +71,7 @@ def prediction_by_size(
     >>> [ax.get_title() for ax in axes]
     ['2 points (3 bags)', '50 points (3 bags)']
     """
-    y = metrics.labels_in_order(y, predictive)
+    y = labels_in_order(y, predictive)
     table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
     classes = metrics.size_classes(sizes, edges)
     y, mean, sd = np.asarray(y), np.asarray(predictive.mean), np.asarray(predictive.sd)
@@ -144,7 +145,7 @@ def compare_by_size(
         for name, predictive in predictives.items()
     }
     classes = metrics.size_classes(sizes, edges)
-    y = np.asarray(metrics.labels_in_order(y, next(iter(predictives.values()))))
+    y = np.asarray(labels_in_order(y, next(iter(predictives.values()))))
     intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}
     axes = panels(len(predictives), len(classes))
     shown = {name: _spread_over(y, of) for name, of in classes.items()}
@@ -265,7 +266,7 @@ def prediction(
     >>> len(figure.axes)
     2
     """
-    y = np.asarray(metrics.labels_in_order(y, predictive), float)
+    y = np.asarray(labels_in_order(y, predictive), float)
     mean = np.asarray(predictive.mean)
     lower, upper = predictive.interval(level)
     metrics.coverage(y, lower, upper)

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from bdr_stan.bags import match_to_ids
+from bdr_stan.bags.checks import as_real_numbers
+from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer, is_number
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB an array.
@@ -231,7 +232,7 @@ def label_numbers(y: ArrayLike) -> Array:
         They are not numbers.
     """
     try:
-        return np.asarray(y, float)
+        return as_real_numbers(y)
     except (TypeError, ValueError):
         raise TypeError("the labels y are not numbers: pass one number a bag") from None
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_equal
+from numpy.testing import assert_array_equal, assert_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 from sklearn.utils import _safe_indexing
@@ -29,10 +29,11 @@ def test_mixed_dtypes_become_float64():
     assert bags.points.dtype == np.float64
 
 
-def test_points_are_neither_copied_nor_changed(rng):
+def test_points_are_not_changed_and_copied_once(rng):
     points = rng.normal(size=(6, 2))
     before = points.copy()
-    assert np.shares_memory(Bags(points, [0, 2, 6]).points, points)
+    assert not np.shares_memory(Bags(points, [0, 2, 6]).points, points)
+    assert np.shares_memory(Bags(points, [0, 2, 6], copy=False).points, points)
     np.testing.assert_array_equal(points, before)
 
 
@@ -293,3 +294,40 @@ def test_notebooks_show_bags_as_a_table_with_names_escaped():
     assert "1 / 1.5 / 2 (min / median / max)" in html and "<td>none</td>" in html
     assert ".. (40 in all)" in Bags(np.zeros((2, 40)), [0, 2])._repr_html_()
     assert "<td>0</td>" in bags[:0]._repr_html_()
+
+
+def test_bags_keep_their_values_when_the_arrays_they_came_from_change():
+    def arrays():
+        points, weights = np.arange(10.0).reshape(5, 2), np.ones(5)
+        return points, weights, np.array([7, 8]), pd.DataFrame({"y": [1.0, 2.0]}, index=[7, 8])
+
+    for kind in (np.array, pd.DataFrame):
+        points, weights, ids, about = arrays()
+        given = kind(points, copy=False)
+        for bags in (
+            Bags(given, [0, 2, 5], weights=weights, ids=ids, metadata=about),
+            Bags.from_points(given, sizes=[2, 3], weights=weights, ids=ids, metadata=about),
+            Bags.from_points(given, bag=np.repeat(ids, [2, 3]), weights=weights),
+        ):
+            before = bags.points.copy()
+            points *= 100
+            weights[:] = 5
+            ids[0] = 70
+            about.loc[7, "y"] = 100
+            assert_array_equal(bags.points, before)
+            assert_array_equal(bags.weights, 1)
+            assert bags.ids[0] == 7 and (bags.metadata is None or bags.metadata["y"].iloc[0] == 1)
+            points /= 100
+            weights[:], ids[0], about.loc[7, "y"] = 1, 7, 1
+    shared = Bags(points, [0, 2, 5], copy=False)
+    points *= 100
+    assert_array_equal(shared.points, points)
+
+
+def test_a_list_of_0_and_1_is_no_choice_of_bags():
+    bags = Bags(np.zeros((8, 1)), np.arange(9))
+    with pytest.raises(
+        IndexError, match="8 numbers 0 and 1, as many as there are bags: make a mask"
+    ):
+        bags[[0, 1, 1, 0, 1, 0, 0, 1]]
+    assert len(bags[[0, 1, 1]]) == 3 and len(bags[np.arange(8)]) == 8

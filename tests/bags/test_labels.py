@@ -26,6 +26,8 @@ def test_check_labels(bags):
          r"label of bag 2 \(id 'c'\) is nan \(2 such in all\): leave these bags out"),
         ([1, None, 2, 3, 4], ValueError, r"label of bag 1 \(id 'b'\) is nan"),
         (list("vwxyz"), TypeError, "labels y are not numbers"),
+        (np.array(["1.5", 2, 3, 4, 5], object), TypeError, "labels y are not numbers"),
+        (np.array([1, 2, 3, 4, 5j]), TypeError, "labels y are not numbers"),
         ([[1], [2, 3], 4, 5, 6], TypeError, "labels y are not numbers"),
         ([2, 2, 2, 2, 2], ValueError, "all 5 labels equal 2: there is nothing to learn"),
     ],

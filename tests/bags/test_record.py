@@ -1,0 +1,65 @@
+"""What a fit keeps of its bags: values in other units are noticed, others are not."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bdr_stan import BLR, Bags, ConstantRate
+from bdr_stan.bags.record import column_ranges, warn_of_other_ranges
+
+
+def people(rng, n=60):
+    town = np.repeat(np.arange(n), rng.integers(1, 30, n))
+    level = rng.normal(size=n)[town]
+    return pd.DataFrame(
+        {
+            "town": town,
+            "age": 40 + 5 * level + rng.normal(scale=10, size=len(town)),
+            "income": 30_000 * np.exp(0.5 * level + rng.normal(scale=0.6, size=len(town))),
+            "height": (300 + 100 * rng.normal(size=n))[town],  # of the town
+            "sex": np.where(rng.random(len(town)) < 0.5, "f", "m"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    bags = Bags.from_dataframe(people(np.random.default_rng(0)), "town")
+    return BLR(5, method="exact").fit(bags, np.random.default_rng(1).normal(size=60), seed=1)
+
+
+@pytest.mark.filterwarnings("ignore:columns")
+def test_columns_in_other_units_are_noticed(fitted, tmp_path):
+    table = people(np.random.default_rng(2))
+    fitted.save(tmp_path / "fit.nc")
+    for model in (fitted, BLR.load(tmp_path / "fit.nc")):
+        words = r"100% of the values of column 'income', .* outside .* check that its units"
+        with pytest.warns(UserWarning, match=words):
+            model.predict(table.assign(income=table["income"] / 1000))
+    with pytest.warns(UserWarning, match="column 'height'"):
+        fitted.predict(table.assign(height=table["height"] * 3.28 + 1000))
+
+
+@pytest.mark.filterwarnings("ignore:columns")
+def test_new_bags_of_the_same_kind_are_not(fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", "columns that are the same")
+        for seed in range(3, 103):
+            bags = Bags.from_dataframe(people(np.random.default_rng(seed), 8), "town")
+            warn_of_other_ranges(bags, fitted.result_.settings["column_ranges"])
+        fitted.predict(Bags.from_points([[90.0, 1e6, 900.0, 1, 0]], sizes=[1]))  # a single bag
+        bags = Bags.from_dataframe(people(np.random.default_rng(3)), "town")
+        older = Bags(bags.points + np.array([5, 0, 0, 0, 0]), bags.offsets, features=bags.features)
+        fitted.contrast(older, bags)
+
+
+def test_ranges_of_points_in_a_memory_map(tmp_path):
+    points = np.random.default_rng(0).normal(size=(1000, 2))
+    np.save(tmp_path / "points.npy", points)
+    mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), [0, 400, 1000])
+    np.testing.assert_array_equal(column_ranges(mapped), np.quantile(points, [0.01, 0.99], axis=0))
+    model = ConstantRate("poisson").fit(mapped, [3, 4])
+    assert len(model.predict(mapped)) == 2
