@@ -7,11 +7,12 @@ classifier, with ``classes``, the two labels, and ``mean``, the probability of t
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from bdr_stan.bags import match_to_ids
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.types import Array, ArrayLike, is_number
 
@@ -101,6 +102,32 @@ class HasClasses(Protocol):
 
     def log_prob(self, y: ArrayLike, /) -> Array:
         """Log probability of each label, shape (n,)."""
+
+
+def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
+    """Labels in the order of the bags of a predictive distribution.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+        A pandas Series is matched to the bags' ids by its index, where the predictive has ids.
+    predictive : see the module
+
+    Raises
+    ------
+    ValueError : the index of a Series does not name the bags.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bdr_stan import Predictive
+    >>> from bdr_stan.metrics import labels_in_order
+    >>> predictive = Predictive(lambda i: (i[None] * 1.0, i[None] + 1.0), n_bags=2, n_draws=1)
+    >>> predictive.ids = ["ann", "bob"]
+    >>> labels_in_order(pd.Series({"bob": 2.0, "ann": 1.0}), predictive).to_list()
+    [1.0, 2.0]
+    """
+    return match_to_ids(y, getattr(predictive, "ids", None))
 
 
 def mse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -256,6 +283,7 @@ def table_by_size(
     import pandas as pd
 
     _check_level(level)
+    y = labels_in_order(y, predictive)
     lower, upper = predictive.interval(level)
     y, mean, lower, upper, log_prob, sizes = _same_length(
         y=y,
@@ -321,6 +349,7 @@ def calibration(
     """
     import pandas as pd
 
+    y = labels_in_order(y, predictive)
     classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=y)[0], edges)
     classes = classes | {"all": np.ones(len(y), dtype=bool)}
     _check_levels(levels)
@@ -376,6 +405,7 @@ def classes_by_size(
     """
     import pandas as pd
 
+    y = labels_in_order(y, predictive)
     second = class_codes(predictive.classes, np.asarray(y))
     second, p, sizes = _same_length(y=second, mean=predictive.mean, sizes=sizes)
     log_prob = predictive.log_prob(y)
@@ -440,6 +470,7 @@ def reliability(
 
     if not is_number(n_bins) or not (n_bins >= 1 and n_bins == int(n_bins)):
         raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins!r}")
+    y = labels_in_order(y, predictive)
     second = class_codes(predictive.classes, np.asarray(y))
     second, p = _same_length(y=second, mean=predictive.mean)
     classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=second)[0], edges)

@@ -64,8 +64,8 @@ class TotalsTask:
         """
         bags = as_bags(bags)
         for model in models.values():
-            model.check_labels(bags, y, trials)
-        labels, numbers = np.asarray(y, float), _numbers(bags, trials)
+            labels = model.check_labels(bags, y, trials)
+        numbers = _numbers(bags, trials)
         all_bags = np.arange(len(bags))
         if validation is not None:
             held = _checked_held(validation, bags, trials, models)

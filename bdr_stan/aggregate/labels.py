@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.types import Array, ArrayLike
 
 LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
@@ -61,7 +61,7 @@ def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
     ------
     ValueError, TypeError
     """
-    trials = checked_numbers(trials, "trials")
+    trials = checked_numbers(values_of_bags(bags, trials, "trials"), "trials")
     if trials.shape != (len(bags),):
         raise ValueError(
             f"trials has shape {trials.shape}, but there are {len(bags)} bags: one number a bag"

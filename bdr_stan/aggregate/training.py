@@ -12,7 +12,7 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
-from bdr_stan.bags import Bags, TableColumns
+from bdr_stan.bags import Bags, BagsRecord
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
@@ -36,20 +36,14 @@ class AggregateFeatures:
     rows : AggregateRows
         Factors for the square link, points for "exp" and "logit", weighted sums for "identity".
     trials : array, shape (n,), or None
-    index : array, shape (n,)
-        Ids of the bags, or their numbers.
-    names : list of str, or None
-        Names of the points' columns.
-    columns : TableColumns, or None
-        How the points were made of the columns of a table.
+    record : BagsRecord
+        Ids and columns of the bags.
     """
 
     feature_map: FieldFeatures
     rows: AggregateRows
     trials: Array | None
-    index: Array
-    names: list[str] | None = None
-    columns: TableColumns | None = None
+    record: BagsRecord
 
 
 # Gives the model of bags with these rows.
@@ -113,7 +107,7 @@ def training_features(
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
-    return AggregateFeatures(feature_map, rows, trials, bags.index, bags.features, bags.columns)
+    return AggregateFeatures(feature_map, rows, trials, BagsRecord.of(bags))
 
 
 def _warn_of_few_features(feature_map, points, names):

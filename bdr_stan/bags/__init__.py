@@ -13,12 +13,15 @@ from bdr_stan.bags.labels import (
     label_sd_of,
     values_of_bags,
 )
+from bdr_stan.bags.matching import label_name, match_to_ids, rows_of_ids
 from bdr_stan.bags.partitions import PartitionedBags
+from bdr_stan.bags.record import BagsRecord
 
 __all__ = [
     "LARGEST_VALUE",
     "Bags",
     "BagsLike",
+    "BagsRecord",
     "Chunk",
     "PartitionedBags",
     "TableColumns",
@@ -28,7 +31,10 @@ __all__ = [
     "check_labels",
     "check_one_a_bag",
     "check_within",
+    "label_name",
     "label_sd_of",
+    "match_to_ids",
+    "rows_of_ids",
     "values_are_usable",
     "values_of_bags",
 ]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 
 from bdr_stan.bags.checks import describe
-from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.columns import TableColumns, same_transformer
+from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class BagsBase:
     columns: TableColumns | None
     sizes: Any  # number of points of each bag, int, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
+    weighted: Any  # whether points have weights, bool
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -87,15 +89,21 @@ class BagsBase:
     def selected(self, key: Any) -> Array:
         """Indices, from 0 to n - 1, that a slice, an array of integers or a mask selects.
 
+        A mask that is a pandas Series is matched to the ids by its index.
+
         Raises
         ------
         IndexError
             There is no such bag, or the key is none of these.
+        ValueError
+            The index of a mask does not name the bags.
         """
         if isinstance(key, tuple):
             raise TypeError("bags have one index: select columns before making the bags")
         if isinstance(key, slice):
             return np.arange(len(self))[key]
+        if np.asarray(key).dtype == bool:
+            key = match_to_ids(key, self.ids, "the mask")
         key = np.asarray(key)
         if key.dtype == bool:
             if key.shape != (len(self),):
@@ -111,11 +119,12 @@ class BagsBase:
         self,
         n_features: int,
         features: Sequence[str] | None = None,
+        columns: TableColumns | None = None,
         *,
         whose: str = "the bags",
         known: str = "the model was fitted to",
     ) -> None:
-        """Raise unless the points have these columns.
+        """Raise unless the points have these columns, made by the same transformer.
 
         Parameters
         ----------
@@ -123,6 +132,8 @@ class BagsBase:
             Number of columns expected.
         features : sequence of str, optional
             Their names; not compared where these or the bags' own are missing.
+        columns : TableColumns, optional
+            How the points that are expected were made of the columns of a table.
         whose : str, default "the bags"
             What the message calls these bags.
         known : str, default "the model was fitted to"
@@ -131,8 +142,15 @@ class BagsBase:
         Raises
         ------
         ValueError
-            The columns differ in number or, where both have names, in name or order.
+            The columns differ in number or, where both have names, in name or order; one was
+            made by a transformer, the other not, or by another.
         """
+        if not same_transformer(columns, features, self.columns, self.features):
+            raise ValueError(
+                f"the columns of {whose} were made by another transformer than those that {known}, "
+                "or only one of them by a transformer: read the table with like=, the fitted model "
+                "or the training bags"
+            )
         if self.n_features != n_features:
             raise ValueError(
                 f"{whose} have {self.n_features} features a point, but {known} {n_features}: "

@@ -4,7 +4,7 @@ Every check gives its array back in the form that `Bags` keeps, or raises with a
 names the bag, point and column and how to mend it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, SupportsIndex
 
@@ -14,14 +14,13 @@ from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = [
     "LARGEST_VALUE",
     "as_bag",
     "as_features",
     "as_ids",
-    "as_metadata",
     "as_offsets",
     "as_points",
     "as_sizes",
@@ -191,18 +190,6 @@ def as_features(features: Iterable[object], p: int) -> list[str]:
     if twice:
         raise ValueError(f"features names the column {twice[0]!r} twice: give each its own name")
     return names
-
-
-def as_metadata(metadata: object, n: int) -> "pd.DataFrame":
-    """Table of n rows, one a bag."""
-    import pandas as pd
-
-    if not isinstance(metadata, (pd.DataFrame, Mapping)):
-        raise TypeError(f"metadata must be a pandas DataFrame, found a {type(metadata).__name__}")
-    metadata = pd.DataFrame(metadata)
-    if len(metadata) != n:
-        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one a bag")
-    return metadata
 
 
 def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:

@@ -23,6 +23,7 @@ __all__ = [
     "merged_columns",
     "missing_counts",
     "said_of_columns",
+    "same_transformer",
     "warn_of_columns",
 ]
 
@@ -152,10 +153,19 @@ class TableColumns:
             if counts:
                 raise ValueError(_said_of_missing(counts))
 
+    def same_points(self, other: "TableColumns") -> bool:
+        """Whether a row of a table becomes the same point by these columns and by others."""
+        return (
+            self.features == other.features
+            and self.fills.keys() == other.fills.keys()
+            and all(np.array_equal(v, other.fills[n], True) for n, v in self.fills.items())
+        )
+
     def aligned(self, points: Array, own: "TableColumns", bag_of: Any) -> Array:
         """Points of a table that was read by itself, with the columns of these.
 
-        A category that the table lacks has a column of zeros; one that is new is refused.
+        A category that the table lacks has a column of zeros; one that is new is refused. What
+        stands for a missing number becomes what stands for it here.
 
         Parameters
         ----------
@@ -184,7 +194,12 @@ class TableColumns:
                 )
         made = [points[:, [place[name]]] if name in place else None for name in features]
         zeros = np.zeros((len(points), 1), points.dtype)
-        return np.hstack([zeros if column is None else column for column in made])
+        alike = np.hstack([zeros if column is None else column for column in made])
+        for name, value in self.fills.items():
+            if name not in self.categories:
+                missing = alike[:, features.index(f"{name} missing")] == 1
+                alike[missing, features.index(name)] = value
+        return alike
 
     def config(self) -> dict[str, Any]:
         """What a file keeps; a transformer of your own it cannot.
@@ -213,6 +228,44 @@ class TableColumns:
         categories = {name: tuple(values) for name, values in config["categories"].items()}
         known = {"names": tuple(config["names"]), "categories": categories}
         return cls(**{**config, **known})
+
+
+def same_transformer(
+    known: TableColumns | None,
+    known_names: Sequence[str] | None,
+    other: TableColumns | None,
+    other_names: Sequence[str] | None,
+) -> bool:
+    """Whether two sets of points may have been made by the same transformer, or by none.
+
+    Points that come from no table have no record of one: their names decide, unless those before
+    and after the transformer are the same.
+
+    Parameters
+    ----------
+    known, other : TableColumns, or None
+    known_names, other_names : sequence of str, or None
+        Names of the points' columns.
+    """
+    transformers = [None if c is None else c.transformer for c in (known, other)]
+    if transformers[0] is transformers[1]:
+        return True
+    if known is not None and other is not None:
+        return None not in transformers and same_content(*transformers)
+    made = known if other is None else other
+    names = known_names if known is None else other_names
+    assert made is not None
+    return names is None or made.features != list(made.names)
+
+
+def same_content(first: Any, second: Any) -> bool:
+    """Whether two fitted transformers are the same, such as one and its unpickled copy."""
+    import joblib
+
+    try:
+        return joblib.hash(first) == joblib.hash(second)
+    except Exception:  # a transformer that cannot be pickled equals itself alone
+        return False
 
 
 def learn_columns(

@@ -11,7 +11,6 @@ from bdr_stan.bags.checks import (
     LARGEST_VALUE,
     as_features,
     as_ids,
-    as_metadata,
     as_offsets,
     as_points,
     as_weights,
@@ -19,6 +18,7 @@ from bdr_stan.bags.checks import (
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.matching import as_metadata
 from bdr_stan.bags.memory_map import memory_map, release
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -50,7 +50,8 @@ class Bags(BagsBase):
     weights : array, shape (N_points,), optional
         Weight of each point within its bag, >= 0, with a positive sum in every bag.
     ids : array, shape (n,), optional, all different
-    metadata : pandas DataFrame, one row a bag, optional
+    metadata : pandas DataFrame, one row per bag, optional
+        Matched to the ids by its index, unless that is the default 0, 1, ..; then indexed by them.
     features : names of the p columns, optional
     columns : TableColumns, optional
         How the points were made of the columns of a table; it names their columns.
@@ -104,7 +105,7 @@ class Bags(BagsBase):
         if columns is not None:
             features = columns.features
         self.features = None if features is None else as_features(features, self.n_features)
-        self.metadata = None if metadata is None else as_metadata(metadata, n)
+        self.metadata = None if metadata is None else as_metadata(metadata, n, self.ids)
         if pixels is not None and len(pixels) != len(self.points):
             raise ValueError(
                 f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one a "
@@ -141,7 +142,7 @@ class Bags(BagsBase):
         arrays : list of n arrays, shapes (n_points, p), one a bag
         weights : list of n arrays, shapes (n_points,), optional
         ids, metadata, features
-            As in `Bags`.
+            As in `Bags`; the columns of data frames name themselves.
 
         Examples
         --------
@@ -169,7 +170,7 @@ class Bags(BagsBase):
 
         Parameters
         ----------
-        points : array, shape (N_points, p); a memory map is not loaded
+        points : array or data frame, shape (N_points, p); a memory map is not loaded
         bag : array, shape (N_points,), optional
             Any label that names the bag of each point; becomes `ids`. Points are brought together
             by bag, in order, and bags come in order of first appearance; on a memory map they
@@ -567,6 +568,7 @@ class Bags(BagsBase):
             part.check_like(
                 stacks[0].n_features,
                 features,
+                stacks[0].columns,
                 whose=f"the bags at position {k}",
                 known="those before have",
             )
@@ -670,9 +672,10 @@ class Bags(BagsBase):
         ValueError
             A category or a missing value that the other table does not have.
         """
-        if columns is None or self.columns is None or self.columns.features == columns.features:
+        if columns is None or self.columns is None or self.columns.same_points(columns):
             return self
-        if self.columns.names != columns.names or columns.transformer is not None:
+        transformed = columns.transformer is not None or self.columns.transformer is not None
+        if self.columns.names != columns.names or transformed:
             return self  # `check_like` says what differs
 
         def bag_of(row):
@@ -698,6 +701,11 @@ class Bags(BagsBase):
         largest = np.maximum.reduceat(self.weights, self.offsets[:-1])
         scaled = self.weights / np.repeat(largest, self.sizes)
         return self.sums(scaled) ** 2 / self.sums(scaled**2)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether points have weights."""
+        return self.weights is not None
 
     @property
     def point_weights(self) -> Array:

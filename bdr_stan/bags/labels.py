@@ -7,6 +7,7 @@ import numpy as np
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import LARGEST_VALUE, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
+from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.types import Array, ArrayLike
 
 __all__ = [
@@ -26,7 +27,8 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     Parameters
     ----------
     bags : Bags, or list of n arrays
-    y : array, shape (n,)
+    y : array, shape (n,), or str
+        As for `values_of_bags`.
 
     Returns
     -------
@@ -35,7 +37,8 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        Wrong length or shape, NaN, infinite or a nodata marker (the bag is named), or all equal.
+        Wrong length or shape, NaN, infinite or a nodata marker (the bag is named), or all equal;
+        a Series whose index does not name the bags.
     TypeError
         Not numbers.
 
@@ -51,6 +54,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         ...
     ValueError: the label of bag 1 is nan (1 such in all): leave these bags out
     """
+    y = values_of_bags(bags, y, "y")
     try:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
         labels = np.asarray(labels)
@@ -124,8 +128,8 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     Parameters
     ----------
     bags : Bags, or list of n arrays
-    y : array, shape (n,)
-        All numbers, all strings or all true or false.
+    y : array, shape (n,), or str
+        All numbers, all strings or all true or false; or as for `values_of_bags`.
     several : bool, default False
         Whether there may be more than two classes.
 
@@ -155,6 +159,7 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     """
     import pandas as pd
 
+    y = values_of_bags(bags, y, "y")
     labels = np.asarray(y)
     check_one_a_bag(labels, len(bags))
     missing = np.flatnonzero(pd.isna(labels))
@@ -217,13 +222,15 @@ def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
     return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
 
 
-def values_of_bags(bags: Bags, values: ArrayLike | str, name: str) -> ArrayLike:
-    """Values of an argument, as they are or from the column of the bags' metadata that it names.
+def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
+    """Values of an argument in the order of the bags, or the metadata column that it names.
 
     Parameters
     ----------
-    bags : Bags
+    bags : Bags, or list of n arrays
     values : array, shape (n,), or str
+        A pandas Series is matched to the bags' ids by its index, see `match_to_ids`; all else is
+        taken by position.
     name : str
         What the argument is called.
 
@@ -234,7 +241,7 @@ def values_of_bags(bags: Bags, values: ArrayLike | str, name: str) -> ArrayLike:
     Raises
     ------
     ValueError
-        There is no such column.
+        There is no such column; the index of a Series does not name the bags.
 
     Examples
     --------
@@ -252,8 +259,8 @@ def values_of_bags(bags: Bags, values: ArrayLike | str, name: str) -> ArrayLike:
     ValueError: trials='tests' is no column of the bags' metadata, which have 'trials': name ...
     """
     if not isinstance(values, str):
-        return values
-    table = bags.metadata
+        return match_to_ids(values, getattr(bags, "ids", None), name)
+    table = getattr(bags, "metadata", None)
     known = [] if table is None else [str(column) for column in table.columns]
     if table is None or values not in known:
         raise ValueError(

@@ -284,7 +284,7 @@ class PartitionedBags(BagsBase):
             Missing values where the other table has none.
         """
         own = self.columns
-        if columns is None or own.features == columns.features or own.names != columns.names:
+        if columns is None or own.same_points(columns) or own.names != columns.names:
             return self  # `check_like` says what differs
         more = [name for name in own.fills if name not in columns.fills]
         if more:

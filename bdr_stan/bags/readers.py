@@ -36,6 +36,7 @@ from bdr_stan.bags.columns import (
     missing_counts,
     warn_of_columns,
 )
+from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike, PathName, as_path
 
@@ -75,7 +76,7 @@ def from_list(
             f"expected a list of 2-D arrays, one a bag, found a {type(arrays).__name__}"
         )
     names = [describe(i, ids) for i in range(len(arrays))]
-    _check_same_frames(arrays, names)
+    features = _names_of_frames(arrays, names, features)
     bags = [as_bag(array, name) for array, name in zip(arrays, names)]
     for bag, name in zip(bags, names):
         if bag.shape[1] != bags[0].shape[1]:
@@ -86,23 +87,46 @@ def from_list(
     return {
         "points": np.concatenate(bags) if bags else np.empty((0, 1)),
         "offsets": _offsets([len(bag) for bag in bags]),
-        "weights": None if weights is None else _stack_weights(weights, bags, names),
+        "weights": None if weights is None else _stack_weights(weights, arrays, names),
         "ids": ids,
         "metadata": metadata,
         "features": features,
     }
 
 
-def _check_same_frames(arrays, names):
-    """Refuse data frames whose columns differ: their values would be mixed up by position."""
-    frames = [(name, list(a.columns)) for name, a in zip(names, arrays) if hasattr(a, "columns")]
+def _names_of_frames(arrays, names, features):
+    """Names of the points' columns: those given, else those of data frames, which must agree."""
+    frames = [(name, _columns_of_frame(array)) for name, array in zip(names, arrays)]
+    frames = [(name, columns) for name, columns in frames if columns is not None]
     for name, columns in frames[1:]:
         if columns != frames[0][1]:
             raise ValueError(
-                f"{name} is a table with the columns {', '.join(map(str, columns))}, but "
-                f"{frames[0][0]} has {', '.join(map(str, frames[0][1]))}: give every bag the same "
+                f"{name} is a table with the columns {', '.join(columns)}, but "
+                f"{frames[0][0]} has {', '.join(frames[0][1])}: give every bag the same "
                 "columns in the same order"
             )
+    return _names_of_columns(features, frames[0][1] if frames else None)
+
+
+def _columns_of_frame(values):
+    """Names of the columns of a data frame; None of an array, and of columns that only count."""
+    columns = getattr(values, "columns", None)
+    if columns is None or list(columns) == list(range(len(columns))):
+        return None
+    return [str(name) for name in columns]
+
+
+def _names_of_columns(features, columns):
+    """The names given, unless they are the names of other columns; else those of the columns."""
+    if features is None or columns is None or isinstance(features, str):
+        return columns if features is None else features
+    features = [str(name) for name in features]
+    if features != columns and set(features) & set(columns):
+        raise ValueError(
+            f"features names the columns {', '.join(features)}, but the table has "
+            f"{', '.join(columns)}: leave features out, or select df[features] before"
+        )
+    return features
 
 
 def from_points(
@@ -118,6 +142,9 @@ def from_points(
     """Arguments of `Bags` from stacked points; see `Bags.from_points`."""
     if (bag is None) == (sizes is None):
         raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
+    features = _names_of_columns(features, _columns_of_frame(points))
+    for name, values in (("bag", bag), ("weights", weights)):
+        check_same_rows(points, values, ("points", name))
     points = as_points(points)
     if sizes is None:
         if ids is not None:
@@ -430,6 +457,8 @@ def _offsets(sizes):
 def _stack_weights(weights, arrays, names):
     if len(weights) != len(arrays):
         raise ValueError(f"weights has {len(weights)} arrays, but there are {len(arrays)} bags")
+    for w, array, name in zip(weights, arrays, names):
+        check_same_rows(array, w, (name, f"the weights of {name}"))
     weights = [np.asarray(w) for w in weights]
     for w, array, name in zip(weights, arrays, names):
         if w.shape != (len(array),):

@@ -39,5 +39,5 @@ def report(fitted, data, output, title, bag, weight, missing, unseen, force):
         bags = in_memory(
             read_like(model, fitted, data, bag, weight, missing=missing, unseen=unseen)
         )
-    model.report_html(output, bags, label=title or model.notes_.get("label") or "label")
+    model.report_html(output, bags, label=title)
     click.echo(f"Wrote {output}")

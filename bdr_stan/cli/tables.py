@@ -100,7 +100,7 @@ def read_labelled(
             f"label column {roles['label']!r} holds text, not numbers: encode or mend it, or use "
             f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
         )
-    return bags, y.to_numpy()
+    return bags, y
 
 
 def read_like(

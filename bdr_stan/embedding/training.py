@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike, TableColumns, as_bags
+from bdr_stan.bags import BagsLike, BagsRecord, as_bags
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import (
     check_kernel_reaches,
@@ -35,12 +35,8 @@ class TrainingFeatures:
     kernel : Kernel
         Its columns are indices, its bandwidths numbers.
     embedding : Embedding
-    index : array, shape (n,)
-        Ids of the bags, or their numbers.
-    names : list of str, or None
-        Names of the points' columns.
-    columns : TableColumns, or None
-        How the points were made of the columns of a table.
+    record : BagsRecord
+        Ids and columns of the bags.
     covariates : Covariates, or None
         How the bags' metadata enter the regression.
     """
@@ -48,9 +44,7 @@ class TrainingFeatures:
     feature_map: FeatureMap
     kernel: Kernel
     embedding: Embedding
-    index: Array
-    names: list[str] | None = None
-    columns: TableColumns | None = None
+    record: BagsRecord
     covariates: Covariates | None = None
 
     @property
@@ -70,7 +64,7 @@ class TrainingFeatures:
 
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices; the covariance stays that of all."""
-        return replace(self, embedding=self.embedding.take(bags), index=self.index[bags])
+        return replace(self, embedding=self.embedding.take(bags), record=self.record.take(bags))
 
 
 def training_features(
@@ -124,9 +118,7 @@ def training_features(
         _check_bags_differ(kernel, embedding.mean)
     if learned is not None:
         embedding = replace(embedding, covariates=learned.of(bags))
-    return TrainingFeatures(
-        feature_map, kernel, embedding, bags.index, bags.features, bags.columns, learned
-    )
+    return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.of(bags), learned)
 
 
 def _check_bags_differ(kernel, mean):

@@ -1,11 +1,9 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,8 +14,15 @@ from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.bags import (
+    Bags,
+    BagsLike,
+    PartitionedBags,
+    as_bags,
+    label_name,
+    values_of_bags,
+)
+from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
@@ -28,7 +33,7 @@ from bdr_stan.estimators.validation import (
     check_prior,
     check_run,
     check_stan_file,
-    check_training,
+    labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
@@ -46,7 +51,7 @@ from bdr_stan.types import Array, ArrayLike, PathName
 _THINNING_DRAWS = 20
 
 
-class AggregateRegressor(RegressorMixin, BagEstimator):
+class AggregateRegressor(BagRegressor):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
@@ -202,8 +207,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Label of each bag.
+        y : array, shape (n,), or str
+            Label of each bag, as for `BDR.fit`.
         trials : array, shape (n,), or str, optional
             Of the binomial likelihood: people asked in each bag, or the column of the bags'
             metadata that holds them, from which predictions then take them too.
@@ -238,7 +243,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
-        y = self.check_labels(bags, y, trials)
+        name, y = label_name(y), self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
@@ -254,8 +259,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             progress=progress,
             **cmdstan_options,
         )
-        if column is not None:
-            self._keep_too(trials_column=column)
+        self._keep_too(label_name=name, trials_column=column)
         if self.thin is not None:
             self._measure_thinning(bags, training.rows)
         return self
@@ -319,11 +323,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         self
         """
         self.check_parameters()
-        check_training(training, AggregateFeatures, y)
+        y = labels_of_training(training, AggregateFeatures, y).astype(float)
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         self._forget()
         seed = self._seed(seed)
-        y, rows, features = np.asarray(y, float), training.rows, training.feature_map
+        rows, features = training.rows, training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(rows, y, training.trials, features.projection)
@@ -350,7 +354,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             posterior.stats,
             posterior.attrs,
             {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants},
-            training.index,
+            training.record.index,
             y,
             lambda: self._predictive(means, rows.noise_factor, drawn, training.trials),
             next(iter(posterior.draws.values())).shape[:2],
@@ -359,9 +363,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         )
         settings = {
             "kernel": features.kernel,
-            "n_features": features.n_inputs,
-            "feature_names": training.names,
-            "columns": training.columns,
+            **training.record.settings,
             "priors": model.priors,
             "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
         }
@@ -415,6 +417,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         -------
         float, at most 1
         """
+        bags, y, sample_weight = scored(self, bags, y, sample_weight)
         return float(r2_score(y, self.predict(bags, trials=trials), sample_weight=sample_weight))
 
     predict_table = predict_table
@@ -437,7 +440,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
-        return self._predictive_of(bags, trials, self._effects(bags))
+        found = self._predictive_of(bags, trials, self._effects(bags))
+        found.ids = bags.ids
+        return found
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
@@ -486,7 +491,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             shape (n,), in units of y per weight; computed in chunks when asked for.
         """
         check_counts(n_draws=n_draws)
-        bags = self._like_training(as_points(self, points))
+        bags = self._like_training(as_points(self, points), need_weights=False)
         drawn = self._draws()
         return PointPredictive(
             bags.read_checked,
@@ -513,7 +518,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             is the intercept and the sum of them.
         """
         check_counts(n_draws=n_draws)
-        bags = self._like_training(as_points(self, points))
+        bags = self._like_training(as_points(self, points), need_weights=False)
         drawn, features = self._draws(), self.feature_map_
         rho = _scales_of_weights(drawn, n_draws)
         w = evenly_spaced(drawn["w"], n_draws)
@@ -673,10 +678,6 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
         error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
         self._keep_too(thinning_error=error)
-
-    def _keep_too(self, **settings: Any) -> None:
-        """Add settings to the result of a fit."""
-        self._keep(replace(self.result_, settings={**self.result_.settings, **settings}))
 
     @property
     def columns_of_bags(self) -> list[str]:

@@ -7,12 +7,21 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
+from bdr_stan.bags import (
+    Bags,
+    BagsLike,
+    BagsRecord,
+    TableColumns,
+    as_bags,
+    match_to_ids,
+    rows_of_ids,
+    values_of_bags,
+)
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
@@ -24,7 +33,7 @@ from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
-from bdr_stan.types import PathName, Seed
+from bdr_stan.types import ArrayLike, PathName, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +119,7 @@ class BagEstimator(BaseEstimator):
 
     @available_if(_samples_posterior)
     def report_html(
-        self, path: PathName, bags: BagsLike | None = None, *, label: str = "label"
+        self, path: PathName, bags: BagsLike | None = None, *, label: str | None = None
     ) -> None:
         """Write what there is to say of the fit to one HTML file, for who did not make it.
 
@@ -126,8 +135,9 @@ class BagEstimator(BaseEstimator):
         bags : Bags, list of arrays or table, optional
             Those of the fit, found by their ids. A fit does not keep its points: without them the
             report says what is left out.
-        label : str, default "label"
-            What the labels are, with the unit, such as "age, years".
+        label : str, optional
+            What the labels are, with the unit, such as "age, years". Default: the name of the
+            column or Series that `fit` took them from, else "label".
 
         Raises
         ------
@@ -139,6 +149,8 @@ class BagEstimator(BaseEstimator):
             The bags are not those of the fit; the label is no text.
         """
         check_is_fitted(self, "result_")
+        if label is None:
+            label = self.result_.settings.get("label_name") or "label"
         if not isinstance(label, str):
             raise TypeError(f"label must be a str that says what the labels are, found {label!r}")
         write_report(self, path, None if bags is None else self._like_training(bags), label)
@@ -238,13 +250,12 @@ class BagEstimator(BaseEstimator):
     def _keep(self, result: Result, bags: Bags | None = None) -> Self:
         """Take over the result of a fit, and from its bags what new bags must have."""
         if bags is not None:
-            points = {
-                "n_features": bags.n_features,
-                "feature_names": bags.features,
-                "columns": bags.columns,
-            }
-            result = replace(result, settings={**result.settings, **points})
+            result = replace(result, settings={**result.settings, **BagsRecord.of(bags).settings})
         return self._restore(result, {})
+
+    def _keep_too(self, **settings: Any) -> Self:
+        """Add settings to the result of a fit."""
+        return self._keep(replace(self.result_, settings={**self.result_.settings, **settings}))
 
     def _restore(self, result, notes):
         self._idata = None
@@ -266,8 +277,8 @@ class BagEstimator(BaseEstimator):
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _like_training(self, bags: BagsLike) -> Bags:
-        """New bags, or a table of them, with the columns of the bags of the fit."""
+    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Bags:
+        """New bags, or a table of them, with the columns and weights of the bags of the fit."""
         check_is_fitted(self, "result_")
         columns = self.columns_
         if columns is not None and hasattr(bags, "columns") and not isinstance(bags, BagsBase):
@@ -276,7 +287,12 @@ class BagEstimator(BaseEstimator):
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
             bags = read(frame, bag, weight=columns.weight, metadata=named, like=self)
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
-        bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None), columns)
+        if need_weights and self.result_.settings.get("weighted") and not bags.weighted:
+            raise ValueError(
+                "the bags have no weights, but those of the fit had: give the points their "
+                "weights, of 1 where all count alike"
+            )
         return bags
 
     def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:
@@ -287,7 +303,9 @@ class BagEstimator(BaseEstimator):
                 f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
                 "two versions of the same bags"
             )
-        return first, second
+        if first.ids is None or second.ids is None:
+            return first, second
+        return first, second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
 
     def _seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator where nothing is handed to Stan."""
@@ -305,6 +323,61 @@ class BagEstimator(BaseEstimator):
         """Warn, in the name of whoever called `fit`, of what the sampler measured."""
         for trouble in sampling_warnings(self.diagnostics()):
             warnings.warn(trouble, stacklevel=4)
+
+
+class BagRegressor(RegressorMixin, BagEstimator):
+    """Base of estimators whose labels are numbers."""
+
+    def score(
+        self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """R^2 of the predicted labels, as that of scikit-learn's regressors.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,), or str
+            Labels, as for `fit`.
+        sample_weight : array, shape (n,), optional
+            How much each bag counts.
+
+        Returns
+        -------
+        float, at most 1
+        """
+        bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        return super().score(bags, y, sample_weight)
+
+
+class BagClassifier(ClassifierMixin, BagEstimator):
+    """Base of estimators whose labels are classes."""
+
+    def score(
+        self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of bags whose class is predicted, as that of scikit-learn's classifiers.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,), or str
+            Classes, as for `fit`.
+        sample_weight : array, shape (n,), optional
+            How much each bag counts.
+
+        Returns
+        -------
+        float, from 0 to 1
+        """
+        bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        return super().score(bags, y, sample_weight)
+
+
+def scored(model, bags, y, sample_weight):
+    """Bags, labels and weights of a score, labels and weights in the order of the bags."""
+    bags = model._like_training(bags)
+    y = values_of_bags(bags, y, "y")
+    return bags, y, match_to_ids(sample_weight, bags.ids, "sample_weight")
 
 
 def load(path: PathName) -> BagEstimator:

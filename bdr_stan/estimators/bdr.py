@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from sklearn.base import RegressorMixin
-
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import with_defaults
+from bdr_stan.estimators.base import BagRegressor, with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_mean
@@ -23,7 +21,7 @@ from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array, ArrayLike, PathName
 
 
-class BDR(RegressorMixin, EmbeddingEstimator):
+class BDR(BagRegressor, EmbeddingEstimator):
     """Bayesian distribution regression: weights and mean embeddings both uncertain.
 
     A bag's label depends on its true mean embedding, of which its points are a sample. Small
@@ -208,7 +206,7 @@ class BDR(RegressorMixin, EmbeddingEstimator):
         )
 
 
-class Shrinkage(RegressorMixin, EmbeddingEstimator):
+class Shrinkage(BagRegressor, EmbeddingEstimator):
     """Shrinkage estimator: the mode of the BDR model, in fractions of a second.
 
     Parameters and attributes are those of `BDR`, with method "optimize" by default: weights,

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn.base import RegressorMixin
-
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_mean
@@ -23,7 +22,7 @@ from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array, ArrayLike, PathName
 
 
-class BLR(RegressorMixin, EmbeddingEstimator):
+class BLR(BagRegressor, EmbeddingEstimator):
     """Bayesian linear regression on the empirical mean embeddings of bags.
 
     Takes each bag's mean embedding as exact: its uncertainty is that of the weights alone, the

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from scipy.special import log_expit, log_ndtr
-from sklearn.base import ClassifierMixin
 
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import with_defaults
+from bdr_stan.estimators.base import BagClassifier, with_defaults
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.influence import contrast, influence, influence_along
 from bdr_stan.estimators.prediction import predict_class, predict_proba
@@ -24,7 +23,7 @@ from bdr_stan.predictive import ClassPredictive
 from bdr_stan.types import Array, ArrayLike, PathName
 
 
-class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
+class BLRClassifier(BagClassifier, EmbeddingEstimator):
     """Bayesian logistic regression on the empirical mean embeddings of bags of two classes.
 
     Takes each bag's mean embedding as exact, however few its points. Use `BDRClassifier` where
@@ -135,7 +134,7 @@ class BLRClassifier(ClassifierMixin, EmbeddingEstimator):
         )
 
 
-class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
+class BDRClassifier(BagClassifier, EmbeddingEstimator):
     """Bayesian distribution regression of two classes: weights and embeddings both uncertain.
 
     A bag's class depends on its true mean embedding, of which its points are a sample. What the
@@ -281,7 +280,7 @@ class BDRClassifier(ClassifierMixin, EmbeddingEstimator):
         )
 
 
-class ShrinkageClassifier(ClassifierMixin, EmbeddingEstimator):
+class ShrinkageClassifier(BagClassifier, EmbeddingEstimator):
     """Shrinkage estimator of two classes: the mode of the model of `BDRClassifier`.
 
     Parameters and attributes are those of `BDRClassifier`, with method "optimize" by default:

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
 from bdr_stan.kernel_means.density_distances import (
     densities_at,
@@ -33,7 +32,7 @@ _BANDWIDTHS = 2.0 ** np.arange(-5, 1)
 _SMOOTHINGS = 2.0 ** np.arange(-5, 1.25, 0.5)
 
 
-class DFDR(RegressorMixin, BagEstimator):
+class DFDR(BagRegressor):
     """Kernel density estimate of each bag, and a weighted average of labels of similar bags.
 
         p_i(z) = mean_j normal(z | x_ij, h^2 I)

@@ -17,7 +17,9 @@ from bdr_stan.bags import (
     check_classes,
     check_label_sd,
     check_labels,
+    label_name,
     label_sd_of,
+    match_to_ids,
 )
 from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.coordinates import Coordinates
@@ -33,7 +35,7 @@ from bdr_stan.estimators.validation import (
     check_prior,
     check_run,
     check_stan_file,
-    check_training,
+    labels_of_training,
 )
 from bdr_stan.kernels import check_kernel_and_bandwidth, landmark_features
 from bdr_stan.posterior.model import Model
@@ -88,8 +90,10 @@ class EmbeddingEstimator(BagEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Label of each bag.
+        y : array, shape (n,), or str
+            Label of each bag, or the column of the bags' metadata that holds it. A pandas Series
+            is matched to the ids of the bags by its index, which must hold them all; all else,
+            and a Series with the default index, is in the order of the bags.
         label_sd : array, shape (n,), or str, optional
             Known standard error of each label, units of y, or the column of the bags' metadata
             that holds it: labels that are estimates from a survey, say. Its square adds to the
@@ -126,7 +130,7 @@ class EmbeddingEstimator(BagEstimator):
             Trouble of the sampler, with the measured value and what to do.
         """
         bags = as_bags(bags, in_parts=True)
-        y = self.check_labels(bags, y)
+        name, y = label_name(y), self.check_labels(bags, y)
         self.check_parameters()
         if label_sd is not None:
             self._check_takes_label_sd()
@@ -135,7 +139,7 @@ class EmbeddingEstimator(BagEstimator):
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
         seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
-        return self.fit_features(
+        self.fit_features(
             training,
             y,
             label_sd=label_sd,
@@ -146,6 +150,7 @@ class EmbeddingEstimator(BagEstimator):
             progress=progress,
             **cmdstan_options,
         )
+        return self._keep_too(label_name=name)
 
     def fit_features(
         self,
@@ -167,11 +172,12 @@ class EmbeddingEstimator(BagEstimator):
         self
         """
         self.check_parameters()
-        check_training(training, TrainingFeatures, y)
+        y = labels_of_training(training, TrainingFeatures, y)
         of_labels = {}
         if label_sd is not None:
             self._check_takes_label_sd()
-            label_sd = check_label_sd(label_sd, len(training.index), training.index)
+            label_sd = match_to_ids(label_sd, training.record.ids, "label_sd")
+            label_sd = check_label_sd(label_sd, len(y), training.record.index)
             self.check_label_errors(np.asarray(y, float), label_sd)
             of_labels = {"label_sd": label_sd}
         check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
@@ -180,9 +186,7 @@ class EmbeddingEstimator(BagEstimator):
         seed = self._seed(seed)
         settings = {
             "kernel": training.kernel,
-            "n_features": training.landmarks.shape[1],
-            "feature_names": training.names,
-            "columns": training.columns,
+            **training.record.settings,
             "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
         }
         if training.covariates is not None:
@@ -218,7 +222,7 @@ class EmbeddingEstimator(BagEstimator):
                 **{name: (values, ["bag"]) for name, values in of_labels.items()},
                 **constants,
             },
-            training.index,
+            training.record.index,
             y,
             lambda: self._predictive(
                 at, training.embedding, predicting.flat(), classes, **of_labels
@@ -304,7 +308,10 @@ class EmbeddingEstimator(BagEstimator):
         used the same way, that is with normal noise of standard deviation sigma. Errors of the
         training labels that `label_sd` told are not part of it.
         """
-        return self.predictive_features(self.embed(bags))
+        bags = self._like_training(bags)
+        found = self.predictive_features(self.embed(bags))
+        found.ids = bags.ids
+        return found
 
     predict_table = predict_table
 

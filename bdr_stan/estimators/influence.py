@@ -64,7 +64,7 @@ def influence(self: Any, points: Any, *, n_draws: int = 1000) -> PointPredictive
         With `mean`, `sd`, `quantile(q)`, `interval(level)`, each of shape (n,), in units of y,
         of classes on the scale of the latent function; computed in chunks when asked for.
     """
-    bags = self._like_training(as_points(self, points))
+    bags = self._like_training(as_points(self, points), need_weights=False)
     return posterior_of_influence(
         bags.read_checked, len(bags.points), self._feature_map, *_function(self, n_draws)
     )
@@ -118,7 +118,8 @@ def influence_along(
     if bags is None:
         sample = without_gaps(self.landmarks_)
     else:
-        sample = self._like_training(bags).sample_points(n_points, np.random.default_rng(seed))
+        like = self._like_training(bags, need_weights=False)
+        sample = like.sample_points(n_points, np.random.default_rng(seed))
     values = where.values(sample)
     along = AlongColumn(self._feature_map, where, sample)
     found = posterior_of_influence(

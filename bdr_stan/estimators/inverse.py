@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
 
 from bdr_stan.bags import Bags, check_classes, check_within
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.base import BagClassifier, BagRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.influence import contrast
 from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
@@ -32,7 +32,7 @@ _FEWEST_BAGS = 3
 _MOST_DRAWS = 100  # that predictions average: the curves are known well, and more say no more
 
 
-class InverseBDR(RegressorMixin, EmbeddingEstimator):
+class InverseBDR(BagRegressor, EmbeddingEstimator):
     """Inverse distribution regression: how the embedding follows the label, turned round.
 
     `BDR` takes the label as linear in a bag's mean embedding. Here the embedding moves along a
@@ -253,7 +253,7 @@ class InverseBDR(RegressorMixin, EmbeddingEstimator):
         self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out
 
 
-class InverseBDRClassifier(ClassifierMixin, EmbeddingEstimator):
+class InverseBDRClassifier(BagClassifier, EmbeddingEstimator):
     """Inverse distribution regression of two or more classes.
 
     Each class has a mean embedding, and bags scatter about it by what their size leaves open and

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alphas,
@@ -35,7 +34,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
-class MERR(RegressorMixin, BagEstimator):
+class MERR(BagRegressor):
     """Mean embedding ridge regression: kernel ridge regression on the kernel means of bags.
 
     Parameters

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.validation import (
     check_alphas,
@@ -40,7 +39,7 @@ _SCALES = 2.0 ** np.arange(-2, 3)
 Kernels = Sequence[str | Kernel]
 
 
-class MERRCV(RegressorMixin, BagEstimator):
+class MERRCV(BagRegressor):
     """Mean embedding ridge regression with kernels and penalty chosen by labels held out.
 
     Parameters

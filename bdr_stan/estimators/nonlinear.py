@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn.base import RegressorMixin
-
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.influence import contrast
 from bdr_stan.estimators.prediction import predict_mean
@@ -26,7 +25,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, PathName, is_integer
 
 
-class NonlinearBDR(RegressorMixin, EmbeddingEstimator):
+class NonlinearBDR(BagRegressor, EmbeddingEstimator):
     """Bayesian distribution regression whose function may bend.
 
     `BDR` takes a bag's label to be linear in its true mean embedding. Here a smooth function of

@@ -36,7 +36,8 @@ def predict_table(self: Any, bags: BagsLike, *, level: float = 0.95) -> "pd.Data
     -------
     pandas DataFrame of n rows, indexed by the bags' ids
         n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability, lower,
-        upper of the predicted class.
+        upper of the predicted class. The columns' name is that of the label, where the fit took it
+        from a column or a Series with a name.
     """
     import pandas as pd
 
@@ -47,6 +48,7 @@ def predict_table(self: Any, bags: BagsLike, *, level: float = 0.95) -> "pd.Data
     else:
         table = _table_by_parts(_for_predictions(self), bags, level)
     table.insert(0, "n_points", bags.sizes)
+    table.columns.name = self.result_.settings.get("label_name")
     return table.set_index(pd.Index(bags.index, name="bag"))
 
 

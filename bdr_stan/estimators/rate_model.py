@@ -3,10 +3,9 @@
 from typing import Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.results.inference_data import dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
@@ -27,7 +26,7 @@ def one_bag(points: ArrayLike) -> Bags:
     return Bags(points, [0, len(points)])
 
 
-class RateModel(RegressorMixin, BagEstimator):
+class RateModel(BagRegressor):
     """Base of estimators that say of each point x a rate(x), and of a bag sum_j p_j rate(x_j)."""
 
     def predict(self, bags: BagsLike) -> Array:
@@ -55,7 +54,7 @@ class RateModel(RegressorMixin, BagEstimator):
         -------
         array, shape (m,), units of y for a weight of 1
         """
-        return self._rates_in_chunks(self._like_training(one_bag(points)))
+        return self._rates_in_chunks(self._like_training(one_bag(points), need_weights=False))
 
     def _rates_in_chunks(self, bags: Bags) -> Array:
         """Rate at every point of bags, read chunk by chunk, shape (N_points,)."""

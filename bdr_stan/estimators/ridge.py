@@ -9,22 +9,21 @@ from dataclasses import replace
 from typing import Self, cast
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, as_bags, check_labels
+from bdr_stan.bags import BagsLike, BagsRecord, as_bags, check_labels
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alphas,
     check_choice,
     check_landmarks,
     check_positive,
-    check_training,
     check_validation_chooses,
     checked_validation,
+    labels_of_training,
 )
 from bdr_stan.kernel_means.ridge_path import RidgePath
 from bdr_stan.kernel_means.shrunk_embedding import ShrunkEmbedding, shrink_embedding
@@ -43,7 +42,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
-class RBFNetwork(RegressorMixin, BagEstimator):
+class RBFNetwork(BagRegressor):
     """Ridge regression on the mean embeddings of bags: point predictions, and quick.
 
     Takes each bag's mean embedding as exact, however few its points, and gives no predictive
@@ -195,7 +194,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         -------
         self
         """
-        check_training(training, TrainingFeatures, y)
+        y = labels_of_training(training, TrainingFeatures, y)
         self._forget()
         y = np.asarray(y, float)
         path = RidgePath(self._means(training.embedding), y)
@@ -219,15 +218,13 @@ class RBFNetwork(RegressorMixin, BagEstimator):
                 "alpha": (float(alphas[best]), []),
                 **self._bag_constants(training.embedding),
             },
-            training.index,
+            training.record.index,
             y,
         )
         settings = {
             "kernel": training.kernel,
             "features": self.features,
-            "n_features": training.feature_map.n_inputs,
-            "feature_names": training.names,
-            "columns": training.columns,
+            **training.record.settings,
         }
         return self._keep(Result(groups, settings))
 
@@ -263,9 +260,7 @@ class RBFNetwork(RegressorMixin, BagEstimator):
         frequencies = draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
         feature_map = FourierFeatures(frequencies, cast(RBF, kernel).lengths)
         embedding = embed(bags, feature_map)
-        return TrainingFeatures(
-            feature_map, kernel, embedding, bags.index, bags.features, bags.columns
-        )
+        return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.of(bags))
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
         """Mean embeddings of new bags, as those of training features or, by default, of the fit."""

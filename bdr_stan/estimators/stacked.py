@@ -3,12 +3,12 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagClassifier, BagEstimator, BagRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
 from bdr_stan.predictive import Contrast, mix
@@ -153,7 +153,8 @@ class Stack(BagEstimator):
         idatas = {name: model.idata for name, model in zip(names, models, strict=True)}
         comparison = stack(idatas, held_out)
         first = models[0].result_.settings
-        columns = {name: first[name] for name in ("n_features", "feature_names", "columns")}
+        names = ("n_features", "feature_names", "columns", "weighted", "label_name")
+        columns = {name: first[name] for name in names if name in first}
         return self._keep(Result({}, {"comparison": comparison, **columns}, tuple(models)))
 
     def _set_fitted(self, result: Result) -> None:
@@ -161,7 +162,7 @@ class Stack(BagEstimator):
         self.weights_ = self.comparison_["weight"].to_numpy()
 
 
-class Stacked(RegressorMixin, Stack):
+class Stacked(BagRegressor, Stack):
     """Average of regressors, weighted by how well each predicts labels it has not seen.
 
     The models may differ in kind, landmarks, bandwidth or prior. The weights maximise the
@@ -207,7 +208,7 @@ class Stacked(RegressorMixin, Stack):
     predict = predict_mean
 
 
-class StackedClassifier(ClassifierMixin, Stack):
+class StackedClassifier(BagClassifier, Stack):
     """Average of classifiers of two classes, as `Stacked` is of regressors.
 
     Parameters

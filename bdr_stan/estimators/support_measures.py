@@ -7,12 +7,12 @@ may be shrunk, or on a kernel of the distances between them, such as a Gaussian 
 from typing import Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, OutlierMixin
+from sklearn.base import OutlierMixin
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils.multiclass import check_classification_targets
 
-from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
+from bdr_stan.estimators.base import BagClassifier, BagEstimator
 from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernel_means.bag_means import BagMeans
 from bdr_stan.kernel_means.outer_kernels import (
@@ -104,7 +104,7 @@ class _MeasureMachine(BagEstimator):
             )
 
 
-class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
+class SupportMeasureMachine(BagClassifier, _MeasureMachine):
     """Support vector classification of bags by their kernel means.
 
     Parameters
@@ -200,7 +200,8 @@ class SupportMeasureMachine(ClassifierMixin, _MeasureMachine):
         ValueError, TypeError
             Unusable bags, labels or parameters; raised before any work starts.
         """
-        bags, y = as_bags(bags), np.asarray(y)
+        bags = as_bags(bags)
+        y = np.asarray(values_of_bags(bags, y, "y"))
         if y.shape != (len(bags),):
             raise ValueError(f"y has shape {y.shape}, expected ({len(bags)},): one label a bag")
         check_classification_targets(y)

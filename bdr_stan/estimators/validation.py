@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag, match_to_ids
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
 from bdr_stan.types import Array, ArrayLike, is_integer, is_number
@@ -152,18 +152,21 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
         )
 
 
-def check_training(training: Any, kind: Any, y: ArrayLike) -> None:
-    """Raise unless these are training features of a kind, with a label for each of their bags.
+def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Array:
+    """Labels of training features in the order of their bags, once both are of use.
 
     Raises
     ------
     TypeError, ValueError
+        These are no training features of a kind, or there is not one label for each of their bags.
     """
     if not isinstance(training, kind):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"
         )
-    check_one_a_bag(np.asarray(y), len(training.index))
+    labels = np.asarray(match_to_ids(y, training.record.ids))
+    check_one_a_bag(labels, len(training.record.index))
+    return labels
 
 
 def check_folds(cv: Any, n: int) -> None:
@@ -262,6 +265,10 @@ def checked_validation(
     except (TypeError, ValueError) as error:
         raise type(error)(f"validation: {error}") from None
     held.check_like(
-        bags.n_features, bags.features, whose="the validation bags", known="the training bags have"
+        bags.n_features,
+        bags.features,
+        bags.columns,
+        whose="the validation bags",
+        known="the training bags have",
     )
     return held, labels

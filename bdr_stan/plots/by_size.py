@@ -70,6 +70,7 @@ def prediction_by_size(
     >>> [ax.get_title() for ax in axes]
     ['2 points (3 bags)', '50 points (3 bags)']
     """
+    y = metrics.labels_in_order(y, predictive)
     table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
     classes = metrics.size_classes(sizes, edges)
     y, mean, sd = np.asarray(y), np.asarray(predictive.mean), np.asarray(predictive.sd)
@@ -143,7 +144,7 @@ def compare_by_size(
         for name, predictive in predictives.items()
     }
     classes = metrics.size_classes(sizes, edges)
-    y = np.asarray(y)
+    y = np.asarray(metrics.labels_in_order(y, next(iter(predictives.values()))))
     intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}
     axes = panels(len(predictives), len(classes))
     shown = {name: _spread_over(y, of) for name, of in classes.items()}
@@ -264,7 +265,8 @@ def prediction(
     >>> len(figure.axes)
     2
     """
-    y, mean = np.asarray(y, float), np.asarray(predictive.mean)
+    y = np.asarray(metrics.labels_in_order(y, predictive), float)
+    mean = np.asarray(predictive.mean)
     lower, upper = predictive.interval(level)
     metrics.coverage(y, lower, upper)
     every = {"all bags": np.ones(len(y), bool)}

@@ -24,6 +24,8 @@ class Blend:
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of y
+    ids : array, shape (n,), or None
+        Of the bags, to which labels in a pandas Series are matched by its index.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Blend:
 
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
         self.predictives, self.weights = list(predictives), weights
+        self.ids = predictives[0].ids
         means = np.array([p.mean for p in predictives])
         second = np.array([p.sd**2 for p in predictives]) + means**2
         self.mean = weights @ means
@@ -159,7 +162,7 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        No predictive, those of different numbers of bags, or weights that are none.
+        No predictive, those of different bags, or weights that are none.
 
     Examples
     --------
@@ -183,6 +186,9 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         )
     if len({len(p) for p in predictives}) > 1:
         raise ValueError("the predictives are of different numbers of bags: give those of the same")
+    ids = [p.ids for p in predictives if getattr(p, "ids", None) is not None]
+    if any(not np.array_equal(each, ids[0]) for each in ids):
+        raise ValueError("the predictives are of bags with different ids: give those of the same")
     if not np.isclose(weights.sum(), 1) or (weights < 0).any():
         raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
     kinds = {type(p) for p in predictives}
@@ -192,4 +198,6 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights
         for p, weight in zip(predictives, weights, strict=True)
     ]
-    return type(predictives[0]).pooled(predictives, np.concatenate(shares))
+    pooled = type(predictives[0]).pooled(predictives, np.concatenate(shares))
+    pooled.ids = ids[0] if ids else None
+    return pooled

@@ -96,7 +96,7 @@ class ClassPredictive(Mixture):
         return np.quantile(np.exp(log_p), levels, axis=0, **method)
 
     def _label_values(self, y):
-        return class_codes(self.classes, self._one_a_bag(np.asarray(y)))
+        return class_codes(self.classes, self._one_a_bag(np.asarray(self._in_order(y))))
 
     def _log_density(self, log_probabilities, i, labels):
         log_q, log_p = log_probabilities
@@ -194,7 +194,7 @@ class MulticlassPredictive(Mixture):
         return np.quantile(np.exp(log_p), levels, axis=0, **method)
 
     def _label_values(self, y):
-        return class_codes(self.classes, self._one_a_bag(np.asarray(y)))
+        return class_codes(self.classes, self._one_a_bag(np.asarray(self._in_order(y))))
 
     def _log_density(self, log_p, i, labels):
         return log_p[:, np.arange(len(i)), labels]

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
+from bdr_stan.bags import match_to_ids
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer, is_number
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB an array.
@@ -25,7 +26,14 @@ class Mixture(ABC):
         n and S.
     weights : array, shape (S,), or None
         Weight of each draw, of sum 1; None for equal weights.
+
+    Attributes
+    ----------
+    ids : array, shape (n,), or None
+        Of the bags, to which labels in a pandas Series are matched by its index.
     """
+
+    ids: Array | None = None
 
     def __init__(
         self,
@@ -195,7 +203,11 @@ class Mixture(ABC):
 
     def _label_values(self, y: ArrayLike) -> Array:
         """Labels as `_log_density` takes them, checked, shape (n,)."""
-        return self._one_a_bag(label_numbers(y))
+        return self._one_a_bag(label_numbers(self._in_order(y)))
+
+    def _in_order(self, y: ArrayLike) -> ArrayLike:
+        """Labels in the order of the bags."""
+        return match_to_ids(y, self.ids)
 
     def _one_a_bag(self, y: Array) -> Array:
         if y.shape != (len(self),):

@@ -109,11 +109,13 @@ def told_of(model: Any, bags: Bags | PartitionedBags | None, label: str) -> Told
 
     Raises
     ------
-    ValueError : a bag of the fit is missing; more bags, where ids do not tell them apart.
+    ValueError : a bag of the fit is missing or of another size; more bags without ids.
     """
     if bags is not None:
         ids = model.result_.groups["observed_data"]["bag"].values
         bags = _in_order(bags, [str(each) for each in ids])
+        if "bag_size" in model.result_.constants:
+            _check_same_sizes(bags, model.result_.constants["bag_size"])
     return Told(model, bags, label)
 
 
@@ -128,3 +130,14 @@ def _in_order(bags: Bags | PartitionedBags, ids: Sequence[str]) -> Bags | Partit
         )
     order = np.array([place[name] for name in ids])
     return bags if np.array_equal(order, np.arange(len(bags))) else bags.take(order)
+
+
+def _check_same_sizes(bags: Bags | PartitionedBags, sizes: Array) -> None:
+    """Raise ValueError where bags have other numbers of points than those of the fit."""
+    other = np.flatnonzero(~np.isclose(bags.effective_sizes, sizes))
+    if len(other):
+        i = other[0]
+        raise ValueError(
+            f"{bags.name(i)} has {bags.effective_sizes[i]:g} points, but {sizes[i]:g} in the fit "
+            f"({len(other)} such in all): pass the bags that the model was fitted to"
+        )

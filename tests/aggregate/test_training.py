@@ -62,7 +62,7 @@ def test_rows_are_those_of_the_link(bags, likelihood, link):
     np.testing.assert_array_equal(found.rows.rows, expected.rows)
     assert found.feature_map.landmarks.shape == (5, 2)
     assert (found.trials is None) == (likelihood != "binomial")
-    np.testing.assert_array_equal(found.index, bags.ids)
+    np.testing.assert_array_equal(found.record.index, bags.ids)
 
 
 @EVERY
@@ -97,7 +97,7 @@ def test_landmarks_and_names_that_are_given(bags):
     found = features(named, "poisson", "exp", landmarks=given, kernel=kernel, n_landmarks=60)
     np.testing.assert_array_equal(found.feature_map.landmarks, given)
     assert found.feature_map.kernel.second.columns == (1,)
-    assert found.names == ["x", "z"] and list(found.index) == list(range(12))
+    assert found.record.features == ["x", "z"] and list(found.record.index) == list(range(12))
 
 
 def test_points_are_thinned_for_the_fit(bags):

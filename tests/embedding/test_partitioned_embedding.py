@@ -127,7 +127,10 @@ def test_table_in_the_order_of_bags_has_the_landmarks_of_memory(table):
     )
     assert_array_equal(found.landmarks, expected.landmarks)
     assert found.bandwidth.tolist() == expected.bandwidth.tolist()
-    assert list(found.index) == list(expected.index) and found.columns == expected.columns
+    assert (
+        list(found.record.index) == list(expected.record.index)
+        and found.record.columns == expected.record.columns
+    )
 
 
 def test_one_landmark_a_bag_needs_all_points(lazy):

@@ -39,9 +39,9 @@ def test_defaults(bags):
     u = choose_landmarks(bags, 7, scale=kernel.lengths, seed=3)
     np.testing.assert_array_equal(training.landmarks, u)
     assert training.feature_map.kernel is training.kernel
-    assert training.names == COLUMNS
+    assert training.record.features == COLUMNS
     assert training.embedding.covariance is None
-    np.testing.assert_array_equal(training.index, range(len(bags)))
+    np.testing.assert_array_equal(training.record.index, range(len(bags)))
     assert training_features(bags).landmarks.shape == (60, 3)
 
 
@@ -87,21 +87,21 @@ def test_new_points_go_through_the_same_map(bags):
 def test_ids_of_the_bags_are_the_index(rng):
     bags = Bags.from_list([rng.normal(size=(3, 1)) for _ in range(3)], ids=["x", "y", "z"])
     training = training_features(bags, n_landmarks=2, seed=0)
-    assert list(training.index) == ["x", "y", "z"]
-    assert training.names is None
+    assert list(training.record.index) == ["x", "y", "z"]
+    assert training.record.features is None
     as_list = training_features(list(bags), n_landmarks=2, seed=0)
-    assert list(as_list.index) == [0, 1, 2]
+    assert list(as_list.record.index) == [0, 1, 2]
     assert_same_embedding(as_list.embedding, training.embedding)
 
 
 def test_take_some_of_the_bags(bags):
     whole = training_features(bags, n_landmarks=4, covariance="average", seed=1)
     some = whole.take([5, 0])
-    np.testing.assert_array_equal(some.index, [5, 0])
+    np.testing.assert_array_equal(some.record.index, [5, 0])
     np.testing.assert_array_equal(some.embedding.mean, whole.embedding.mean[[5, 0]])
     assert some.embedding.covariance is whole.embedding.covariance
     assert (some.feature_map, some.kernel) == (whole.feature_map, whole.kernel)
-    assert some.names == whole.names
+    assert some.record.features == whole.record.features
 
 
 def test_landmarks_of_other_maps(bags, rng):
