@@ -18,6 +18,7 @@ from bdr_stan.cmdstan.cache import (
     ToolchainError,
     built_whole,
     cache_directory,
+    check_trusted,
     damage,
     digest,
     locked,
@@ -203,6 +204,7 @@ def compile_program(
 
     show = progress is None or bool(progress)
     source = _source(program)
+    check_trusted()
     name = _safe_name(source.stem)
     files, flags = _ingredients(source, threads, stanc_options, cpp_options)
     home = choose()

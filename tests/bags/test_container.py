@@ -8,8 +8,11 @@ import pytest
 from numpy.testing import assert_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
+from bdr_stan import BDR
 from bdr_stan.bags import Bags, as_bags
 
 
@@ -293,3 +296,11 @@ def test_notebooks_show_bags_as_a_table_with_names_escaped():
     assert "1 / 1.5 / 2 (min / median / max)" in html and "<td>none</td>" in html
     assert ".. (40 in all)" in Bags(np.zeros((2, 40)), [0, 2])._repr_html_()
     assert "<td>0</td>" in bags[:0]._repr_html_()
+
+
+def test_bags_in_place_of_an_array_are_refused_with_the_way():
+    bags = Bags.from_list([np.ones((3, 2)), np.zeros((4, 2))])
+    in_a_pipeline = make_pipeline(StandardScaler(), BDR())
+    for use in (np.asarray, np.mean, pd.DataFrame, lambda X: in_a_pipeline.fit(X, [1.0, 2.0])):
+        with pytest.raises(TypeError, match="bags are not an array: .* by transformer= of Bags"):
+            use(bags)

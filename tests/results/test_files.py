@@ -226,7 +226,9 @@ def test_a_folder_that_cannot_be_written_to_is_named(groups, tmp_path, monkeypat
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(files.os, "open", refused)
-    with pytest.raises(PermissionError, match=r"cannot save to .*fit.nc: the folder .* \(Permission"):
+    with pytest.raises(
+        PermissionError, match=r"cannot save to .*fit.nc: the folder .* \(Permission"
+    ):
         write(tmp_path / "fit.nc", groups, {})
 
 
