@@ -152,14 +152,18 @@ def fitted_groups(
     groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
     groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
     if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
-        warnings.warn(
-            "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
-            "az.loo, az.compare and stacking need: define log_lik[i] for each bag in generated "
-            "quantities"
-            if by_bag
-            else "your Stan program gets compressed rows, which have no log_lik of each bag, so "
-            "the fit has no log_likelihood, which az.loo, az.compare and stacking need: pass "
-            "compress=False",
-            stacklevel=4,
-        )
+        if by_bag:
+            warnings.warn(
+                "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
+                "az.loo, az.compare and stacking need: define log_lik[i] for each bag in "
+                "generated quantities",
+                stacklevel=4,
+            )
+        else:
+            warnings.warn(
+                "your Stan program gets compressed rows, which have no log_lik of each bag, so "
+                "the fit has no log_likelihood, which az.loo, az.compare and stacking need: pass "
+                "compress=False",
+                stacklevel=4,
+            )
     return groups
