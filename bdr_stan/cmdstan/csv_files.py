@@ -5,13 +5,13 @@ process forked after a fit, as by `multiprocessing.Pool`, would wait for them fo
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bdr_stan.types import Array
 
 __all__ = ["numbers", "read_without_polars"]
 
 
-def numbers(lines: list[bytes]) -> Array:
+def numbers(lines: list[bytes]) -> NDArray[np.float64]:
     """Lines of numbers with commas between them as a matrix; shape (0, 0) without lines."""
     if not lines:
         return np.empty((0, 0))

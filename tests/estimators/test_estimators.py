@@ -285,7 +285,7 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
     wrong[[7, 23]] += 15.0  # two labels typed wrong
     path = student_t_variant(tmp_path)
     with pytest.warns(UserWarning, match="spread is that of normal noise of scale sigma"):
-        robust = short_fit(BDR(5, stan_file=path, compress=False), bags, wrong)
+        robust = BDR(5, stan_file=path, compress=False).fit(bags, wrong, **SHORT)
     normal = short_fit(BDR(5), bags, wrong)
     table = az.compare({"normal": normal.idata, "robust": robust.idata})
     assert table.index[0] == "robust"
@@ -313,7 +313,7 @@ def test_log_lik_of_an_ejected_program_is_the_density_of_each_label(problem, tmp
     np.testing.assert_allclose(of_draws, model.predictive(bags).log_prob(y), atol=1e-5)
     if options:
         with pytest.warns(UserWarning, match="gets compressed rows, .* pass compress=False"):
-            compressed = short_fit(clone(model).set_params(compress=True), bags, y)
+            compressed = clone(model).set_params(compress=True).fit(bags, y, **SHORT)
         assert "log_likelihood" not in compressed.idata
 
 
