@@ -7,15 +7,14 @@ process forked after a fit, as by `multiprocessing.Pool`, would wait for them fo
 import numpy as np
 from numpy.typing import NDArray
 
-
 __all__ = ["numbers", "read_without_polars"]
 
 
-def numbers(lines: list[bytes]) -> NDArray[np.float64]:
+def numbers(csv_bytes_list: list[bytes]) -> NDArray[np.float64]:
     """Lines of numbers with commas between them as a matrix; shape (0, 0) without lines."""
-    if not lines:
+    if not csv_bytes_list:
         return np.empty((0, 0))
-    return np.loadtxt(lines, delimiter=",", ndmin=2)
+    return np.loadtxt(csv_bytes_list, delimiter=",", ndmin=2)
 
 
 def read_without_polars() -> None:
