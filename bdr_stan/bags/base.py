@@ -34,6 +34,13 @@ class BagsBase:
     def __len__(self) -> int:
         raise NotImplementedError
 
+    def __array__(self, *arguments: Any, **options: Any) -> Array:
+        """Raise TypeError, as bags of many sizes are no array."""
+        raise TypeError(
+            "bags are not an array: pass them to an estimator of bdr_stan directly, and scale "
+            "their columns by transformer= of Bags.from_dataframe instead of in a pipeline"
+        )
+
     @property
     def n_features(self) -> int:
         """Dimension p of a point."""

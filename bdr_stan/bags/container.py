@@ -511,14 +511,17 @@ class Bags(BagsBase):
             The extra is not installed.
         TypeError, ValueError, OSError
             One sentence that names the raster, column or district: files that cannot be read;
-            other grids or CRSs; a covariate called x or y; negative weights; ids that are missing
+            other grids or CRSs, or longitudes from 0 to 360 beside -180 to 180; values that are
+            not scaled yet; undeclared marks of missing data, such as -9999; a covariate called x
+            or y; negative weights; ids that are missing
             or stand twice; geometries that are no valid polygons; no pixel in any district.
 
         Warns
         -----
         UserWarning
             Of pixels without data and of districts without geometry, pixels or weight, all of
-            which are left out; of districts that overlap.
+            which are left out; of districts that overlap or reach beyond the rasters; of pixels
+            in degrees whose areas differ by more than 10%, where there is no `weight`.
 
         Examples
         --------

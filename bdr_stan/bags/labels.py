@@ -226,8 +226,8 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
     ----------
     bags : Bags, or list of n arrays
     values : array, shape (n,), or str
-        A pandas Series is matched to the bags' ids by its index, see `bdr_stan.bags.matching.match_to_ids`; all else is
-        taken by position.
+        A pandas Series is matched to the bags' ids by its index, unless that is the default 0, 1,
+        ..; all else is taken by position.
     name : str
         What the argument is called.
 

@@ -1,5 +1,7 @@
 """``bdr-stan predict``."""
 
+import re
+import warnings
 from pathlib import Path
 
 import click
@@ -8,6 +10,8 @@ from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit
 from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like, write_whole
+
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
 
 
 @click.command(
@@ -43,5 +47,17 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
         )
     bags = read_like(model, fitted, new, bag, weight, missing=missing, unseen=unseen)
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)
+    _warn_of_formulas(table.index)
     write_whole(output, table.to_csv)
     click.echo(f"Wrote {output}: {len(bags)} bags, intervals of {level:.4g} probability")
+
+
+def _warn_of_formulas(ids):
+    """Warn of ids that spreadsheet programs take for formulas; changed ids would match no table."""
+    formulas = [text for text in ids if isinstance(text, str) and _FORMULA.match(text)]
+    if formulas:
+        warnings.warn(
+            f"the id {formulas[0]!r} ({len(formulas)} such in all) begins as a formula does, which "
+            "spreadsheet programs run: import its column as text, or read the file by other means",
+            stacklevel=2,
+        )

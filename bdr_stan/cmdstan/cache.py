@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -58,6 +59,31 @@ def cache_directory() -> Path:
     own = os.environ.get("BDR_STAN_CACHE")
     folder = Path(own).expanduser() if own else Path(platformdirs.user_cache_dir("bdr_stan"))
     return folder.absolute()
+
+
+def check_trusted() -> None:
+    """Raise where others can put programs into the user's cache folder, which would be run.
+
+    A folder named by BDR_STAN_CACHE, as one that a group shares, is trusted.
+
+    Raises
+    ------
+    ToolchainError
+    """
+    folder = cache_directory()
+    if os.environ.get("BDR_STAN_CACHE") or not folder.exists():
+        return
+    state = folder.stat()
+    if state.st_uid not in (os.getuid(), 0):
+        trouble = f"belongs to the user {state.st_uid}"
+    elif state.st_mode & stat.S_IWOTH:
+        trouble = "can be written to by all users"
+    else:
+        return
+    raise ToolchainError(
+        f"the cache folder {folder} {trouble}, so programs in it are not run: set the environment "
+        "variable BDR_STAN_CACHE to a folder of your own, or to this one if you trust it"
+    )
 
 
 @contextmanager

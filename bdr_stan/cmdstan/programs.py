@@ -18,6 +18,7 @@ from bdr_stan.cmdstan.cache import (
     ToolchainError,
     built_whole,
     cache_directory,
+    check_trusted,
     damage,
     digest,
     locked,
@@ -36,6 +37,7 @@ from bdr_stan.cmdstan.compiler import (
     side_by_side,
 )
 from bdr_stan.cmdstan.discovery import choose, ready
+from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.home import (
     compile_driver,
     home_directory,
@@ -64,6 +66,7 @@ _ENTRY = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
 # A program's own line for stanc: its options, such as "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
@@ -103,6 +106,9 @@ def program_path(name: str) -> Path:
 def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     """Write a stock program, ready to edit, with its includes in ``functions/`` beside it.
 
+    The likelihood of blr, bdr and blr_logit is a function of its own, from which
+    generated quantities compute log_lik for ``az.loo`` and ``az.compare``.
+
     Parameters
     ----------
     name : str, a stock program
@@ -123,29 +129,36 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     target = as_path(target, "target")
     if target.suffix != ".stan":
         target = target / program.name
-    sources = {target: program}
+    texts = {target: text_to_edit(program.stem, _text(program))}
     for include, path in _includes(program, _include_folders(program)).items():
-        sources[target.parent / include] = path
+        texts[target.parent / include] = _text(path)
     # An include that another program brought along before is no obstacle.
-    sources = {
-        path: source
-        for path, source in sources.items()
-        if not (path.is_file() and path.read_bytes() == source.read_bytes())
+    texts = {
+        path: text for path, text in texts.items() if not (path.is_file() and _text(path) == text)
     }
-    taken = [path for path in sources if path.exists()]
+    taken = [path for path in texts if path.exists()]
     if taken and not force:
         raise FileExistsError(f"{taken[0]} exists already; force=True (--force) overwrites it")
-    fresh = {path.with_name(path.name + ".new"): path for path in sources}
+    fresh = {path.with_name(path.name + ".new"): path for path in texts}
     try:
         for new, path in fresh.items():
             new.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(sources[path], new)
+            new.unlink(missing_ok=True)
+            with new.open("x", encoding="utf-8") as file:  # which follows no link
+                file.write(texts[path])
         for new, path in fresh.items():
             new.replace(path)
     finally:
         for new in fresh:
             new.unlink(missing_ok=True)
-    return list(sources)
+    return list(texts)
+
+
+def program_text(program: PathName) -> str:
+    """The text of a user's program and of all that it includes, without comments."""
+    source = _source(program)
+    paths = [source, *_includes(source, _include_folders(source)).values()]
+    return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
 
 
 # ------------------------------------------------------------------ compiling
@@ -191,6 +204,7 @@ def compile_program(
 
     show = progress is None or bool(progress)
     source = _source(program)
+    check_trusted()
     name = _safe_name(source.stem)
     files, flags = _ingredients(source, threads, stanc_options, cpp_options)
     home = choose()

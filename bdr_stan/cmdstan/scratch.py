@@ -22,6 +22,7 @@ from bdr_stan.cmdstan.cache import ToolchainError
 from bdr_stan.cmdstan.processes import end_all_in
 
 _PREFIX = "bdr_stan-fits-"
+_LEAST_ROOM = 1 << 20  # bytes
 _LOCK, _ALSO = "lock", "also"
 
 
@@ -39,9 +40,10 @@ def scratch_folder() -> Iterator[str]:
         with _interrupts_end_all_in(folder):
             yield str(folder)
     except BaseException as error:
+        full = isinstance(error, Exception) and _is_of_a_full_disk(error)
         if folder is not None:
             _end(folder)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if full:
             raise ToolchainError(
                 f"the disk is full, the fit stopped in {tempfile.gettempdir()}; make room, or "
                 "set the environment variable TMPDIR to another folder"
@@ -50,6 +52,13 @@ def scratch_folder() -> Iterator[str]:
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_of_a_full_disk(error):
+    """Whether there was no room: chains that find none write less and report nothing of it."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return shutil.disk_usage(tempfile.gettempdir()).free < _LEAST_ROOM
 
 
 def _end(folder):

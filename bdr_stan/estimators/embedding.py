@@ -20,6 +20,7 @@ from bdr_stan.bags import (
     label_sd_of,
 )
 from bdr_stan.bags.matching import label_name, match_to_ids
+from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -46,7 +47,9 @@ from bdr_stan.results.run import run_settings
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 
-_OF_COMPRESSED_ROWS = re.compile(r"\b(group|compressed)_normal_lu?pdf\b")
+# Uses of the densities of compressed rows, not their definitions.
+_OF_NORMAL_ROWS = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
+_TAKES_COMPRESSED = "// takes compressed rows"
 
 
 class EmbeddingEstimator(BagEstimator):
@@ -226,6 +229,7 @@ class EmbeddingEstimator(BagEstimator):
             next(iter(predicting.draws.values())).shape[:2],
             covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
+            by_bag=not getattr(self, "compress", False),
             seed=seed,
         )
         if not self.has_likelihood:
@@ -338,8 +342,8 @@ class EmbeddingEstimator(BagEstimator):
         if self.stan_file is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
         check_stan_file(self.stan_file)
-        if self.stan_file is not None and getattr(self, "compress", False):
-            self._warn_of_compressed_rows()
+        if self.stan_file is not None and hasattr(self, "compress"):
+            self._check_likelihood()
 
     def _check_takes_label_sd(self):
         if not self.takes_label_sd:
@@ -356,16 +360,24 @@ class EmbeddingEstimator(BagEstimator):
                 f"{held}: make these with the model's own training_features"
             )
 
-    def _warn_of_compressed_rows(self):
-        """A program without the density of compressed rows most likely takes one row a bag."""
+    def _check_likelihood(self):
+        """Raise, or warn, where a program has no normal density of rows."""
         path = Path(self.stan_file)
-        text = path.read_text(errors="replace") if path.is_file() else ""
-        if text and not _OF_COMPRESSED_ROWS.search(text):
+        if not path.is_file() or _OF_NORMAL_ROWS.search(program_text(path)):
+            return
+        if not self.compress:
             warnings.warn(
-                f"{self.stan_file} uses neither group_normal_lpdf nor compressed_normal_lpdf, "
-                "but gets compressed rows, which stand for the bags under normal labels alone: "
-                "pass compress=False",
+                f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf: predictions "
+                "take their mean from your model, but their spread is that of normal noise of "
+                "scale sigma",
                 stacklevel=4,
+            )
+        elif _TAKES_COMPRESSED not in path.read_text(errors="replace"):
+            raise ValueError(
+                f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but gets "
+                "compressed rows, which stand for the bags under normal labels alone: pass "
+                f"compress=False, or add the line {_TAKES_COMPRESSED!r} to the program if its "
+                "density is of such rows"
             )
 
     # ------------------------------------------------------------ what a subclass says

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bdr_stan.bags.checks import plain
+from bdr_stan.maps.extent import check_longitudes
 from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
     ------
     TypeError, ValueError, OSError
         No file of polygons; no column of that name; ids that are missing or stand twice; no CRS or
-        another than the grid's; geometries that are no areas, or whose border crosses itself.
+        another than the grid's; geometries that are no areas, or whose border crosses itself;
+        longitudes from 0 to 360 beside those from -180 to 180.
     """
     table = _opened(districts)
     if len(table) == 0:
@@ -52,6 +54,7 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
             f"geopandas.read_file(..).to_crs({wanted!r})"
         )
     _check_are_areas(table.geometry)
+    check_longitudes(table, grid)
     return table
 
 

@@ -29,7 +29,7 @@ def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
     ------
     TypeError, ValueError, OSError
         Something else, no covariate, a file that is no raster, or a layer that is not
-        two-dimensional or has no CRS.
+        two-dimensional, is not scaled yet or has no CRS.
     """
     import xarray as xr
 
@@ -139,6 +139,14 @@ def _checked(layer, what):
         )
     if layer.dtype.kind not in "fiub":
         raise TypeError(f"{what} holds {layer.dtype}, not numbers: encode it or leave it out")
+    scale, offset = layer.attrs.get("scale_factor", 1), layer.attrs.get("add_offset", 0)
+    if (scale, offset) != (1, 0):
+        raise ValueError(
+            f"{what} has scale_factor {scale:g} and add_offset {offset:g} among its attributes, so "
+            "its values may not be in their units yet: open it by "
+            "rioxarray.open_rasterio(path, mask_and_scale=True) or xarray.open_dataset(path), or "
+            "delete these attributes if it is scaled"
+        )
     if layer.rio.crs is None:
         raise ValueError(f"{what} has no CRS: say which by .rio.write_crs('EPSG:..')")
     transform = layer.rio.transform()

@@ -11,6 +11,7 @@ import numpy as np
 
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
 from bdr_stan.maps.districts import read_districts
+from bdr_stan.maps.extent import said_of_outside, said_of_unequal_areas
 from bdr_stan.maps.grid import Grid, Pixels
 from bdr_stan.maps.layers import (
     check_same_grid,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["arguments_of_bags", "cells_of_districts", "from_rasters"]
 
 COORDINATES = ("x", "y")
+_MARKS = {-999.0, -9999.0, -99999.0, -32767.0, -32768.0, -2147483648.0}  # of missing data
 _SLIVER = 0.01  # of a pixel: overlaps that borders have by their makers' rounding
 
 
@@ -65,7 +67,37 @@ def from_rasters(
     points = np.empty((len(bag), len(layers) + 2))
     read_cells(list(layers.values()), pixels.row, pixels.col, points)
     points[:, -2], points[:, -1] = grid.centres(pixels.row, pixels.col)
-    return arguments_of_bags(table, bag, pixels, points, weights, [*layers, *COORDINATES])
+    _check_marks(layers, points)
+    return arguments_of_bags(
+        table,
+        bag,
+        pixels,
+        points,
+        weights,
+        [*layers, *COORDINATES],
+        unweighted=weight is None,
+    )
+
+
+def _check_marks(names, points):
+    """Raise where the least value of a covariate is a mark of missing data, far below all others.
+
+    Parameters
+    ----------
+    names : p names
+    points : array, shape (N, p or more), NaN where there are no data
+    """
+    for name, column in zip(names, points.T):
+        least = np.nanmin(column, initial=np.inf)
+        if least not in _MARKS:
+            continue
+        marked = column == least
+        if np.nanmin(column[~marked], initial=np.inf) > least / 2:
+            raise ValueError(
+                f"the covariate {name!r} is {least:g} at {np.count_nonzero(marked)} of "
+                f"{len(column)} pixels and more than {least / 2:g} at all others, which looks like "
+                f"a mark of missing data: declare it by .rio.write_nodata({least:g})"
+            )
 
 
 def _check_weights(weights, pixels):
@@ -114,6 +146,8 @@ def arguments_of_bags(
     points: Array,
     weights: Array | None,
     features: list[str],
+    *,
+    unweighted: bool,
 ) -> dict[str, Any]:
     """Arguments of `Bags`, without pixels that miss a value and districts that have no other.
 
@@ -125,6 +159,8 @@ def arguments_of_bags(
     points : array, shape (N, p), NaN where there are no data; it is written to
     weights : array, shape (N,), NaN where there are no data; or None
     features : list of p names
+    unweighted : bool
+        Whether whole pixels count alike, their shares in a district aside.
 
     Raises
     ------
@@ -134,7 +170,8 @@ def arguments_of_bags(
     Warns
     -----
     UserWarning
-        Of what is left out, and of districts that overlap.
+        Of what is left out or lies outside the grid, of districts that overlap, and of pixels that
+        count alike though their areas differ.
     """
     import pandas as pd
 
@@ -155,7 +192,9 @@ def arguments_of_bags(
     told = [
         *_said_of_pixels(pixels, lacking, weights),
         *_said_of_districts(table, reached, peopled),
+        *said_of_outside(table, pixels.grid),
         *overlap,
+        *(said_of_unequal_areas(pixels.grid, pixels.row[kept]) if unweighted else []),
     ]
     if told:
         warnings.warn("; ".join(told), stacklevel=4)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.predictive import PointPredictive
@@ -153,8 +154,8 @@ def district_table(
     ----------
     predictive : predictive distribution of the bags' labels, such as ``model.predictive(bags)``
     bags : Bags from rasters, or some of them
-    observed : array, shape (n,), optional
-        Labels.
+    observed : array or pandas Series, shape (n,), optional
+        Labels; a Series whose index is the districts' ids is matched by them.
     level : float, 0 < level < 1, default 0.95
         Of the central predictive interval.
 
@@ -170,7 +171,7 @@ def district_table(
     ImportError
         The extra "maps" is not installed.
     ValueError
-        The bags do not come from rasters; predictions or labels of another number of bags; a level
+        The bags do not come from rasters; predictions or labels of other bags; a level
         that is not strictly between 0 and 1.
 
     Examples
@@ -199,7 +200,9 @@ def district_table(
         raise ValueError("the bags have no polygons: make them by Bags.from_rasters")
     if len(predictive) != len(bags):
         raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
-    columns = {} if observed is None else {"observed": np.asarray(observed)}
+    columns = {}
+    if observed is not None:
+        columns["observed"] = np.asarray(match_to_ids(observed, bags.ids, "observed"))
     if observed is not None and columns["observed"].shape != (len(bags),):
         raise ValueError(
             f"observed has shape {columns['observed'].shape}, expected ({len(bags)},): one a bag"

@@ -78,4 +78,6 @@ def _arguments(bags, polygons, id, fractional):
     elif fractional:
         weights = pixels.share
     features = bags.features or [f"column {k}" for k in range(bags.n_features)]
-    return arguments_of_bags(table, bag, pixels, points, weights, features)
+    return arguments_of_bags(
+        table, bag, pixels, points, weights, features, unweighted=bags.weights is None
+    )

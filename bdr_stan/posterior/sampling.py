@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.progress import shows_bars, status
@@ -294,6 +295,7 @@ def run(
     with scratch_folder() as folder:
         import cmdstanpy
 
+        read_without_polars()
         model = compile_program(program, progress=progress)
         data_file = Path(folder) / "data.json"
         write_data(data_file, data)

@@ -1,9 +1,12 @@
 """A fit as one NetCDF file, and back: its groups, and its configuration as JSON."""
 
+import errno
 import glob
+import io
 import json
 import os
 import platform
+import secrets
 import signal
 import threading
 from collections.abc import Iterator
@@ -18,6 +21,8 @@ from bdr_stan.types import PathName, as_path
 
 CONFIG_ATTRIBUTE = "bdr_stan_config"
 CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to tell what has gone
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 # What the libraries below raise where a file is not what it says.
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
@@ -39,23 +44,35 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
     FileNotFoundError, NotADirectoryError : the folder does not exist, or is a file.
     IsADirectoryError : the path is a folder.
     TypeError : `config` holds what JSON cannot.
+    OSError : the disk is full, or the folder cannot be written to.
     """
-    import xarray as xr
-
     path = checked_output(path)
     attributes = {
         CONFIG_ATTRIBUTE: json.dumps(config, default=_plain),
         CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
     }
-    with written_whole(path) as partial, _interrupts_wait():
-        xr.Dataset(attrs=attributes).to_netcdf(partial, mode="w", engine="h5netcdf")
+    with written_whole(path) as partial:
+        # HDF5 ends the process where a disk fills while it writes there.
+        partial.write_bytes(_in_memory(groups, attributes))
+
+
+def _in_memory(groups: Groups, attributes: dict[str, str]) -> memoryview:
+    """The bytes of a NetCDF file of groups and attributes of the whole."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    content = io.BytesIO()
+    with _interrupts_wait(), h5netcdf.File(content, "w") as file:
+        for name, text in attributes.items():
+            file.attrs[name] = text
         for name, group in groups.items():
             encoding = {
                 variable: {"zlib": True, "complevel": 1}
                 for variable, array in group.variables.items()
                 if array.dtype.kind in "biuf" and array.ndim and array.size
             }
-            group.to_netcdf(partial, mode="a", group=name, engine="h5netcdf", encoding=encoding)
+            group.dump_to_store(H5NetCDFStore(file.create_group(name)), encoding=encoding)
+    return content.getbuffer()
 
 
 @contextmanager
@@ -101,25 +118,51 @@ def written_whole(path: Path) -> Iterator[Path]:
     """Give a path to write to, of a file that appears under its name when the block ends well.
 
     What processes of this machine wrote of the file before they were killed is removed.
+
+    Raises
+    ------
+    OSError, PermissionError
+        The disk is full, or the folder cannot be written to.
     """
-    _clear_what_was_left(path)
-    partial = _partial(path, str(os.getpid()))
+    partial = None
     try:
+        _clear_what_was_left(path)
+        partial = _new_partial(path)
         yield partial
         partial.replace(path)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise OSError(
+                f"cannot save to {path}: the disk is full; make room, or choose another folder"
+            ) from error
+        if error.errno in _NOT_ALLOWED:
+            raise PermissionError(
+                f"cannot save to {path}: the folder {path.parent} cannot be written to "
+                f"({error.strerror}); choose another"
+            ) from error
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        if partial is not None:
+            partial.unlink(missing_ok=True)
 
 
-def _partial(path, pid):
-    """Where a process of this machine writes what will be the file, out of others' sight."""
-    return path.with_name(f".{path.name}.{platform.node()}-{pid}.partial")
+def _new_partial(path):
+    """A file that was not there before, so that no link leads what is written elsewhere."""
+    partial = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.partial")
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+    return partial
+
+
+def _prefix(path):
+    """How the names begin under which this machine writes what will be the file."""
+    return f".{path.name}.{platform.node()}-"
 
 
 def _clear_what_was_left(path):
     """Remove what processes of this machine that were killed wrote of the file."""
-    for left in path.parent.glob(glob.escape(_partial(path, "PID").name).replace("PID", "[0-9]*")):
-        pid = left.stem.rpartition("-")[2]
+    prefix = _prefix(path)
+    for left in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
+        pid = left.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
         if pid.isdigit() and not _is_running(int(pid)):
             left.unlink(missing_ok=True)
 

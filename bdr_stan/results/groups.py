@@ -135,23 +135,35 @@ def fitted_groups(
     *,
     covariates: Sequence[str] = (),
     own_program: bool = False,
+    by_bag: bool = True,
     seed: Seed = None,
 ) -> Groups:
     """All groups of a fit: those of `named_groups` and of `pointwise_groups`.
 
     Draws called log_lik and y_rep, which a user's Stan program may write for each bag, become the
     groups of that meaning. The density of labels under a user's program (`own_program`) is known
-    to that program alone: without log_lik there is no group log_likelihood, and a warning.
+    to that program alone: without log_lik there is no group log_likelihood, and a warning. Both
+    are left out where a program gets rows that are not those of the bags (`by_bag` is False), in
+    which log_lik[i] is not that of bag i.
     """
-    own = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
-    parameters = {name: values for name, values in draws.items() if name not in own}
+    written = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
+    parameters = {name: values for name, values in draws.items() if name not in written}
+    own = {name: values for name, values in written.items() if by_bag and values.size}
     groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
     groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
     if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
-        warnings.warn(
-            "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
-            "comparing and stacking models needs: define log_lik[i] for each bag in generated "
-            "quantities",
-            stacklevel=4,
-        )
+        if by_bag:
+            warnings.warn(
+                "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
+                "az.loo, az.compare and stacking need: define log_lik[i] for each bag in "
+                "generated quantities",
+                stacklevel=4,
+            )
+        else:
+            warnings.warn(
+                "your Stan program gets compressed rows, which have no log_lik of each bag, so "
+                "the fit has no log_likelihood, which az.loo, az.compare and stacking need: pass "
+                "compress=False",
+                stacklevel=4,
+            )
     return groups

@@ -8,8 +8,11 @@ import pytest
 from numpy.testing import assert_array_equal, assert_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
+from bdr_stan import BDR
 from bdr_stan.bags import Bags, as_bags
 
 
@@ -331,3 +334,11 @@ def test_a_list_of_0_and_1_is_no_choice_of_bags():
     ):
         bags[[0, 1, 1, 0, 1, 0, 0, 1]]
     assert len(bags[[0, 1, 1]]) == 3 and len(bags[np.arange(8)]) == 8
+
+
+def test_bags_in_place_of_an_array_are_refused_with_the_way():
+    bags = Bags.from_list([np.ones((3, 2)), np.zeros((4, 2))])
+    in_a_pipeline = make_pipeline(StandardScaler(), BDR())
+    for use in (np.asarray, np.mean, pd.DataFrame, lambda X: in_a_pipeline.fit(X, [1.0, 2.0])):
+        with pytest.raises(TypeError, match="bags are not an array: .* by transformer= of Bags"):
+            use(bags)

@@ -1,6 +1,7 @@
 """cache: whole or absent, one builder at a time, trouble in one sentence."""
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from bdr_stan.cmdstan import ToolchainError, cache
+from bdr_stan.cmdstan.programs import compile_program
 
 
 def test_a_full_disk_is_one_sentence():
@@ -51,3 +53,25 @@ def test_the_lock_ends_with_the_process(no_cmdstan):
     holder.stdout.close()
     with cache.locked("x"):
         pass
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("BDR_STAN_CACHE", raising=False)
+    monkeypatch.setattr(cache.platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    cache.check_trusted()  # it is not there yet
+    folder = tmp_path / "bdr_stan"
+    folder.mkdir(mode=0o755)
+    cache.check_trusted()
+    folder.chmod(0o777)
+    with pytest.raises(ToolchainError, match="bdr_stan can be written to by all users, so"):
+        compile_program("blr")
+    monkeypatch.setenv("BDR_STAN_CACHE", str(folder))
+    cache.check_trusted()
+    monkeypatch.delenv("BDR_STAN_CACHE")
+    folder.chmod(0o755)
+    me = os.getuid()
+    if me == 0:  # root trusts itself, and may give the folder away
+        os.chown(folder, 4321, -1)
+    monkeypatch.setattr(cache.os, "getuid", lambda: me + 1)
+    with pytest.raises(ToolchainError, match=r"belongs to the user \d+, so programs"):
+        cache.check_trusted()

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,16 +76,17 @@ def test_an_interrupt_while_chains_start_does_not_wait_for_them(temporary, pytho
 
 
 def test_interrupts_are_as_before_after_a_fit(temporary):
-    mine = signal.getsignal(signal.SIGINT)
-    with scratch.scratch_folder():
-        assert signal.getsignal(signal.SIGINT) is not mine
-    assert signal.getsignal(signal.SIGINT) is mine
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    mine = signal.default_int_handler
+    before = signal.signal(signal.SIGINT, mine)  # jobs in the background ignore it
     try:
+        with scratch.scratch_folder():
+            assert signal.getsignal(signal.SIGINT) is not mine
+        assert signal.getsignal(signal.SIGINT) is mine
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         with scratch.scratch_folder():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, mine)
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
@@ -117,3 +119,15 @@ def test_a_full_disk_is_one_sentence(temporary):
         scratch.scratch_folder(),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_trouble_on_a_disk_that_filled_meanwhile_is_the_same_sentence(temporary, monkeypatch):
+    nearly_full = shutil._ntuple_diskusage(10**9, 10**9 - 4096, 4096)
+    with (
+        pytest.raises(ToolchainError, match="^the disk is full, the fit stopped in") as raised,
+        scratch.scratch_folder(),
+    ):
+        monkeypatch.setattr(scratch.shutil, "disk_usage", lambda path: nearly_full)
+        raise RuntimeError("no draws found")
+    assert isinstance(raised.value.__cause__, RuntimeError)
+    monkeypatch.undo()

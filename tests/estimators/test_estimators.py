@@ -6,8 +6,10 @@ Runs under either ArviZ major version.
 import warnings
 from pathlib import Path
 
+import arviz as az
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -16,6 +18,7 @@ from bdr_stan import (
     BDR,
     BLR,
     Bags,
+    BLRClassifier,
     FreqShrinkage,
     InverseBDR,
     NonlinearBDR,
@@ -24,6 +27,7 @@ from bdr_stan import (
 )
 from bdr_stan.cmdstan.programs import eject
 from bdr_stan.models.bdr import bdr_model
+from bdr_stan.posterior import sampling
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.posterior.sampling import most_probable_scales
 
@@ -267,8 +271,8 @@ def student_t_variant(folder):
     """bdr.stan with one line changed: Student-t labels."""
     path = eject("bdr", folder / "my_bdr.stan")[0]
     text = path.read_text()
-    normal = "target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);"
-    student_t = "target += student_t_lpdf(y[a : b] | 4, x[, a : b]' * shrunk[, g], sqrt(nu));"
+    normal = "return group_normal_lpdf(y | x, weights, variance, n_bags);"
+    student_t = "return student_t_lpdf(y | 4, x * weights, sqrt(variance));"
     assert normal in text
     path.write_text(text.replace(normal, student_t))
     return path
@@ -280,8 +284,11 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
     wrong = y.copy()
     wrong[[7, 23]] += 15.0  # two labels typed wrong
     path = student_t_variant(tmp_path)
-    robust = short_fit(BDR(5, stan_file=path, compress=False), bags, wrong)
+    with pytest.warns(UserWarning, match="spread is that of normal noise of scale sigma"):
+        robust = BDR(5, stan_file=path, compress=False).fit(bags, wrong, **SHORT)
     normal = short_fit(BDR(5), bags, wrong)
+    table = az.compare({"normal": normal.idata, "robust": robust.idata})
+    assert table.index[0] == "robust"
     rest = np.delete(np.arange(50), [7, 23])
     error = [np.mean((m.predict(bags) - y)[rest] ** 2) for m in (robust, normal)]
     assert error[0] < 0.5 * error[1]
@@ -292,9 +299,46 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("estimator", [BLR, BDR, BLRClassifier])
+def test_log_lik_of_an_ejected_program_is_the_density_of_each_label(problem, tmp_path, estimator):
+    bags, y = problem
+    y = y > np.median(y) if estimator is BLRClassifier else y
+    program = {BLR: "blr", BDR: "bdr", BLRClassifier: "blr_logit"}[estimator]
+    eject(program, tmp_path)
+    options = {} if estimator is BLRClassifier else {"compress": False}
+    model = estimator(4, stan_file=tmp_path / f"{program}.stan", **options)
+    model = short_fit(model, bags, y)
+    log_lik = model.idata["log_likelihood"]["y"].to_numpy().reshape(-1, len(y))
+    of_draws = logsumexp(log_lik, axis=0) - np.log(len(log_lik))
+    np.testing.assert_allclose(of_draws, model.predictive(bags).log_prob(y), atol=1e-5)
+    if options:
+        with pytest.warns(UserWarning, match="gets compressed rows, .* pass compress=False"):
+            compressed = clone(model).set_params(compress=True).fit(bags, y, **SHORT)
+        assert "log_likelihood" not in compressed.idata
+
+
+def test_another_likelihood_on_compressed_rows_is_refused(problem, tmp_path, monkeypatch):
+    bags, y = problem
+    path = student_t_variant(tmp_path)
+    text = path.read_text()
+    monkeypatch.setattr(sampling, "compile_program", None)
+    for commented in ("", "// target += group_normal_lupdf(...)\n", "/* group_normal_lpdf(x) */"):
+        path.write_text(commented + text)
+        with pytest.raises(ValueError, match="bdr.stan uses neither .* pass compress=False, or"):
+            BDR(5, stan_file=path).fit(bags, y)
+    path.write_text(f"// takes compressed rows\n{text}")
+    BDR(5, stan_file=path).check_parameters()
+    helper = "real mine(vector y, matrix x, vector w) { return group_normal_lpdf(y | x, w, 1, 1); }"
+    (tmp_path / "mine.stanfunctions").write_text(helper)
+    path.write_text(text.replace("functions {", "functions {\n#include mine.stanfunctions", 1))
+    BDR(5, stan_file=path).check_parameters()
+
+
+@pytest.mark.slow
 def test_pointwise_quantities_of_the_program_are_used(problem):
     bags, y = problem
-    model = short_fit(BLR(4, stan_file=STAN / "pointwise.stan"), bags[:20], y[:20])
+    own = BLR(4, stan_file=STAN / "pointwise.stan", compress=False)
+    model = short_fit(own, bags[:20], y[:20])
     assert np.all(model.idata["log_likelihood"]["y"] == -1.5)
     assert np.all(model.idata["posterior_predictive"]["y"] == 2.5)
     assert "log_lik" not in model.idata["posterior"]

@@ -3,6 +3,7 @@
 import geopandas as gpd
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import rasterio
 import xarray as xr
@@ -149,6 +150,15 @@ def test_ids_are_the_index_whatever_the_metadata_has(bags, fitted):
         bags.points, bags.offsets, ids=bags.ids, metadata=bags.metadata.reset_index(drop=True)
     )
     assert list(district_table(fitted[0].predictive(bags), numbered).index) == list(bags.ids)
+
+
+def test_observed_labels_are_matched_by_their_index(bags, fitted):
+    model, y = fitted
+    predictive, named = model.predictive(bags), pd.Series(y, bags.ids)
+    table = district_table(predictive, bags, named.sample(frac=1, random_state=1))
+    np.testing.assert_array_equal(table["observed"], y)
+    with pytest.raises(ValueError, match="index of observed"):
+        district_table(predictive, bags, named.rename({bags.ids[0]: "elsewhere"}))
 
 
 def test_tables_that_cannot_be_made(bags, fitted):

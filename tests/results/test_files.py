@@ -1,16 +1,19 @@
 """files: groups and configuration to one NetCDF file and back, under either ArviZ version."""
 
+import errno
 import json
 import os
 import platform
 import signal
 import subprocess
+import sys
 
 import h5py
 import numpy as np
 import pytest
 import xarray as xr
 
+from bdr_stan.results import files
 from bdr_stan.results.files import read, write
 from bdr_stan.results.inference_data import arviz, build, dataset, groups_of
 
@@ -65,7 +68,7 @@ def test_what_a_killed_process_wrote_is_gone_after_the_next_write(groups, tmp_pa
     ended = subprocess.Popen(["true"])
     ended.wait()
     names = {
-        pid: f".fit[1].nc.{platform.node()}-{pid}.partial" for pid in (ended.pid, os.getppid())
+        pid: f".fit[1].nc.{platform.node()}-{pid}-0a.partial" for pid in (ended.pid, os.getppid())
     }
     other_files = {f".fit.nc.{platform.node()}-{ended.pid}.partial", ".fit[1].nc.mine.partial"}
     for name in {*names.values(), *other_files}:
@@ -84,7 +87,7 @@ def test_failed_write_leaves_the_old_file_alone(groups, tmp_path, monkeypatch):
     def broken(self, *args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", broken)
+    monkeypatch.setattr(xr.Dataset, "dump_to_store", broken)
     with pytest.raises(OSError, match="disk full"):
         write(path, groups, {"version": 2})
     monkeypatch.undo()
@@ -154,18 +157,86 @@ def test_an_interrupt_waits_for_hdf5_and_leaves_the_old_file(groups, tmp_path, m
     write(tmp_path / "fit.nc", groups, {"before": 1})
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers ignore it
     returned = []
-    to_netcdf = xr.Dataset.to_netcdf
+    dump_to_store = xr.Dataset.dump_to_store
 
     def interrupted(self, *arguments, **options):
         signal.raise_signal(signal.SIGINT)
-        returned.append(to_netcdf(self, *arguments, **options))
+        returned.append(dump_to_store(self, *arguments, **options))
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", interrupted)
+    monkeypatch.setattr(xr.Dataset, "dump_to_store", interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             write(tmp_path / "fit.nc", groups, {"before": 0})
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(returned) == 1 + len(groups)
+    assert len(returned) == len(groups)
     assert [path.name for path in tmp_path.iterdir()] == ["fit.nc"]
     assert read(tmp_path / "fit.nc")[1] == {"before": 1}
+
+
+@pytest.mark.parametrize("kind", ["fit", "report", "table"])
+def test_a_full_disk_ends_in_a_sentence_and_leaves_the_old_file(kind, groups, tmp_path):
+    """In a process of its own: HDF5 itself ends in a segmentation fault."""
+    writing = {
+        "fit": "from bdr_stan.results.files import read, write; write(path, read(whole)[0], {})",
+        "report": "from bdr_stan.report.page import write_page; "
+        "write_page(path, 'title', 'lead ' * 10**5, [])",
+        "table": "from bdr_stan.cli.tables import write_whole; from pathlib import Path; "
+        "write_whole(Path(path), lambda partial: partial.write_text('1,' * 10**5))",
+    }[kind]
+    whole, path = tmp_path / "whole.nc", tmp_path / "old"
+    write(whole, groups, {})
+    path.write_text("old")
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import resource, sys; whole, path = sys.argv[1:]; "
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); {writing}",
+            whole,
+            path,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1, run.stderr
+    assert f"OSError: cannot save to {path}: the disk is full; make room" in run.stderr
+    assert path.read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["old", "whole.nc"]
+
+
+def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
+    victim, path = tmp_path / "victim", tmp_path / "fit.nc"
+    victim.write_text("precious")
+    monkeypatch.setattr(files.secrets, "token_hex", lambda n: "0")
+    for name in (f"{os.getpid()}", f"{os.getpid()}-0"):
+        path.with_name(f".fit.nc.{platform.node()}-{name}.partial").symlink_to(victim)
+    with pytest.raises(FileExistsError), files.written_whole(path) as partial:
+        partial.write_text("new")
+    assert victim.read_text() == "precious"
+    monkeypatch.undo()
+    with files.written_whole(path) as partial:
+        partial.write_text("new")
+    assert (victim.read_text(), path.read_text()) == ("precious", "new")
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(groups, tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(files.os, "open", refused)
+    with pytest.raises(
+        PermissionError, match=r"cannot save to .*fit.nc: the folder .* \(Permission"
+    ):
+        write(tmp_path / "fit.nc", groups, {})
+
+
+def test_modes_of_files_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with files.written_whole(tmp_path / "page.html") as partial:
+            partial.write_text("")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o640

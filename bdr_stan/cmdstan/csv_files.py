@@ -1,0 +1,24 @@
+"""Numbers of Stan's CSV files, read without threads.
+
+CmdStanPy reads them by polars where it is installed. Its threads do not survive `os.fork`, so a
+process forked after a fit, as by `multiprocessing.Pool`, would wait for them for ever.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["numbers", "read_without_polars"]
+
+
+def numbers(csv_bytes_list: list[bytes]) -> NDArray[np.float64]:
+    """Lines of numbers with commas between them as a matrix; shape (0, 0) without lines."""
+    if not csv_bytes_list:
+        return np.empty((0, 0))
+    return np.loadtxt(csv_bytes_list, delimiter=",", ndmin=2)
+
+
+def read_without_polars() -> None:
+    """Let CmdStanPy read CSV files by `numbers`, which gives the same values."""
+    from cmdstanpy.utils import stancsv
+
+    stancsv.csv_bytes_list_to_numpy = numbers

@@ -1,0 +1,110 @@
+"""The text of a stock program for users to edit: its likelihood in one function, and log_lik."""
+
+__all__ = ["text_to_edit"]
+
+_ABOUT = """\
+  // The likelihood of the labels, also that of log_lik below: edit it here.
+"""
+_LOG_LIK = """\
+generated quantities {
+  // One number per bag, for az.loo and az.compare%s
+"""
+_NEEDS_ROWS = """; empty without
+  // compress=False, as the rows are not those of single bags.
+  vector[T * (max(n_bags) == 1)] log_lik;
+  if (size(log_lik) > 0) {
+"""
+_WITHOUT = """\
+//
+// This program writes no log_lik, which az.loo and az.compare need: define
+// vector[number of bags] log_lik in generated quantities.
+"""
+
+# Of each program: the line of its likelihood, the function and the line in its place, log_lik.
+_LIKELIHOODS = {
+    "blr": (
+        "    target += compressed_normal_lpdf(e | n_bags, nu, group);\n",
+        """\
+  real labels_lpdf(vector e, array[] int n_bags, vector variance,
+                   array[] int group) {
+    return compressed_normal_lpdf(e | n_bags, variance, group)
+           - 0.5 * sum(n_bags) * log(2 * pi());
+  }
+""",
+        "    target += labels_lpdf(e | n_bags, nu, group);\n",
+        _NEEDS_ROWS
+        + """\
+    vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
+    vector[G] nu = square(sigma) + known_variance;
+    if (size_noise) {
+      nu += square(sigma_point[1]) ./ bag_size;
+    }
+    for (i in 1 : T) {
+      log_lik[i] = labels_lpdf(e[i : i] | n_bags[i : i], nu[i : i], {1});
+    }
+  }
+""",
+    ),
+    "bdr": (
+        "      target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);\n",
+        """\
+  real labels_lpdf(vector y, matrix x, vector weights, real variance,
+                   int n_bags) {
+    return group_normal_lpdf(y | x, weights, variance, n_bags);
+  }
+""",
+        "      target += labels_lpdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);\n",
+        _NEEDS_ROWS
+        + """\
+    for (i in 1 : T) {
+      vector[P] shrunk = theta ./ (1 + within[, i] / eta);
+      real nu = dot_product(theta, shrunk .* within[, i]) + square(sigma)
+                + known_variance[i];
+      if (size_noise) {
+        nu += square(sigma_point[1]) / bag_size[i];
+      }
+      log_lik[i] = labels_lpdf(y[i : i] | x[, i : i]', shrunk, nu, 1);
+    }
+  }
+""",
+    ),
+    "blr_logit": (
+        "    y ~ bernoulli_logit_glm(zx, intercept, append_row(w, gamma));\n",
+        """\
+  real labels_lpmf(array[] int y, vector log_odds) {
+    return bernoulli_logit_lpmf(y | log_odds);
+  }
+""",
+        "    target += labels_lpmf(y | intercept + zx * append_row(w, gamma));\n",
+        """.
+  vector[N] log_lik;
+  {
+    vector[N] log_odds = intercept + zx * append_row(w, gamma);
+    for (i in 1 : N) {
+      log_lik[i] = labels_lpmf(y[i : i] | log_odds[i : i]);
+    }
+  }
+""",
+    ),
+}
+
+
+def text_to_edit(name: str, text: str) -> str:
+    """A stock program with its likelihood in a function, which the model and log_lik both use.
+
+    Parameters
+    ----------
+    name : str
+        Programs without such a likelihood get a sentence in their head instead.
+    text : str
+        As it stands in ``stan/``.
+    """
+    head, functions, rest = text.partition("functions {\n")
+    if name not in _LIKELIHOODS:
+        return head + _WITHOUT + functions + rest
+    line, function, call, log_lik = _LIKELIHOODS[name]
+    own, end, blocks = rest.partition("}\ndata {\n")
+    return (
+        f"{head}{functions}{own}{_ABOUT}{function}{end}{blocks.replace(line, call)}"
+        f"{_LOG_LIK.rstrip() % log_lik}}}\n"
+    )
