@@ -60,6 +60,30 @@ def moment_estimate(mu, sizes, Sigma):
     return vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
 
 
+def scale_between(mu, sizes, Sigma):
+    """Moment estimate of the mean squared distance of true embeddings from their average."""
+    away = mu - mu.mean(axis=0)
+    return np.mean([a @ a - np.trace(Sigma) / N for a, N in zip(away, sizes, strict=True)])
+
+
+def relative_error_of_scale(mu, sizes, Sigma):
+    """Of that estimate, before its limits: bags are left out one by one."""
+    n, each = len(mu), np.arange(len(mu))
+    left_out = [scale_between(mu[each != i], sizes[each != i], Sigma) for i in each]
+    trace = np.sqrt((n - 1) ** 2 / n * np.var(left_out, ddof=1))
+    total = np.mean(np.sum((mu - mu.mean(axis=0)) ** 2, axis=1))
+    by_size = np.trace(Sigma) * np.std(1 / sizes)
+    error = np.hypot(max(trace, np.sqrt(2 / (n - 1)) * total), by_size)
+    return error / scale_between(mu, sizes, Sigma)
+
+
+def eta_log_sd(mu, sizes, Sigma, prior):
+    """Default prior sd of log eta."""
+    if prior != "empirical":
+        return 2.0
+    return np.clip(relative_error_of_scale(mu, sizes, Sigma), 0.1, 2.0)
+
+
 def empirical(mu, sizes, Sigma, K):
     B = moment_estimate(mu, sizes, Sigma)
     return B + 0.01 * np.trace(B) / np.trace(K) * K

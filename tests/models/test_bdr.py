@@ -9,6 +9,7 @@ from builders.training import (
     convolution,
     dense_problem,
     empirical,
+    eta_log_sd,
     labelled_bags,
     of_kernel,
     training_of,
@@ -88,7 +89,7 @@ def test_priors_are_the_definition(rng, name, embedding_prior):
         "rho_median": p.y.std() / np.sqrt(variance.mean()),
         "rho_log_sd": 1.5,
         "eta_median": between / np.trace(p.R),
-        "eta_log_sd": 2.0,
+        "eta_log_sd": eta_log_sd(p.mu, p.sizes, p.Sigma, embedding_prior),
     }, rel=1e-7)  # fmt: skip
     V, P = model.weight_basis, model.prior_factor
     np.testing.assert_allclose(P.T @ P, V.T @ p.K @ V, rtol=1e-6, atol=1e-8)  # alpha = V w
