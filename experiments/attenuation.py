@@ -134,8 +134,9 @@ All bags of a data set have one size, so the labels do not identify eta, the sca
 the embeddings: a larger eta with smaller weights predicts the same labels. `BDR` takes the log sd
 of its prior from the standard error of the moment estimate of the embeddings' covariance
 ([priors](priors.md)). The last method of each size has a log sd of 2 instead, so that weights and
-eta drift together and the curve can be several times too steep. What is left of the attenuation of
-`BDR` comes from the prior of the weights, centred at zero, where labels carry little information."""
+eta drift together and the curve can be several times too steep. What is left of the attenuation
+of `BDR` comes from the prior of the weights, centred at zero, where labels carry little
+information."""
 
 
 if __name__ == "__main__":

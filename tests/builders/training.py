@@ -6,6 +6,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.embedding.training import training_features
 from builders import reference
 from builders.kernels import COLUMNS, DEFINITIONS, gram
+from data_gen.dirichlet import dirichlet_bags
 
 JITTER = 1e-3
 
@@ -39,6 +40,13 @@ def dense_problem(bags, y, definition, u, prior_covariance, jitter=JITTER):
     sizes = bags.sizes.astype(float)
     R = prior_covariance(mu, sizes, Sigma, K)
     return reference.Problem(mu, sizes, np.asarray(y, float), Sigma + ridge, R, K)
+
+
+def bags_of_one_size(seed=8):
+    """The features of 200 bags of 50 points each, of which labels do not identify eta; labels."""
+    data = dirichlet_bags(seed)
+    features = training_features(data.bags, n_landmarks=20, covariance="average", seed=1)
+    return features, data.y
 
 
 # ---------------------------------------------------------------- prior covariances R
