@@ -87,7 +87,6 @@ def main():
         )
         if args.quick:
             data = fewer(data, 200)
-        # Bags of one size say little of eta, and Laplace's approximation then says little of BDR.
         fitted = fit_methods(
             methods,
             data["train"],
