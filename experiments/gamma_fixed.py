@@ -87,6 +87,7 @@ def main():
         )
         if args.quick:
             data = fewer(data, 200)
+        # Candidates are ranked by the method that fits the best one in the end.
         fitted = fit_methods(
             methods,
             data["train"],
