@@ -87,7 +87,7 @@ def main():
         )
         if args.quick:
             data = fewer(data, 200)
-        # Bags of one size say little of eta, and Laplace's approximation then says little of BDR.
+        # Candidates are ranked by the method that fits the best one in the end.
         fitted = fit_methods(
             methods,
             data["train"],

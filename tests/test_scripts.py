@@ -24,6 +24,7 @@ SAYS = {
     "examples/regression_from_data_frame.py": "of the labels of counties held out.",
     "examples/space_time.py": "held-out regions:",
     "experiments/aerosol.py": "average of three, equal weights",
+    "experiments/attenuation.py": "Slopes are relative to the truth",
     "experiments/digits_classification.py": "Log loss in bags of 1 image:",
     "experiments/elevators.py": "Share of test outcomes and of test labels",
     "experiments/entropy.py": "Median RMSE of MERR:",

@@ -11,6 +11,8 @@ from bdr_stan.types import Array, ArrayLike, is_number
 
 # Share of K in the empirical prior covariance: keeps it positive definite where bags are few.
 _KERNEL_SHARE = 0.01
+# Limits of the prior sd of log(eta).
+_NARROWEST, _WIDEST = 0.1, 2.0
 
 
 def landmark_matrices(
@@ -88,7 +90,12 @@ def check_embedding_prior(
 
 
 def eta_prior(
-    mean: Array, sizes: ArrayLike, covariance: Array, prior_gram: Array
+    mean: Array,
+    sizes: ArrayLike,
+    covariance: Array,
+    prior_gram: Array,
+    *,
+    embedding_prior: str = "empirical",
 ) -> dict[str, float]:
     """Default prior of eta, the variance of embeddings between bags.
 
@@ -97,18 +104,70 @@ def eta_prior(
     Parameters
     ----------
     mean : array, shape (n, d)
-        Empirical mean embeddings minus m0.
+        Empirical mean embeddings minus m0, their average over the bags.
     sizes : array, shape (n,)
         Points per bag.
     covariance, prior_gram : arrays, shape (d, d)
         `Sigma` and `R`.
+    embedding_prior : {"empirical", "kernel", "convolution"}, default "empirical"
+        What R is. Only "empirical" is an estimate of the covariance between bags. The shapes of
+        the others are assumed: their trace says little of the directions that matter to the
+        label, and eta makes up for the difference.
 
     Returns
     -------
     dict
-        eta_median, the estimate, and eta_log_sd = 2.
+        eta_median, the estimate, and eta_log_sd: `scale_log_sd` for "empirical", else 2.
     """
     total = np.mean(np.sum(mean**2, axis=1))
     within = np.trace(covariance) * np.mean(1.0 / np.asarray(sizes, float))
-    between = max(total - within, 0.01 * total)
-    return {"eta_median": float(between / np.trace(prior_gram)), "eta_log_sd": 2.0}
+    between = _between(total, within)
+    estimated = embedding_prior == "empirical"
+    return {
+        "eta_median": float(between / np.trace(prior_gram)),
+        "eta_log_sd": scale_log_sd(mean, sizes, covariance) if estimated else _WIDEST,
+    }
+
+
+def scale_log_sd(mean: Array, sizes: ArrayLike, covariance: Array) -> float:
+    """Standard error of the logarithm of the moment estimate of the scale between bags.
+
+    Three errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
+
+    - of the trace: the jackknife over bags, sd(a_i) / sqrt(n) with
+      a_i = |mu_hat_i - m0|^2 n / (n - 1) - tr(Sigma) / N_i;
+    - of one direction, the one that matters to the label: the variance of n normal embeddings
+      along it has a relative error of sqrt(2 / (n - 1)). The larger one of these two counts;
+    - of within-bag covariances Sigma_i that depend on the sizes: the covariance of tr(Sigma_i)
+      with 1 / N_i, at full correlation and a coefficient of variation of tr(Sigma_i) of 1. It is 0
+      where all bags have one size, and is added in quadrature.
+
+    Parameters
+    ----------
+    mean : array, shape (n, d)
+        Empirical mean embeddings minus m0, their average over the bags.
+    sizes : array, shape (n,)
+        Points per bag.
+    covariance : array, shape (d, d)
+        Within-bag covariance `Sigma`.
+
+    Returns
+    -------
+    float, from 0.1 to 2
+    """
+    n, inverse_sizes = len(mean), 1.0 / np.asarray(sizes, float)
+    if n < 2:
+        return _WIDEST
+    squares, scatter = np.sum(mean**2, axis=1), np.trace(covariance)
+    total = np.mean(squares)
+    trace = np.std(squares * n / (n - 1) - scatter * inverse_sizes, ddof=1) / np.sqrt(n)
+    one_direction = np.sqrt(2 / (n - 1)) * total
+    by_size = scatter * np.std(inverse_sizes)
+    error = np.hypot(max(trace, one_direction), by_size)
+    between = _between(total, scatter * np.mean(inverse_sizes))
+    return float(np.clip(error / between, _NARROWEST, _WIDEST))
+
+
+def _between(total, within):
+    """Mean squared distance of the true embeddings from their average, by moments; > 0."""
+    return max(total - within, 0.01 * total)

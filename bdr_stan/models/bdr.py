@@ -122,7 +122,7 @@ def bdr_model(
         defaults = {
             **weight_priors(y, at.prior_variance(z), x.shape[1]),
             **(size_noise_prior(y, sizes) if by_size else {}),
-            **eta_prior(mean - at.m0, sizes, Sigma, R),
+            **eta_prior(mean - at.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
         }
         rows = compress(
             np.column_stack([z, x]), y, sizes, lossless=lossless, known_variance=known_variance

@@ -171,7 +171,7 @@ def bdr_probit_model(
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
         defaults = {
             **class_priors(_SPREAD, at.prior_variance(z), x.shape[1]),
-            **eta_prior(mean - at.m0, sizes, Sigma, R),
+            **eta_prior(mean - at.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
         }
 
         def rescaled(whitened, scales, mode):

@@ -6,6 +6,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.embedding.training import training_features
 from builders import reference
 from builders.kernels import COLUMNS, DEFINITIONS, gram
+from data_gen.dirichlet import dirichlet_bags
 
 JITTER = 1e-3
 
@@ -41,6 +42,13 @@ def dense_problem(bags, y, definition, u, prior_covariance, jitter=JITTER):
     return reference.Problem(mu, sizes, np.asarray(y, float), Sigma + ridge, R, K)
 
 
+def bags_of_one_size(seed=8):
+    """The features of 200 bags of 50 points each, of which labels do not identify eta; labels."""
+    data = dirichlet_bags(seed)
+    features = training_features(data.bags, n_landmarks=20, covariance="average", seed=1)
+    return features, data.y
+
+
 # ---------------------------------------------------------------- prior covariances R
 
 
@@ -58,6 +66,30 @@ def moment_estimate(mu, sizes, Sigma):
     B = sum(w * (np.outer(a, a) - Sigma / N) for w, a, N in zip(weights, away, sizes))
     values, vectors = np.linalg.eigh(B)
     return vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
+
+
+def scale_between(mu, sizes, Sigma):
+    """Moment estimate of the mean squared distance of true embeddings from their average."""
+    away = mu - mu.mean(axis=0)
+    return np.mean([a @ a - np.trace(Sigma) / N for a, N in zip(away, sizes, strict=True)])
+
+
+def relative_error_of_scale(mu, sizes, Sigma):
+    """Of that estimate, before its limits: bags are left out one by one."""
+    n, each = len(mu), np.arange(len(mu))
+    left_out = [scale_between(mu[each != i], sizes[each != i], Sigma) for i in each]
+    trace = np.sqrt((n - 1) ** 2 / n * np.var(left_out, ddof=1))
+    total = np.mean(np.sum((mu - mu.mean(axis=0)) ** 2, axis=1))
+    by_size = np.trace(Sigma) * np.std(1 / sizes)
+    error = np.hypot(max(trace, np.sqrt(2 / (n - 1)) * total), by_size)
+    return error / scale_between(mu, sizes, Sigma)
+
+
+def eta_log_sd(mu, sizes, Sigma, prior):
+    """Default prior sd of log eta."""
+    if prior != "empirical":
+        return 2.0
+    return np.clip(relative_error_of_scale(mu, sizes, Sigma), 0.1, 2.0)
 
 
 def empirical(mu, sizes, Sigma, K):

@@ -25,6 +25,7 @@ from bdr_stan import (
     Stacked,
     StackedClassifier,
 )
+from data_gen.dirichlet import dirichlet_bags, influence
 
 pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")
 MODELS = {
@@ -282,3 +283,19 @@ def test_contrast_of_totals(model, options):
     contrast = model.contrast(changed, BAGS, **options)
     np.testing.assert_allclose(contrast.mean, means[0] - means[1], rtol=1e-8, atol=1e-10)
     assert np.all(model.contrast(BAGS, BAGS, **options).draws == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [BDR(), BDRClassifier(20)], ids=["BDR", "BDRClassifier"])
+def test_influence_of_bags_of_one_size_is_neither_attenuated_nor_steeper(model):
+    """Whose labels do not identify eta; a log sd of 2 gives BDR's curve a slope of 1.7."""
+    data = dirichlet_bags(12)
+    y = np.where(data.y > np.median(data.y), "high", "low") if is_classifier(model) else data.y
+    fit = clone(model).fit(data.bags, y, chains=2, warmup=400, draws=400, seed=12)
+    log_eta = np.log(fit.result_.draws("eta"))
+    assert abs(log_eta.mean()) < 0.15 and log_eta.std() < 0.25
+    assert fit.diagnostics()["max_r_hat"] < 1.05
+    if not is_classifier(model):
+        grid = np.linspace(0, 1, 101)
+        slope = np.polyfit(influence(grid), fit.influence(grid[:, None]).mean, 1)[0]
+        assert 0.7 < slope < 1.3

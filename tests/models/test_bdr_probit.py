@@ -8,9 +8,11 @@ from builders import reference
 from builders.kernels import kernel_and_definition
 from builders.training import (
     JITTER,
+    bags_of_one_size,
     convolution,
     dense_problem,
     empirical,
+    eta_log_sd,
     labelled_bags,
     of_kernel,
     training_of,
@@ -113,10 +115,19 @@ def test_priors_are_the_definition(rng, name, embedding_prior):
         "rho_median": 1.5 / np.sqrt(variance.mean()),
         "rho_log_sd": 1.0,
         "eta_median": between / np.trace(p.R),
-        "eta_log_sd": 2.0,
+        "eta_log_sd": eta_log_sd(p.mu, p.sizes, p.Sigma, embedding_prior),
     }, rel=1e-7)  # fmt: skip
     V, P = model.weight_basis, model.prior_factor
     np.testing.assert_allclose(P.T @ P, V.T @ p.K @ V, rtol=1e-6, atol=1e-8)
+
+
+def test_most_probable_eta_of_bags_of_one_size_is_the_moment_estimate():
+    """With a wide prior it is a fifth of it, because larger weights make up for it."""
+    training, y = bags_of_one_size()
+    model = bdr_probit_model(training, (y > np.median(y)).astype(int))
+    scales = most_probable_scales(model)[0]
+    assert model.priors["eta_log_sd"] < 0.2
+    assert scales["eta"] == pytest.approx(model.priors["eta_median"], rel=0.05)
 
 
 def test_model_of_its_program(rng):

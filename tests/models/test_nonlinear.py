@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from builders import reference
+from builders.training import bags_of_one_size
 
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.models.nonlinear import nonlinear_likelihood
+from bdr_stan.models.nonlinear import nonlinear_likelihood, nonlinear_model
 
 RNG = np.random.default_rng(4)
 N, D = 14, 3
@@ -60,3 +61,9 @@ def test_with_a_flat_curve_it_is_nearly_that_of_bdr():
     rows = compress(np.column_stack([Z, X]), Y, SIZES)
     linear = normal_likelihood(rows, LAM, sigma=SCALES["sigma"])
     np.testing.assert_allclose(found, linear(np.delete(theta, np.s_[3:9]))[0], rtol=2e-3)
+
+
+def test_eta_of_bags_of_one_size_is_the_moment_estimate():
+    """By the linear model, which labels of such bags do not help to find it."""
+    eta = nonlinear_model(*bags_of_one_size()).constants["eta"][0]
+    assert eta == pytest.approx(1, rel=0.05)
