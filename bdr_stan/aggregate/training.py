@@ -10,9 +10,10 @@ import numpy as np
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
-from bdr_stan.bags import Bags, TableColumns
+from bdr_stan.bags import Bags, PartitionedBags, TableColumns
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
@@ -38,6 +39,8 @@ class AggregateFeatures:
     trials : array, shape (n,), or None
     index : array, shape (n,)
         Ids of the bags, or their numbers.
+    mean_points : array, shape (n, p), or None
+        Of the bags; None where their points lie in partitions.
     names : list of str, or None
         Names of the points' columns.
     columns : TableColumns, or None
@@ -48,6 +51,7 @@ class AggregateFeatures:
     rows: AggregateRows
     trials: Array | None
     index: Array
+    mean_points: Array | None = None
     names: list[str] | None = None
     columns: TableColumns | None = None
 
@@ -113,7 +117,10 @@ def training_features(
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
-    return AggregateFeatures(feature_map, rows, trials, bags.index, bags.features, bags.columns)
+    means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
+    return AggregateFeatures(
+        feature_map, rows, trials, bags.index, means, bags.features, bags.columns
+    )
 
 
 def _warn_of_few_features(feature_map, points, names):

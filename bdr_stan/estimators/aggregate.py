@@ -9,7 +9,12 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.bag_effects import standard_effects
+from bdr_stan.aggregate.bag_effects import (
+    gamma_effects,
+    numbered,
+    standard_effects,
+    training_bags,
+)
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
@@ -18,7 +23,7 @@ from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.points import as_points, evenly_spaced
+from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -55,9 +60,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     Parameters
     ----------
-    likelihood : {"poisson", "normal", "exponential", "negative binomial", "binomial"}
-        "poisson" (default): counts of mean lambda. "negative binomial": counts of mean lambda and
-        variance lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda.
+    likelihood : {"negative binomial", "poisson", "normal", "exponential", "binomial"}
+        "negative binomial" (default): counts of mean lambda and variance
+        lambda + dispersion^2 lambda^2. "poisson": counts of mean and variance lambda; real counts
+        seldom are, and a fit warns where these are not. "exponential": positive totals of mean
+        lambda.
         "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
         individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
         make them means.
@@ -84,8 +91,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
     bag_effects : bool, default False
-        Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS.
-        Rates at points leave it out.
+        Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
+        negative binomial likelihood has gamma effects without: see `district` of `predict_points`.
     thin : int, optional
         "exp" and "logit" only: at most so many weighted points a bag stand for all; the error
         that makes is in `thinning_error_`.
@@ -157,7 +164,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     def __init__(
         self,
-        likelihood: str = "poisson",
+        likelihood: str = "negative binomial",
         link: str | None = None,
         n_landmarks: int | None = 60,
         kernel: str | Kernel = "rbf",
@@ -345,11 +352,14 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         means = self._link.means(
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
         )
+        constants = {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants}
+        if training.mean_points is not None:
+            constants["mean_point"] = (training.mean_points, ["bag", "feature"])
         groups = fitted_groups(
             posterior.draws,
             posterior.stats,
             posterior.attrs,
-            {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants},
+            constants,
             training.index,
             y,
             lambda: self._predictive(means, rows.noise_factor, drawn, training.trials),
@@ -357,6 +367,13 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             own_program=self.stan_file is not None,
             seed=seed,
         )
+        if "dispersion" in drawn and "posterior_predictive" in groups:
+            effects = gamma_effects(y, means, drawn["dispersion"], seed)
+            draws_of_labels = groups["posterior_predictive"]["y"]
+            groups["posterior_predictive"]["effect"] = (
+                draws_of_labels.dims,
+                effects.reshape(draws_of_labels.shape),
+            )
         settings = {
             "kernel": features.kernel,
             "n_features": features.n_inputs,
@@ -372,7 +389,12 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     # ------------------------------------------------------------ prediction
 
     def predict(
-        self, bags: BagsLike, *, trials: ArrayLike | str | None = None, return_std: bool = False
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        district: ArrayLike | str | bool = True,
+        return_std: bool = False,
     ) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label.
 
@@ -382,6 +404,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         trials : array, shape (n,), int or str
             Of the binomial likelihood, which needs it: a number for each bag or for all, or a
             column of the bags' metadata; default the column that the fit took.
+        district : as for `predictive`
         return_std : bool, default False
             Also return the predictive standard deviation.
 
@@ -390,7 +413,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         mean : array, shape (n,), units of y
         sd : array, shape (n,), if `return_std`
         """
-        predictive = self.predictive(bags, trials=trials)
+        predictive = self.predictive(bags, trials=trials, district=district)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
 
     def score(
@@ -420,14 +443,24 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     predict_table = predict_table
 
     def predictive(
-        self, bags: BagsLike, *, trials: ArrayLike | str | None = None
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        district: ArrayLike | str | bool = True,
     ) -> AggregatePredictive | Predictive:
-        """Posterior predictive distribution of the labels of new bags.
+        """Posterior predictive distribution of the labels of bags, new or of the fit.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
         trials : as for `predict`
+        district : bool, array, shape (n,), or str, default True
+            Training bags whose effect the bags have: ids, one per bag (None: no training bag), or
+            the column of the bags' metadata that has them. A county in a training region has the
+            region's effect and, as counties of a region differ too, one of its own, of mean 1 and
+            the same scatter. True: bags that are training bags themselves (the same id and the
+            same points) have their own effects, others new ones. False: all have new ones.
 
         Returns
         -------
@@ -437,7 +470,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
-        return self._predictive_of(bags, trials, self._effects(bags))
+        return self._predictive_of(bags, trials, *self._effects(bags, district))
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
@@ -463,19 +496,28 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         first, second = self._two_versions(bags_a, bags_b)
         self._check_effects_in_parts(first)
-        effects = self._effects(first)
+        effects = self._effects(first, True)
         return Contrast.between(
-            self._predictive_of(first, trials, effects),
-            self._predictive_of(second, trials, effects),
+            self._predictive_of(first, trials, *effects),
+            self._predictive_of(second, trials, *effects),
         )
 
-    def predict_points(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
+    def predict_points(
+        self, points: Any, *, district: ArrayLike | str | bool = True, n_draws: int = 1000
+    ) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
 
         Parameters
         ----------
         points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
             A memory map is read chunk by chunk.
+        district : bool, array, or str, default True
+            Training bags whose effect the rate has, where the model has effects (negative binomial
+            counts, or `bag_effects`): how much the bag's label differs from what its points let
+            one expect, with its uncertainty. Ids, one per point, or of `Bags` one per bag (None:
+            no training bag), or the column of the table or of the bags' metadata that has them.
+            True: points of `Bags` that are training bags themselves (the same id and the same
+            points) have their effects. False, and all other points: the rate of an average bag.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 
@@ -487,7 +529,14 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points))
-        drawn = self._draws()
+        drawn, effects, bag = self._draws(), None, None
+        if isinstance(points, (Bags, PartitionedBags)):
+            bag = np.repeat(self._districts(bags, district)[0], bags.sizes)
+        elif not isinstance(district, bool):
+            names = district_of_points(points, len(bags.points), district)
+            bag = self._numbered(names, "point")
+        if bag is not None and np.any(bag >= 0):
+            effects = evenly_spaced(self._training_effects(), n_draws)
         return PointPredictive(
             bags.read_checked,
             len(bags.points),
@@ -495,6 +544,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             evenly_spaced(_thetas(drawn), n_draws),
             self._link,
             rho=_scales_of_weights(drawn, n_draws),
+            effects=effects,
+            bag=bag,
         )
 
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
@@ -549,17 +600,84 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             trials = values_of_bags(bags, trials, "trials")
         return self._family.check_labels(bags, y, trials)
 
-    def _effects(self, bags: Bags) -> Array | None:
-        """Effects of bags that were not in the fit under each draw, where the model has such."""
+    def _training_effects(self) -> Array | None:
+        """Effects of the training bags under each draw, shape (S, n), where the model has such."""
+        groups = self.result_.groups
+        for name in ("posterior", "posterior_predictive"):
+            if name in groups and "effect" in groups[name]:
+                effects = groups[name]["effect"].values
+                return effects.reshape(-1, effects.shape[-1])
+        return None
+
+    def _districts(
+        self, bags: Bags, district: ArrayLike | str | bool
+    ) -> tuple[Array, Array]:
+        """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
+        nowhere = np.full(len(bags), -1)
+        points = self.result_.constants.get("mean_point")
+        itself = nowhere
+        if points is not None and district is not False and isinstance(bags, Bags):
+            if self._training_effects() is not None:
+                itself = training_bags(bags, self._training_ids, points)
+        if isinstance(district, bool):
+            return itself, itself >= 0
+        names = np.asarray(values_of_bags(bags, district, "district"), object)
+        if names.shape != (len(bags),):
+            raise ValueError(
+                f"district has shape {names.shape}, but there are {len(bags)} bags: pass the id of "
+                "a training bag for each"
+            )
+        found = self._numbered(names, "bag")
+        return found, (found >= 0) & (found == itself)
+
+    def _numbered(self, names: Array, what: str) -> Array:
+        """Numbers in the fit of training bags with these ids, whose effects are known."""
+        if self._training_effects() is None:
+            raise ValueError(
+                "district goes with effects of training bags, which this fit does not have: use "
+                "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
+                "bags are beyond 20 million"
+            )
+        return numbered(names, self._training_ids, what)
+
+    @property
+    def _training_ids(self) -> Array:
+        return self.result_.groups["observed_data"]["bag"].values
+
+    def _effects(
+        self, bags: Bags, district: ArrayLike | str | bool
+    ) -> tuple[Array | None, Array | None]:
+        """Effects of bags under each draw, shape (S, n), and the dispersion of their labels.
+
+        The first is None where all are new bags without normal effects, the second where labels
+        have no dispersion.
+        """
         drawn = self._draws()
-        if "tau" not in drawn:
-            return None
-        return drawn["tau"][:, None] * standard_effects(bags, len(drawn["tau"]))
+        number, itself = self._districts(bags, district)
+        dispersion, effects = drawn.get("dispersion"), None
+        if "tau" in drawn:
+            tau = drawn["tau"][:, None]
+            effects = tau * standard_effects(bags, len(tau))
+        if np.any(number >= 0):
+            known = self._training_effects()[:, number]
+            within = 0.0 if effects is None else effects - tau**2 / 2  # exp of it has mean 1
+            inside = known + np.where(itself, 0.0, within)
+            effects = np.where(number >= 0, inside, 0.0 if effects is None else effects)
+            if dispersion is not None:
+                # Once its effect is known, a label is a Poisson number.
+                dispersion = np.where(itself, 0.0, dispersion[:, None])
+        return effects, dispersion
 
     def _predictive_of(
-        self, bags: Bags, trials: ArrayLike | str | None, effects: Array | None
+        self,
+        bags: Bags,
+        trials: ArrayLike | str | None,
+        effects: Array | None,
+        dispersion: Array | None,
     ) -> AggregatePredictive | Predictive:
         trials, drawn = self._trials_of(bags, trials), self._draws()
+        if dispersion is not None:
+            drawn["dispersion"] = dispersion
         means = self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
         )

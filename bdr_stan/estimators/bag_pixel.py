@@ -53,10 +53,14 @@ class BagPixel(AggregateRegressor):
         return super().training_features(mean_points(bags), y, trials=trials, seed=seed)
 
     def predictive(
-        self, bags: BagsLike, *, trials: ArrayLike | str | None = None
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        district: ArrayLike | str | bool = True,
     ) -> AggregatePredictive | Predictive:
         """As for `AggregateRegressor`, of the bags' mean points."""
-        return super().predictive(mean_points(bags), trials=trials)
+        return super().predictive(mean_points(bags), trials=trials, district=district)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
