@@ -1,7 +1,8 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from bdr_stan.estimators.validation import (
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
+from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import RATES
@@ -49,6 +51,8 @@ from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
 
 _THINNING_DRAWS = 20
+_POINTS_LOOKED_AT = 100
+_MOST_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 class AggregateRegressor(RegressorMixin, BagEstimator):
@@ -265,6 +269,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             self._keep_too(trials_column=column)
         if self.thin is not None:
             self._measure_thinning(bags, training.rows)
+        self._measure_overdispersion(training, y)
         return self
 
     def training_features(
@@ -385,6 +390,24 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         self._keep(Result(groups, settings))
         self._warn_of_trouble()
         return self
+
+    def report(self) -> str:
+        """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
+
+        Of Poisson counts it states whether they scatter more than such numbers do.
+        """
+        return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
+
+    def likelihood_text(self) -> str:
+        """The likelihood and the link in words, with what the fit found of the counts' scatter."""
+        check_is_fitted(self, "result_")
+        found = self.result_.settings.get("overdispersion")
+        return likelihood_text(
+            self.likelihood,
+            self._link.name,
+            self._draws().get("dispersion"),
+            None if found is None else Overdispersion(**found),
+        )
 
     # ------------------------------------------------------------ prediction
 
@@ -537,7 +560,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             bag = self._numbered(names, "point")
         if bag is not None and np.any(bag >= 0):
             effects = evenly_spaced(self._training_effects(), n_draws)
-        return PointPredictive(
+        predictive = PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
@@ -547,6 +570,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             effects=effects,
             bag=bag,
         )
+        _warn_of_means_beyond_intervals(predictive)
+        return predictive
 
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
         """Posterior of each field of f at points: what covariates, space and others add to it.
@@ -659,12 +684,12 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             tau = drawn["tau"][:, None]
             effects = tau * standard_effects(bags, len(tau))
         if np.any(number >= 0):
-            known = self._training_effects()[:, number]
-            within = 0.0 if effects is None else effects - tau**2 / 2  # exp of it has mean 1
-            inside = known + np.where(itself, 0.0, within)
-            effects = np.where(number >= 0, inside, 0.0 if effects is None else effects)
-            if dispersion is not None:
-                # Once its effect is known, a label is a Poisson number.
+            known, new = self._training_effects()[:, number], 0.0
+            if effects is not None:
+                known += np.where(itself, 0.0, effects - tau**2 / 2)  # the exp of it has mean 1
+                new = effects
+            effects = np.where(number >= 0, known, new)
+            if dispersion is not None:  # a label whose bag's effect is known is a Poisson number
                 dispersion = np.where(itself, 0.0, dispersion[:, None])
         return effects, dispersion
 
@@ -733,6 +758,11 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
             )
+        if self.bag_effects and "dispersion" in likelihood.scales:
+            raise ValueError(
+                f"the {likelihood.name} likelihood has effects of bags already: leave out "
+                "bag_effects, or for normal effects use likelihood='poisson'"
+            )
         if self.bag_effects and self.method != "nuts":
             raise ValueError(
                 f"method={self.method!r} knows no bag_effects, whose joint mode is at no scatter: "
@@ -792,6 +822,19 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
         self._keep_too(thinning_error=error)
 
+    def _measure_overdispersion(self, training: AggregateFeatures, y: Array) -> None:
+        """Add to the result whether Poisson counts scatter more, and warn where they do."""
+        wider = self._family.gamma_effects
+        if wider is None or self.bag_effects:
+            return
+        likelihoods = self._family, likelihood_named(wider)
+        found = overdispersion(
+            *(aggregate_model(training.rows, y, each, self._link) for each in likelihoods)
+        )
+        self._keep_too(overdispersion=asdict(found))
+        if found.is_clear:
+            warnings.warn(found.text[0].upper() + found.text[1:], stacklevel=3)
+
     def _keep_too(self, **settings: Any) -> None:
         """Add settings to the result of a fit."""
         self._keep(replace(self.result_, settings={**self.result_.settings, **settings}))
@@ -842,6 +885,23 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         log_evidence = result.groups["posterior"].attrs.get("log_evidence")
         if log_evidence is not None:
             self.log_evidence_ = float(log_evidence)
+
+
+def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
+    """Warn where so much is left out of log rates that means lie beyond their own intervals."""
+    if rates.rho is None or rates.link.name != "exp":
+        return
+    some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_LOOKED_AT).astype(int))
+    draws = rates.draws(some)
+    # The mean of what is left out is known, and is the rate of f: see `Link.mean_rate`.
+    beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
+    if beyond > _MOST_BEYOND:
+        warnings.warn(
+            f"the features leave out so much of the log rate that its mean lies above its own 95% "
+            f"interval at {beyond:.0%} of the points: raise n_landmarks, and use quantile(0.5) in "
+            "place of the mean",
+            stacklevel=3,
+        )
 
 
 def _scales_of_weights(drawn: Mapping[str, Array], n_draws: int) -> Array | None:

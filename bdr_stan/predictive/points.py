@@ -238,6 +238,14 @@ class PointPredictive:
         ValueError
             `rows` are not numbers of points.
         """
+        return self._rates(*self._function(*self._some(rows))).T
+
+    def mean_of(self, rows: ArrayLike) -> Array:
+        """Posterior mean of the rate at some points, shape (k,), for `rows` as for `draws`."""
+        return self.link.mean_rate(*self._function(*self._some(rows))) @ self._weights
+
+    def _some(self, rows):
+        """Points of these numbers, and the numbers."""
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
             raise ValueError(
@@ -248,8 +256,7 @@ class PointPredictive:
             raise ValueError(
                 f"there is no point {rows[strange][0]}: the points are 0 to {len(self) - 1}"
             )
-        points = [self._read(row, row + 1) for row in rows]
-        return self._rates(*self._function(np.concatenate(points), rows)).T
+        return np.concatenate([self._read(row, row + 1) for row in rows]), rows
 
     @property
     def _weights(self):

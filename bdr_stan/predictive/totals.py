@@ -76,8 +76,12 @@ class AggregatePredictive(Mixture):
         self.likelihood = likelihood
         has_dispersion = "dispersion" in likelihood.scales
         shapes = [(n_draws,), (n_draws, n_bags)]
-        self.dispersion = _numbers("dispersion", dispersion, shapes, likelihood, has_dispersion)
-        self.trials = _numbers("trials", trials, [(n_bags,)], likelihood, likelihood.has_trials)
+        self.dispersion = _numbers(
+            "dispersion", dispersion, shapes, ">= 0", likelihood, has_dispersion
+        )
+        self.trials = _numbers(
+            "trials", trials, [(n_bags,)], "> 0", likelihood, likelihood.has_trials
+        )
         if self.trials is not None and np.any(self.trials != np.floor(self.trials)):
             i = np.flatnonzero(self.trials != np.floor(self.trials))[0]
             raise ValueError(f"trials must be whole numbers, found {self.trials[i]} at {i}")
@@ -221,8 +225,8 @@ def count_quantile(
     return high
 
 
-def _numbers(name, values, shapes, likelihood, belongs):
-    """What some likelihoods alone have, as an array of one of some shapes, of numbers >= 0."""
+def _numbers(name, values, shapes, range_, likelihood, belongs):
+    """What some likelihoods alone have, as an array of one of some shapes, in a range."""
     if not belongs:
         if values is not None:
             raise ValueError(f"the {likelihood.name} likelihood takes no {name}")
@@ -231,7 +235,10 @@ def _numbers(name, values, shapes, likelihood, belongs):
     needs = f"the {likelihood.name} likelihood needs {name}"
     if values.shape not in shapes:
         raise ValueError(f"{needs} of shape {shapes[0]}, found {values.shape}")
-    if not np.all(values >= 0):
-        i = np.argwhere(~(values >= 0))[0]
-        raise ValueError(f"{needs} >= 0, found {values[tuple(i)]} at {', '.join(map(str, i))}")
+    good = values > 0 if range_ == "> 0" else values >= 0
+    if not np.all(good):
+        i = np.argwhere(~good)[0]
+        raise ValueError(
+            f"{needs} {range_}, found {values[tuple(i)]} at {', '.join(map(str, i))}"
+        )
     return values

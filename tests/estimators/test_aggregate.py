@@ -91,7 +91,7 @@ def test_every_likelihood_link_and_method(likelihood, link, method):
         return
     model, bags, _ = fitted(likelihood, link, method)
     truth = RATES[link](surface(bags.points))
-    rates = model.predict_points(bags)
+    rates = model.predict_points(bags, district=False)
     assert rates.mean.shape == (len(bags.points),)
     assert np.corrcoef(rates.mean, truth)[0, 1] > (0.3 if likelihood == "exponential" else 0.8)
     pointwise = ("posterior_predictive", *(["log_likelihood"] if method != "optimize" else []))
@@ -387,7 +387,7 @@ def test_training_bags_keep_their_effects():
     y = labels(bags, "poisson", "square")
     i = int(np.argmax(y))
     y[i] *= 6
-    model = AggregateRegressor(n_landmarks=6, bag_effects=True, random_state=1)
+    model = AggregateRegressor("poisson", n_landmarks=6, bag_effects=True, random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(bags, y, chains=2, warmup=200, draws=100)
@@ -431,7 +431,7 @@ def test_the_mode_is_the_one_that_small_weights_lead_to():
     )
     model.set_params(method="optimize").fit(bags, y, seed=1)
     truth = surface(bags.points) ** 2
-    assert np.corrcoef(model.predict_points(bags).mean, truth)[0, 1] > 0.97
+    assert np.corrcoef(model.predict_points(bags, district=False).mean, truth)[0, 1] > 0.97
 
 
 # ---------------------------------------------------------------- kernels that are learned
@@ -638,13 +638,13 @@ COUNTS = np.arange(1, 31)
     "arguments, message",
     [
         ({"likelihood": "gamma"}, "likelihood must be one of 'poisson', .*found 'gamma'"),
-        ({"link": "log"}, "the poisson likelihood takes the link 'square' or 'exp', found 'log'"),
+        ({"link": "log"}, "negative binomial likelihood takes the link 'square' or 'exp', found"),
         ({"likelihood": "normal", "link": "square"}, "normal likelihood takes the link 'identity'"),
         ({"likelihood": "binomial", "link": "exp"}, "binomial likelihood takes the link 'logit'"),
         ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: .*vb"),
         ({"kernel": "gauss"}, "kernel must be a Kernel or one of 'rbf', .*found 'gauss'"),
-        ({"y": changed(COUNTS, 3, 2.5)}, "label of bag 3 is 2.5 .*poisson likelihood needs counts"),
-        ({"y": changed(COUNTS, 3, -1)}, "label of bag 3 is -1 .*poisson likelihood needs counts"),
+        ({"y": changed(COUNTS, 3, 2.5)}, "label of bag 3 is 2.5 .* needs counts .*'normal' or"),
+        ({"y": changed(COUNTS, 3, -1)}, "bag 3 is -1 .*negative binomial likelihood needs"),
         ({"y": changed(COUNTS, 3, 2.0**31)}, "label of bag 3 is 2147483648 .*up to 2147483647"),
         ({"y": changed(COUNTS, 3, np.nan)}, "label of bag 3 is nan"),
         ({"y": np.zeros(30)}, "all 30 labels are 0"),
@@ -653,10 +653,12 @@ COUNTS = np.arange(1, 31)
         ({"likelihood": "binomial"}, "the binomial likelihood needs trials, the people asked"),
         ({"likelihood": "binomial", "y": COUNTS, "trials": np.full(30, 20)},
          "label of bag 20 is 21, above its 20 trials"),
-        ({"trials": COUNTS}, "trials belong to the binomial likelihood, not to 'poisson'"),
+        ({"trials": COUNTS}, "trials belong to the binomial likelihood, not to 'negative"),
         ({"likelihood": "binomial", "method": "vb", "trials": COUNTS},
          "method='vb' has no bound for the binomial likelihood"),
-        ({"bag_effects": True, "method": "laplace"}, "method='laplace' knows no bag_effects"),
+        ({"bag_effects": True}, "the negative binomial likelihood has effects of bags already"),
+        ({"bag_effects": True, "method": "laplace", "likelihood": "poisson"},
+         "method='laplace' knows no bag_effects"),
         ({"bag_effects": True, "likelihood": "normal"}, "bag_effects go with counts"),
         ({"thin": 10}, "link 'square' needs no thinning: it is compressed without loss"),
         ({"thin": 10, "likelihood": "normal"}, "link 'identity' needs no thinning"),
