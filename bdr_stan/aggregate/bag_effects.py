@@ -43,6 +43,25 @@ def gamma_effects(y: Array, means: Array, dispersion: Array, seed: Seed = None) 
     return np.log(rng.standard_gamma(shape + 1)) + log_uniform / shape - np.log(rate)
 
 
+def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
+    """Dispersion of the labels of bags in training bags whose effects are known, shape (S, n).
+
+    A part of a training bag differs from it. Were these differences independent between points,
+    their variance would be dispersion^2 / share; did they not depend on size, dispersion^2. Real
+    counts lie between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``.
+
+    Parameters
+    ----------
+    dispersion : array, shape (S,)
+    share : array, shape (n,)
+        Of the training bag's expected label; 1 for bags in none.
+    itself : bool array, shape (n,)
+        Which are training bags: given its effect the label is a Poisson number.
+    """
+    factor = np.clip(share, 1e-8, 1.0) ** -0.25
+    return dispersion[:, None] * np.where(itself, 0.0, factor)
+
+
 def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
     """Which bags of a fit these are: those of the same id and the same mean point.
 

@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.bag_effects import (
+    dispersion_inside,
     gamma_effects,
     numbered,
     standard_effects,
@@ -374,6 +375,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         )
         if "dispersion" in drawn and "posterior_predictive" in groups:
             effects = gamma_effects(y, means, drawn["dispersion"], seed)
+            totals = np.mean(means * np.exp(effects), axis=0)
+            groups["constant_data"]["expected_total"] = ("bag", totals)
             draws_of_labels = groups["posterior_predictive"]["y"]
             groups["posterior_predictive"]["effect"] = (
                 draws_of_labels.dims,
@@ -481,8 +484,10 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         district : bool, array, shape (n,), or str, default True
             Training bags whose effect the bags have: ids, one per bag (None: no training bag), or
             the column of the bags' metadata that has them. A county in a training region has the
-            region's effect and, as counties of a region differ too, one of its own, of mean 1 and
-            the same scatter. True: bags that are training bags themselves (the same id and the
+            region's effect and, as counties of a region differ too, a further one of mean 1. Of
+            negative binomial counts its standard deviation is dispersion / share^(1/4), where
+            share is the county's part of the region's expected label: between that of parts which
+            all have the same effect and of parts which differ independently. True: bags that are training bags themselves (the same id and the
             same points) have their own effects, others new ones. False: all have new ones.
 
         Returns
@@ -634,9 +639,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                 return effects.reshape(-1, effects.shape[-1])
         return None
 
-    def _districts(
-        self, bags: Bags, district: ArrayLike | str | bool
-    ) -> tuple[Array, Array]:
+    def _districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
         """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
         nowhere = np.full(len(bags), -1)
         points = self.result_.constants.get("mean_point")
@@ -671,15 +674,13 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     def _effects(
         self, bags: Bags, district: ArrayLike | str | bool
-    ) -> tuple[Array | None, Array | None]:
-        """Effects of bags under each draw, shape (S, n), and the dispersion of their labels.
+    ) -> tuple[Array | None, Array, Array]:
+        """Effects of bags under each draw, shape (S, n), and what `_districts` gives.
 
-        The first is None where all are new bags without normal effects, the second where labels
-        have no dispersion.
+        Effects are None where all are new bags without normal effects.
         """
-        drawn = self._draws()
         number, itself = self._districts(bags, district)
-        dispersion, effects = drawn.get("dispersion"), None
+        drawn, effects = self._draws(), None
         if "tau" in drawn:
             tau = drawn["tau"][:, None]
             effects = tau * standard_effects(bags, len(tau))
@@ -689,23 +690,26 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
                 known += np.where(itself, 0.0, effects - tau**2 / 2)  # the exp of it has mean 1
                 new = effects
             effects = np.where(number >= 0, known, new)
-            if dispersion is not None:  # a label whose bag's effect is known is a Poisson number
-                dispersion = np.where(itself, 0.0, dispersion[:, None])
-        return effects, dispersion
+        return effects, number, itself
 
     def _predictive_of(
         self,
         bags: Bags,
         trials: ArrayLike | str | None,
         effects: Array | None,
-        dispersion: Array | None,
+        number: Array,
+        itself: Array,
     ) -> AggregatePredictive | Predictive:
         trials, drawn = self._trials_of(bags, trials), self._draws()
-        if dispersion is not None:
-            drawn["dispersion"] = dispersion
         means = self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
         )
+        if "dispersion" in drawn and np.any(number >= 0):
+            share = np.ones(len(bags))
+            inside = number >= 0
+            share[inside] = means[:, inside].mean(axis=0)
+            share[inside] /= self.result_.constants["expected_total"][number[inside]]
+            drawn["dispersion"] = dispersion_inside(drawn["dispersion"], share, itself)
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
     @property
@@ -825,12 +829,14 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     def _measure_overdispersion(self, training: AggregateFeatures, y: Array) -> None:
         """Add to the result whether Poisson counts scatter more, and warn where they do."""
         wider = self._family.gamma_effects
-        if wider is None or self.bag_effects:
+        if wider is None or self.bag_effects or self.stan_file is not None:
             return
-        likelihoods = self._family, likelihood_named(wider)
-        found = overdispersion(
-            *(aggregate_model(training.rows, y, each, self._link) for each in likelihoods)
+        poisson, wide = (
+            aggregate_model(training.rows, y, each, self._link, prior=self.prior)
+            for each in (self._family, likelihood_named(wider))
         )
+        rho = float(np.median(self.result_.draws("rho")))
+        found = overdispersion(wide, poisson, getattr(self, "log_evidence_", None), rho)
         self._keep_too(overdispersion=asdict(found))
         if found.is_clear:
             warnings.warn(found.text[0].upper() + found.text[1:], stacklevel=3)

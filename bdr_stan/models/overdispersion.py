@@ -71,19 +71,27 @@ def likelihood_text(
     return text if found is None else f"{text}; {found.text}"
 
 
-def overdispersion(poisson: Model, negative_binomial: Model) -> Overdispersion:
+def overdispersion(
+    negative_binomial: Model, poisson: Model, log_evidence: float | None, rho: float
+) -> Overdispersion:
     """Compare two models of the same bags that differ in the likelihood alone.
 
     Parameters
     ----------
-    poisson, negative_binomial : Model
+    negative_binomial, poisson : Model
         From `aggregate_model`.
+    log_evidence : float, optional
+        Of the Poisson model at its most probable scales, where a fit has found it.
+    rho : float
+        Where the searches for the most probable scales begin.
 
     Returns
     -------
     Overdispersion
     """
-    first, plain, _ = most_probable_scales(poisson)
-    scales, wide, _ = most_probable_scales(negative_binomial, start=first)
-    gain = wide.log_evidence - plain.log_evidence
-    return Overdispersion(float(scales["dispersion"]), float(np.maximum(gain, 0.0)))
+    start = {"rho": rho}
+    if log_evidence is None:
+        log_evidence = most_probable_scales(poisson, start=start)[1].log_evidence
+    scales, mode, _ = most_probable_scales(negative_binomial, start=start)
+    gain = max(float(mode.log_evidence - log_evidence), 0.0)
+    return Overdispersion(float(scales["dispersion"]), gain)

@@ -238,7 +238,5 @@ def _numbers(name, values, shapes, range_, likelihood, belongs):
     good = values > 0 if range_ == "> 0" else values >= 0
     if not np.all(good):
         i = np.argwhere(~good)[0]
-        raise ValueError(
-            f"{needs} {range_}, found {values[tuple(i)]} at {', '.join(map(str, i))}"
-        )
+        raise ValueError(f"{needs} {range_}, found {values[tuple(i)]} at {', '.join(map(str, i))}")
     return values

@@ -804,3 +804,92 @@ def test_effects_sample_well_whatever_the_counts(link):
     assert found["max_r_hat"] < 1.02 and found["min_ess_bulk"] > 400
     low, high = np.quantile(model.result_.draws("tau"), [0.001, 0.999])
     assert low < 0.3 < high
+
+
+# ---------------------------------------------------------------- places in training districts
+
+
+def with_effects(likelihood, link, method, **options):
+    """Labels of three times, or a third of, what the points let one expect, in bags with ids."""
+    bags = country(30)
+    bags = Bags(bags.points, bags.offsets, weights=bags.weights, ids=[f"d{i}" for i in range(30)])
+    mean = sums(bags, RATES[link](surface(bags.points)))
+    y = np.round(mean * np.where(np.arange(30) % 2, 3, 1 / 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = AggregateRegressor(likelihood, link, 8, RBF(1.0), learn_kernel=False, method=method)
+        model.set_params(**options).fit(bags, y, **SHORT)
+    return model, bags, y
+
+
+def test_counts_are_negative_binomial_by_default():
+    assert AggregateRegressor().likelihood == "negative binomial"
+    model = AggregateRegressor(n_landmarks=6, method="optimize")
+    assert "dispersion" in model.fit(country(), np.arange(30), seed=1).priors(as_table=False) or (
+        "dispersion_scale" in model.priors(as_table=False)
+    )
+
+
+@pytest.mark.parametrize("link", ["square", "exp"])
+@pytest.mark.parametrize("method", ["laplace", "optimize", "nuts"])
+def test_points_of_training_bags_have_their_effects(link, method, tmp_path):
+    model, bags, y = with_effects("negative binomial", link, method)
+    own, average = model.predict_points(bags), model.predict_points(bags, district=False)
+    ratio = bags.sums(bags.weights * own.mean) / bags.sums(bags.weights * average.mean)
+    assert np.all(ratio[1::2] > 1.5) and np.all(ratio[::2] < 0.8)
+    predictive = model.predictive(bags)
+    np.testing.assert_allclose(bags.sums(bags.weights * own.mean), predictive.mean, rtol=1e-8)
+    np.testing.assert_allclose(predictive.mean, y, rtol=0.35, atol=3)
+    again = bdr_stan.load((model.save(tmp_path / "fit.nc"), tmp_path / "fit.nc")[1])
+    np.testing.assert_array_equal(again.predict_points(bags).mean, own.mean)
+    # By name: some points of a bag, as an array, a column of a table, or bags of their own.
+    some = bags.points[bags.offsets[3] : bags.offsets[4]]
+    named = model.predict_points(some, district=["d3"] * len(some))
+    np.testing.assert_allclose(named.mean, own.mean[bags.offsets[3] : bags.offsets[4]], rtol=1e-10)
+    np.testing.assert_array_equal(model.predict_points(some).mean.shape, named.mean.shape)
+    assert np.all(model.predict_points(some).mean < named.mean)
+    part = Bags(bags.points, np.arange(len(bags.points) + 1), weights=bags.weights)
+    district = np.repeat(bags.ids, bags.sizes)
+    inside = model.predictive(part, district=district)
+    added = bags.sums(inside.mean)
+    np.testing.assert_allclose(added, predictive.mean, rtol=1e-8)
+    if method != "optimize":
+        assert np.all(predictive.sd < model.predictive(bags, district=False).sd * ratio * 1.2)
+        lower, upper = own.interval(0.9)
+        assert np.all(lower < upper)
+
+
+def test_effects_by_nuts_are_those_of_training_bags():
+    """Today's predictions of training bags drew new effects for them."""
+    model, bags, y = with_effects("poisson", "exp", "nuts", bag_effects=True)
+    np.testing.assert_allclose(model.predict(bags), y, rtol=0.35, atol=3)
+    points = model.predict_points(bags)
+    np.testing.assert_allclose(
+        bags.sums(bags.weights * points.mean), model.predict(bags), rtol=1e-8
+    )
+    inside = model.predict(bags, district=False)
+    assert np.corrcoef(inside, y)[0, 1] < np.corrcoef(model.predict(bags), y)[0, 1]
+
+
+def test_bags_of_the_same_id_and_other_points_are_new():
+    model, bags, _ = with_effects("negative binomial", "square", "laplace")
+    later = Bags(bags.points + 0.1, bags.offsets, weights=bags.weights, ids=bags.ids)
+    new = model.predictive(later, district=False)
+    np.testing.assert_array_equal(model.predictive(later).mean, new.mean)
+    known = model.predictive(later, district=bags.ids)
+    assert np.all(known.mean[1::2] > new.mean[1::2])
+
+
+def test_districts_that_cannot_be_used():
+    model, bags, _ = with_effects("negative binomial", "square", "laplace")
+    with pytest.raises(ValueError, match="district 'x' of bag 1 is no bag of the fit"):
+        model.predict(bags[:2], district=["d0", "x"])
+    with pytest.raises(ValueError, match=r"district has shape \(1,\), but there are 2 bags"):
+        model.predict(bags[:2], district=["d0"])
+    with pytest.raises(ValueError, match=r"district has shape \(1,\), but there are 3 points"):
+        model.predict_points(bags.points[:3], district=["d0"])
+    with pytest.raises(ValueError, match="the points have no column 'region'"):
+        model.predict_points(bags.points[:3], district="region")
+    poisson, bags, _ = fitted()
+    with pytest.raises(ValueError, match="district goes with effects of training bags, which"):
+        poisson.predict(bags[:1], district=[0])
