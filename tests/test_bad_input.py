@@ -429,7 +429,7 @@ FITS = [
     ("thinning of mean points",
      lambda: BagPixel(link="exp", thin=5, n_landmarks=5).fit(BAGS, COUNTS), "thin"),
     ("effects without NUTS",
-     lambda: AggregateRegressor(bag_effects=True, method="vb").fit(BAGS, COUNTS), "bag_effects"),
+     lambda: AggregateRegressor("poisson", bag_effects=True, method="vb").fit(BAGS, COUNTS), "bag_effects"),
     ("a program for vb",
      lambda: AggregateRegressor(method="vb", stan_file="mine.stan").fit(BAGS, COUNTS),
      "stan_file"),

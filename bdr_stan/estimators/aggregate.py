@@ -487,8 +487,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             region's effect and, as counties of a region differ too, a further one of mean 1. Of
             negative binomial counts its standard deviation is dispersion / share^(1/4), where
             share is the county's part of the region's expected label: between that of parts which
-            all have the same effect and of parts which differ independently. True: bags that are training bags themselves (the same id and the
-            same points) have their own effects, others new ones. False: all have new ones.
+            all have the same effect and of parts which differ independently. True: bags that are
+            training bags themselves (the same id and the same points) have their own effects,
+            others new ones. False: all have new ones.
 
         Returns
         -------
@@ -641,9 +642,7 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
 
     def _districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
         """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
-        nowhere = np.full(len(bags), -1)
-        points = self.result_.constants.get("mean_point")
-        itself = nowhere
+        points, itself = self.result_.constants.get("mean_point"), np.full(len(bags), -1)
         if points is not None and district is not False and isinstance(bags, Bags):
             if self._training_effects() is not None:
                 itself = training_bags(bags, self._training_ids, points)

@@ -1,4 +1,4 @@
-"""Whether counts scatter more than Poisson numbers would: a test that a Poisson fit makes of itself.
+"""Whether counts scatter more than Poisson numbers: a test that a Poisson fit makes of itself.
 
 The same model with negative binomial counts contains the Poisson one, at dispersion 0. Both are
 fitted by evidence, the density of the labels with the weights integrated out, so that a function
@@ -16,6 +16,7 @@ from bdr_stan.types import Array
 # Log evidence that the dispersion must gain. Twice the gain is, of Poisson counts, 0 or chi-square
 # of one degree of freedom with equal probability: it is above 2 in 2% of such fits.
 LARGE_GAIN = 2.0
+_TROUBLE = "the counts scatter more about the fitted rates than Poisson numbers"
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Overdispersion:
         """A sentence for a report."""
         found = f"evidence of the negative binomial over the Poisson: e^{self.gain:.3g}"
         if not self.is_clear:
-            return f"no sign that the counts scatter more about the fitted rates than Poisson numbers ({found})."
+            return f"no sign that {_TROUBLE} ({found})."
         return (
-            f"the counts scatter more about the fitted rates than Poisson numbers ({found}, dispersion "
+            f"{_TROUBLE} ({found}, dispersion "
             f"{self.dispersion:.2g}), so intervals are too narrow: use "
             'likelihood="negative binomial".'
         )
