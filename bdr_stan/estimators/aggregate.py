@@ -564,8 +564,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         elif not isinstance(district, bool):
             names = district_of_points(points, len(bags.points), district)
             bag = self._numbered(names, "point")
-        if bag is not None and np.any(bag >= 0):
-            effects = evenly_spaced(self._training_effects(), n_draws)
+        known = self._training_effects()
+        if known is not None and bag is not None and np.any(bag >= 0):
+            effects = evenly_spaced(known, n_draws)
         predictive = PointPredictive(
             bags.read_checked,
             len(bags.points),
@@ -643,9 +644,9 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
     def _districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
         """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
         points, itself = self.result_.constants.get("mean_point"), np.full(len(bags), -1)
-        if points is not None and district is not False and isinstance(bags, Bags):
-            if self._training_effects() is not None:
-                itself = training_bags(bags, self._training_ids, points)
+        can_be_known = isinstance(bags, Bags) and self._training_effects() is not None
+        if district is not False and points is not None and can_be_known:
+            itself = training_bags(bags, self._training_ids, points)
         if isinstance(district, bool):
             return itself, itself >= 0
         names = np.asarray(values_of_bags(bags, district, "district"), object)
@@ -683,10 +684,13 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
         if "tau" in drawn:
             tau = drawn["tau"][:, None]
             effects = tau * standard_effects(bags, len(tau))
-        if np.any(number >= 0):
-            known, new = self._training_effects()[:, number], 0.0
+        of_training = self._training_effects()
+        if of_training is not None and np.any(number >= 0):
+            known, new = of_training[:, number], 0.0
             if effects is not None:
-                known += np.where(itself, 0.0, effects - tau**2 / 2)  # the exp of it has mean 1
+                known = known + np.where(
+                    itself, 0.0, effects - tau**2 / 2
+                )  # the exp of it has mean 1
                 new = effects
             effects = np.where(number >= 0, known, new)
         return effects, number, itself

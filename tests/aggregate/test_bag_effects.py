@@ -1,5 +1,7 @@
 """bag_effects: numbers of a bag that neither its place nor its company changes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -55,14 +57,14 @@ def test_gamma_effects_are_the_posterior_by_integration(y, mean, dispersion):
         return stats.gamma.pdf(g, shape, scale=1 / shape) * stats.poisson.pmf(y, g * mean)
 
     ends = np.geomspace(1e-6, 30, 200)
-    total = sum(quad(density, a, b)[0] for a, b in zip(ends, ends[1:]))
+    total = sum(quad(density, a, b)[0] for a, b in pairwise(ends))
     negative_binomial = stats.nbinom.pmf(y, shape, 1 / (1 + dispersion**2 * mean))
     assert total == pytest.approx(negative_binomial, rel=1e-4)  # what is summed over
-    expected = sum(quad(lambda g: g * density(g), a, b)[0] for a, b in zip(ends, ends[1:])) / total
+    expected = sum(quad(lambda g: g * density(g), a, b)[0] for a, b in pairwise(ends)) / total
     S = 40_000
     drawn = np.exp(gamma_effects(np.array([y]), np.full((S, 1), mean), np.full(S, dispersion), 1))
     assert drawn.mean() == pytest.approx(expected, abs=5 * drawn.std() / np.sqrt(S))
-    below = sum(quad(density, a, b)[0] for a, b in zip(ends, ends[1:]) if b <= ends[150]) / total
+    below = sum(quad(density, a, b)[0] for a, b in pairwise(ends) if b <= ends[150]) / total
     assert np.mean(drawn < ends[150]) == pytest.approx(below, abs=5 * 0.5 / np.sqrt(S))
     mode = gamma_effects(np.array([y]), np.array([[mean]]), np.array([dispersion]))
     assert np.exp(mode[0, 0]) == pytest.approx(expected, rel=1e-4)

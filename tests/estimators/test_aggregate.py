@@ -893,3 +893,17 @@ def test_districts_that_cannot_be_used():
     poisson, bags, _ = fitted()
     with pytest.raises(ValueError, match="district goes with effects of training bags, which"):
         poisson.predict(bags[:1], district=[0])
+
+
+def test_means_beyond_their_intervals_are_told():
+    """What three landmarks leave out of log rates of a large scale is far from symmetric."""
+    bags = country()
+    y = labels(bags, "poisson", "exp")
+    large = {"rho_median": 8.0, "rho_log_sd": 0.01}
+    model = AggregateRegressor("poisson", "exp", 3, RBF(0.2), learn_kernel=False, prior=large)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.set_params(method="laplace").fit(bags, y, draws=200, seed=1)
+    with pytest.warns(UserWarning, match=r"mean lies above its own 95% interval at \d+% of"):
+        rates = model.predict_points(bags)
+    assert np.mean(rates.mean > rates.interval(0.95)[1]) > 0.5
