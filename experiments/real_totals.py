@@ -183,8 +183,8 @@ Counts of units are added over groups, the models see the totals of the groups (
 exposures of the units), and predict each unit's count. `AggregateRegressor`, {args.landmarks} \
 landmarks, method "laplace"; "district=" gives it the group of each unit, so that the group's \
 effect counts. NLL is the mean of -log of the predictive probability of a unit's count; then the \
-shares of units in their 50% and 95% intervals. Baselines are means with negative binomial scatter, \
-whose dispersion is the one that fits the units' own counts best: an advantage that the \
+shares of units in their 50% and 95% intervals. Baselines are means with negative binomial \
+scatter, whose dispersion is the one that fits the units' own counts best: an advantage that the \
 models do not have. Boosting is trained on the units' own counts, in ten folds.
 
 {chr(10).join(found)}
