@@ -120,7 +120,9 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     roll = swiss_roll(0, n_bags=args.bags, n_test=2)["train"]
-    estimator = AggregateRegressor(n_landmarks=args.landmarks, kernel=RBF(), random_state=args.seed)
+    estimator = AggregateRegressor(
+        "poisson", n_landmarks=args.landmarks, kernel=RBF(), random_state=args.seed
+    )
     training = estimator.training_features(roll.bags, roll.y, seed=args.seed)
     factors, y = training.rows, np.asarray(roll.y, float)
     model = aggregate_model(factors, y, LIKELIHOODS["poisson"], LINKS["square"])

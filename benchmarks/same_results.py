@@ -360,19 +360,22 @@ FITS = {
     ),
     "OneClassSMM": outliers(),
     "OneClassSMM, S-KMSE": outliers(estimator="s-kmse", outer="gaussian"),
-    "poisson, square, nuts": aggregate(AggregateRegressor(n_landmarks=6), **SHORT),
+    "poisson, square, nuts": aggregate(AggregateRegressor("poisson", n_landmarks=6), **SHORT),
     "poisson, square, laplace": aggregate(
-        AggregateRegressor(n_landmarks=6, method="laplace", kernel="matern52"), draws=100
+        AggregateRegressor("poisson", n_landmarks=6, method="laplace", kernel="matern52"), draws=100
     ),
     "poisson, square, laplace, learned sum": aggregate(
-        AggregateRegressor(n_landmarks=6, method="laplace", kernel=ARD), draws=100
+        AggregateRegressor("poisson", n_landmarks=6, method="laplace", kernel=ARD), draws=100
     ),
     "poisson, square, kernel held": aggregate(
-        AggregateRegressor(n_landmarks=6, method="laplace", learn_kernel=False), draws=100
+        AggregateRegressor("poisson", n_landmarks=6, method="laplace", learn_kernel=False),
+        draws=100,
     ),
-    "poisson, square, vb": aggregate(AggregateRegressor(n_landmarks=6, method="vb"), draws=100),
+    "poisson, square, vb": aggregate(
+        AggregateRegressor("poisson", n_landmarks=6, method="vb"), draws=100
+    ),
     "poisson, square, effects": aggregate(
-        AggregateRegressor(n_landmarks=5, bag_effects=True, learn_kernel=False), **SHORT
+        AggregateRegressor("poisson", n_landmarks=5, bag_effects=True, learn_kernel=False), **SHORT
     ),
     "poisson, exp, nuts": aggregate(AggregateRegressor("poisson", "exp", 6), **SHORT),
     "poisson, exp, laplace, thin": aggregate(
@@ -420,7 +423,7 @@ FITS = {
     "Shrinkage, many points": with_many_points(Shrinkage(20)),
     "MERR, many points": with_many_points(MERR("matern32", landmarks="kmeans", n_landmarks=20)),
     "poisson, square, many points": with_many_points(
-        AggregateRegressor(n_landmarks=10, method="vb"), counts_of_many_points, draws=100
+        AggregateRegressor("poisson", n_landmarks=10, method="vb"), counts_of_many_points, draws=100
     ),
     "poisson, exp, many points": with_many_points(
         AggregateRegressor("poisson", "exp", 10, method="laplace", thin=50),

@@ -21,7 +21,7 @@ cases = rng.poisson((pixels["population"] * rate).groupby(pixels["district"]).su
 
 columns = ["rain", "height"]
 bags = Bags.from_dataframe(pixels, bag="district", features=columns, weight="population")
-model = AggregateRegressor("poisson", link="exp", n_landmarks=30)
+model = AggregateRegressor(link="exp", n_landmarks=30)
 model.fit(bags, cases, seed=1)  # 80 numbers are all it sees of the rates
 print(model.report())
 print(f"learned kernel: {model.kernel_}")

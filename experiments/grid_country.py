@@ -25,7 +25,7 @@ def scores(truth, seed, args, run):
     train, test = country.part("train"), country.part("test")
     kernel = map_kernel(COVARIATES, n_functions=args.functions)
     model = AggregateRegressor(
-        link="exp", kernel=kernel, thin=args.thin, method=args.method, random_state=seed
+        "poisson", "exp", kernel=kernel, thin=args.thin, method=args.method, random_state=seed
     )
     start = time.perf_counter()
     model.fit(train.bags, train.y, **run)

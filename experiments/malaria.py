@@ -41,7 +41,7 @@ def methods(args, few, many):
     def model(features, **parameters):
         given = {"kernel": features.kernel, "landmarks": features.landmarks}
         return AggregateRegressor(
-            link="exp", thin=args.thin, learn_kernel=False, random_state=args.seed, **given
+            "poisson", "exp", thin=args.thin, learn_kernel=False, random_state=args.seed, **given
         ).set_params(**parameters)
 
     return {
@@ -111,7 +111,8 @@ def other_countries(args):
 def learned_features(args, country, n_functions):
     """Landmarks and kernel of highest evidence: lines, curves and a field in space."""
     model = AggregateRegressor(
-        link="exp",
+        "poisson",
+        "exp",
         n_landmarks=args.landmarks,
         kernel=map_kernel(FEATURES[:-2], ["x", "y"], n_functions=n_functions),
         thin=args.thin,

@@ -88,7 +88,7 @@ def fit_all(data, args, *, seed, log):
             "vb": {"draws": chains["chains"] * chains["draws"]},
             "optimize": {},
         }
-        model = AggregateRegressor(method=method, **basis, **options)
+        model = AggregateRegressor("poisson", method=method, **basis, **options)
         models[name] = timed(name, model, **run[method])
 
     for short, link in LINKS.items():
@@ -117,7 +117,9 @@ def fit_all(data, args, *, seed, log):
         for manifold in (MANIFOLD if args.extra else MANIFOLD[-1:])
     ]
     models["NN"] = min(networks, key=lambda model: bag_scores(model, data["validation"])[0])
-    models["bag-pixel"] = timed("bag-pixel", BagPixel(n_landmarks=args.landmarks, method="vb"))
+    models["bag-pixel"] = timed(
+        "bag-pixel", BagPixel("poisson", n_landmarks=args.landmarks, method="vb")
+    )
     models["constant"] = ConstantRate().fit(train.bags, train.y)
     models["constant in bag"] = None  # knows the label of every bag, test bags too
     return models, scales
@@ -125,7 +127,7 @@ def fit_all(data, args, *, seed, log):
 
 def learned_basis(timed, name, link, n_landmarks, kernel="rbf"):
     """Landmarks, and the kernel with the parameters of highest evidence."""
-    model = AggregateRegressor(kernel=kernel, n_landmarks=n_landmarks, link=link, method="vb")
+    model = AggregateRegressor("poisson", link, n_landmarks, kernel, method="vb")
     learned = timed(name, model)
     return {
         "link": link,
@@ -146,7 +148,7 @@ def by_scale(data, basis, seed):
     models, rows = {}, {}
     for scale in SCALES:
         kernel = basis["kernel"].scaled(scale)
-        model = AggregateRegressor(method="vb", **(basis | {"kernel": kernel}))
+        model = AggregateRegressor("poisson", method="vb", **(basis | {"kernel": kernel}))
         models[scale] = model.fit(train.bags, train.y, seed=seed)
         rate = model.predict_points(test.bags.points[::STEP]).mean
         error = metrics.mse(test.rate[::STEP], rate)
@@ -238,7 +240,7 @@ def prior_truths(n_draws, args, log):
         rng = np.random.default_rng(draw)
         for short, link in LINKS.items():
             settings = {"link": link, "kernel": RBF(4.0), "learn_kernel": False}
-            model = AggregateRegressor(n_landmarks=args.landmarks, **settings)
+            model = AggregateRegressor("poisson", n_landmarks=args.landmarks, **settings)
             psi = model.training_features(train, roll["train"].y, seed=draw).feature_map
             settings |= {"landmarks": psi.landmarks}
             prior = PRIOR_OF_TRUTHS[short]
@@ -251,7 +253,9 @@ def prior_truths(n_draws, args, log):
             truth = rate_of(psi(some) @ w + intercept)
             y = rng.poisson(train.sums(rate))
             for method in ("NUTS", "VBAgg"):
-                model = AggregateRegressor(method=STAN_METHODS[method], prior=prior, **settings)
+                model = AggregateRegressor(
+                    "poisson", method=STAN_METHODS[method], prior=prior, **settings
+                )
                 if method == "NUTS" and short == "Exp":
                     model.set_params(thin=THIN)
                 start = time.perf_counter()

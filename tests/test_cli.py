@@ -387,7 +387,7 @@ def test_totals_are_fitted_predicted_and_told_of(pixels, tmp_path):
     assert done.exit_code == 0, done.output
     assert "AggregateRegressor (laplace): 20 bags" in done.stdout
     model = bdr_stan.load(fit)
-    assert (model.link, model.thin, model.likelihood) == ("exp", 3, "poisson")
+    assert (model.link, model.thin, model.likelihood) == ("exp", 3, "negative binomial")
     done = run("predict", fit, pixels, "-o", output)
     assert done.exit_code == 0, done.output
     assert (pd.read_csv(output)["lower"] <= pd.read_csv(output)["upper"]).all()

@@ -156,8 +156,11 @@ def test_trials_are_sliced_with_the_folds_and_given_for_validation(problem, rng)
         ({"score": "evidence", "method": "vb"}, "has a bound by method='vb': pass score='bound'"),
         ({"score": "bound", "validation": ([], [])}, "give validation=.* or cv=.* and not both"),
         ({"refine": "ard"}, "refine goes with models on mean embeddings"),
-        ({"trials": np.ones(45)}, "trials belong to the binomial likelihood, not to 'poisson'"),
-        ({"models": [fixed(bag_effects=True)]}, "method='laplace' knows no bag_effects"),
+        ({"trials": np.ones(45)}, "trials belong to the binomial likelihood, not to 'negative"),
+        (
+            {"models": [fixed(likelihood="poisson", bag_effects=True)]},
+            "method='laplace' knows no bag_effects",
+        ),
         ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: nuts"),
         ({"cv": None}, "give validation=.* or cv="),
         ({"models": [BDR()], "trials": "asked"}, "trials go with models of totals"),

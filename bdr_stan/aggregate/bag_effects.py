@@ -1,11 +1,125 @@
-"""Effects of bags that were in no fit: random numbers that belong to a bag, not to its place."""
+"""Effects of bags on their log rate: of training bags given their labels, and of new bags."""
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.bags import Bags
-from bdr_stan.types import Array
+from bdr_stan.types import Array, Seed
+
+_SAME = 1e-5  # mean points that differ by less, in standard deviations of these, are the same
+
+
+def gamma_effects(y: Array, means: Array, dispersion: Array, seed: Seed = None) -> Array:
+    """Log effects of bags of negative binomial labels, drawn given the labels.
+
+    Given its mean lambda and dispersion d, such a label is Poisson of mean g lambda with
+    g ~ gamma(1/d^2, 1/d^2), of mean 1 and standard deviation d. So given the label too,
+    g ~ gamma(1/d^2 + y, 1/d^2 + lambda). Of a single draw (the mode) it is the mean of that.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+    means : array, shape (S, n)
+        lambda of each bag under each draw of the posterior.
+    dispersion : array, shape (S,)
+    seed : int, optional
+
+    Returns
+    -------
+    array, shape (S, n)
+        log g.
+    """
+    prior = dispersion[:, None] ** -2.0
+    shape, rate = prior + y, prior + means
+    if len(means) == 1:
+        return np.log(shape / rate)
+    # Numbers of shapes near 0 underflow: log gamma(a) is log gamma(a + 1) + log(uniform) / a.
+    rng = np.random.default_rng(seed)
+    log_uniform = -rng.standard_exponential(shape.shape)
+    return np.log(rng.standard_gamma(shape + 1)) + log_uniform / shape - np.log(rate)
+
+
+def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
+    """Dispersion of the labels of bags in training bags whose effects are known, shape (S, n).
+
+    A part of a training bag differs from it. Were these differences independent between points,
+    their variance would be dispersion^2 / share; did they not depend on size, dispersion^2. Real
+    counts lie between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``.
+
+    Parameters
+    ----------
+    dispersion : array, shape (S,)
+    share : array, shape (n,)
+        Of the training bag's expected label; 1 for bags in none.
+    itself : bool array, shape (n,)
+        Which are training bags: given its effect the label is a Poisson number.
+    """
+    factor = np.clip(share, 1e-8, 1.0) ** -0.25
+    return dispersion[:, None] * np.where(itself, 0.0, factor)
+
+
+def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
+    """Which bags of a fit these are: those of the same id and the same mean point.
+
+    Parameters
+    ----------
+    bags : Bags
+    ids : array, shape (n,)
+        Of the bags of the fit.
+    points : array, shape (n, p)
+        Their mean points.
+
+    Returns
+    -------
+    int array, shape (len(bags),)
+        Number of each in the fit; -1: it is not one of them.
+    """
+    number = {str(name): i for i, name in enumerate(ids)}
+    found = np.array([number.get(str(name), -1) for name in bags.index])
+    known = np.flatnonzero(found >= 0)
+    if len(known):
+        spread = np.maximum(points.std(axis=0), np.abs(points).max(axis=0) * 1e-6)
+        away = np.abs(mean_points(bags[known]).points - points[found[known]])
+        found[known[np.any(away > _SAME * spread, axis=1)]] = -1
+    return found
+
+
+def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
+    """Numbers in a fit of the bags of these ids.
+
+    Parameters
+    ----------
+    district : array, shape (m,)
+        Ids; None or NaN is no bag of the fit.
+    ids : array, shape (n,)
+        Of the bags of the fit.
+    what : str
+        What there is one id for, such as "bag".
+
+    Returns
+    -------
+    int array, shape (m,), -1 for none
+
+    Raises
+    ------
+    ValueError : an id is that of no bag of the fit.
+    """
+    number = {str(name): i for i, name in enumerate(ids)}
+    found = np.full(len(district), -1)
+    for i, name in enumerate(district):
+        if name is None or name != name:  # NaN
+            continue
+        if str(name) not in number:
+            raise ValueError(
+                f"district {name!r} of {what} {i} is no bag of the fit: pass ids of training bags, "
+                "or None for places that lie in none of them"
+            )
+        found[i] = number[str(name)]
+    return found
 
 
 def standard_effects(bags: Bags, n_draws: int) -> Array:

@@ -10,9 +10,10 @@ import numpy as np
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.thinning import thinned_bags
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
@@ -39,12 +40,15 @@ class AggregateFeatures:
     trials : array, shape (n,), or None
     record : BagsRecord
         Ids and columns of the bags.
+    mean_points : array, shape (n, p), or None
+        Of the bags; None where their points lie in partitions.
     """
 
     feature_map: FieldFeatures
     rows: AggregateRows
     trials: Array | None
     record: BagsRecord
+    mean_points: Array | None = None
 
 
 # Gives the model of bags with these rows.
@@ -108,7 +112,8 @@ def training_features(
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
-    return AggregateFeatures(feature_map, rows, trials, BagsRecord.of(bags))
+    means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
+    return AggregateFeatures(feature_map, rows, trials, BagsRecord.of(bags), means)
 
 
 def _warn_of_few_features(feature_map, points, names):

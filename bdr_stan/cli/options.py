@@ -83,8 +83,8 @@ model_settings = _all_of(
     ),
     click.option(
         "--likelihood",
-        type=click.Choice(["poisson", "negative binomial", "binomial", "exponential", "normal"]),
-        help="How totals scatter.  [default: poisson; only for aggregate]",
+        type=click.Choice(["negative binomial", "poisson", "binomial", "exponential", "normal"]),
+        help="How totals scatter.  [default: negative binomial; only for aggregate]",
     ),
     click.option(
         "--link",

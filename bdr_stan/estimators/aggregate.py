@@ -1,13 +1,21 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.bag_effects import standard_effects
+from bdr_stan.aggregate.bag_effects import (
+    dispersion_inside,
+    gamma_effects,
+    numbered,
+    standard_effects,
+    training_bags,
+)
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
@@ -17,7 +25,7 @@ from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.base import BagRegressor, scored
-from bdr_stan.estimators.points import as_points, evenly_spaced
+from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.prediction_table import predict_table
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -31,6 +39,7 @@ from bdr_stan.estimators.validation import (
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
+from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import RATES
@@ -43,6 +52,8 @@ from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
 
 _THINNING_DRAWS = 20
+_POINTS_LOOKED_AT = 100
+_MOST_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 class AggregateRegressor(BagRegressor):
@@ -54,9 +65,11 @@ class AggregateRegressor(BagRegressor):
 
     Parameters
     ----------
-    likelihood : {"poisson", "normal", "exponential", "negative binomial", "binomial"}
-        "poisson" (default): counts of mean lambda. "negative binomial": counts of mean lambda and
-        variance lambda + dispersion^2 lambda^2. "exponential": positive totals of mean lambda.
+    likelihood : {"negative binomial", "poisson", "normal", "exponential", "binomial"}
+        "negative binomial" (default): counts of mean lambda and variance
+        lambda + dispersion^2 lambda^2. "poisson": counts of mean and variance lambda; real counts
+        seldom are, and a fit warns where these are not. "exponential": positive totals of mean
+        lambda.
         "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
         individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
         make them means.
@@ -83,8 +96,8 @@ class AggregateRegressor(BagRegressor):
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
     bag_effects : bool, default False
-        Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS.
-        Rates at points leave it out.
+        Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
+        negative binomial likelihood has gamma effects without: see `district` of `predict_points`.
     thin : int, optional
         "exp" and "logit" only: at most so many weighted points a bag stand for all; the error
         that makes is in `thinning_error_`.
@@ -156,7 +169,7 @@ class AggregateRegressor(BagRegressor):
 
     def __init__(
         self,
-        likelihood: str = "poisson",
+        likelihood: str = "negative binomial",
         link: str | None = None,
         n_landmarks: int | None = 60,
         kernel: str | Kernel = "rbf",
@@ -256,6 +269,7 @@ class AggregateRegressor(BagRegressor):
         self._keep_too(label_name=name, trials_column=column)
         if self.thin is not None:
             self._measure_thinning(bags, training.rows)
+        self._measure_overdispersion(training, y)
         return self
 
     def training_features(
@@ -343,11 +357,14 @@ class AggregateRegressor(BagRegressor):
         means = self._link.means(
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
         )
+        constants = {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants}
+        if training.mean_points is not None:
+            constants["mean_point"] = (training.mean_points, ["bag", "feature"])
         groups = fitted_groups(
             posterior.draws,
             posterior.stats,
             posterior.attrs,
-            {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants},
+            constants,
             training.record.index,
             y,
             lambda: self._predictive(means, rows.noise_factor, drawn, training.trials),
@@ -355,6 +372,15 @@ class AggregateRegressor(BagRegressor):
             own_program=self.stan_file is not None,
             seed=seed,
         )
+        if "dispersion" in drawn and "posterior_predictive" in groups:
+            effects = gamma_effects(y, means, drawn["dispersion"], seed)
+            totals = np.mean(means * np.exp(effects), axis=0)
+            groups["constant_data"]["expected_total"] = ("bag", totals)
+            draws_of_labels = groups["posterior_predictive"]["y"]
+            groups["posterior_predictive"]["effect"] = (
+                draws_of_labels.dims,
+                effects.reshape(draws_of_labels.shape),
+            )
         settings = {
             "kernel": features.kernel,
             **training.record.settings,
@@ -365,10 +391,33 @@ class AggregateRegressor(BagRegressor):
         self._warn_of_trouble()
         return self
 
+    def report(self) -> str:
+        """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
+
+        Of Poisson counts it states whether they scatter more than such numbers do.
+        """
+        return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
+
+    def likelihood_text(self) -> str:
+        """The likelihood and the link in words, with what the fit found of the counts' scatter."""
+        check_is_fitted(self, "result_")
+        found = self.result_.settings.get("overdispersion")
+        return likelihood_text(
+            self.likelihood,
+            self._link.name,
+            self._draws().get("dispersion"),
+            None if found is None else Overdispersion(**found),
+        )
+
     # ------------------------------------------------------------ prediction
 
     def predict(
-        self, bags: BagsLike, *, trials: ArrayLike | str | None = None, return_std: bool = False
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        district: ArrayLike | str | bool = True,
+        return_std: bool = False,
     ) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label.
 
@@ -378,6 +427,7 @@ class AggregateRegressor(BagRegressor):
         trials : array, shape (n,), int or str
             Of the binomial likelihood, which needs it: a number for each bag or for all, or a
             column of the bags' metadata; default the column that the fit took.
+        district : as for `predictive`
         return_std : bool, default False
             Also return the predictive standard deviation.
 
@@ -386,7 +436,7 @@ class AggregateRegressor(BagRegressor):
         mean : array, shape (n,), units of y
         sd : array, shape (n,), if `return_std`
         """
-        predictive = self.predictive(bags, trials=trials)
+        predictive = self.predictive(bags, trials=trials, district=district)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
 
     def score(
@@ -417,14 +467,27 @@ class AggregateRegressor(BagRegressor):
     predict_table = predict_table
 
     def predictive(
-        self, bags: BagsLike, *, trials: ArrayLike | str | None = None
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        district: ArrayLike | str | bool = True,
     ) -> AggregatePredictive | Predictive:
-        """Posterior predictive distribution of the labels of new bags.
+        """Posterior predictive distribution of the labels of bags, new or of the fit.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
         trials : as for `predict`
+        district : bool, array, shape (n,), or str, default True
+            Training bags whose effect the bags have: ids, one per bag (None: no training bag), or
+            the column of the bags' metadata that has them. A county in a training region has the
+            region's effect and, as counties of a region differ too, a further one of mean 1. Of
+            negative binomial counts its standard deviation is dispersion / share^(1/4), where
+            share is the county's part of the region's expected label: between that of parts which
+            all have the same effect and of parts which differ independently. True: bags that are
+            training bags themselves (the same id and the same points) have their own effects,
+            others new ones. False: all have new ones.
 
         Returns
         -------
@@ -434,7 +497,7 @@ class AggregateRegressor(BagRegressor):
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
-        found = self._predictive_of(bags, trials, self._effects(bags))
+        found = self._predictive_of(bags, trials, *self._effects(bags, district))
         found.ids = bags.ids
         return found
 
@@ -462,19 +525,28 @@ class AggregateRegressor(BagRegressor):
         """
         first, second = self._two_versions(bags_a, bags_b)
         self._check_effects_in_parts(first)
-        effects = self._effects(first)
+        effects = self._effects(first, True)
         return Contrast.between(
-            self._predictive_of(first, trials, effects),
-            self._predictive_of(second, trials, effects),
+            self._predictive_of(first, trials, *effects),
+            self._predictive_of(second, trials, *effects),
         )
 
-    def predict_points(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
+    def predict_points(
+        self, points: Any, *, district: ArrayLike | str | bool = True, n_draws: int = 1000
+    ) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
 
         Parameters
         ----------
         points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
             A memory map is read chunk by chunk.
+        district : bool, array, or str, default True
+            Training bags whose effect the rate has, where the model has effects (negative binomial
+            counts, or `bag_effects`): how much the bag's label differs from what its points let
+            one expect, with its uncertainty. Ids, one per point, or of `Bags` one per bag (None:
+            no training bag), or the column of the table or of the bags' metadata that has them.
+            True: points of `Bags` that are training bags themselves (the same id and the same
+            points) have their effects. False, and all other points: the rate of an average bag.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 
@@ -486,15 +558,27 @@ class AggregateRegressor(BagRegressor):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
-        drawn = self._draws()
-        return PointPredictive(
+        drawn, effects, bag = self._draws(), None, None
+        if isinstance(points, (Bags, PartitionedBags)):
+            bag = np.repeat(self._districts(bags, district)[0], bags.sizes)
+        elif not isinstance(district, bool):
+            names = district_of_points(points, len(bags.points), district)
+            bag = self._numbered(names, "point")
+        known = self._training_effects()
+        if known is not None and bag is not None and np.any(bag >= 0):
+            effects = evenly_spaced(known, n_draws)
+        predictive = PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
             evenly_spaced(_thetas(drawn), n_draws),
             self._link,
             rho=_scales_of_weights(drawn, n_draws),
+            effects=effects,
+            bag=bag,
         )
+        _warn_of_means_beyond_intervals(predictive)
+        return predictive
 
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
         """Posterior of each field of f at points: what covariates, space and others add to it.
@@ -548,20 +632,87 @@ class AggregateRegressor(BagRegressor):
             trials = values_of_bags(bags, trials, "trials")
         return self._family.check_labels(bags, y, trials)
 
-    def _effects(self, bags: Bags) -> Array | None:
-        """Effects of bags that were not in the fit under each draw, where the model has such."""
-        drawn = self._draws()
-        if "tau" not in drawn:
-            return None
-        return drawn["tau"][:, None] * standard_effects(bags, len(drawn["tau"]))
+    def _training_effects(self) -> Array | None:
+        """Effects of the training bags under each draw, shape (S, n), where the model has such."""
+        groups = self.result_.groups
+        for name in ("posterior", "posterior_predictive"):
+            if name in groups and "effect" in groups[name]:
+                effects = groups[name]["effect"].values
+                return effects.reshape(-1, effects.shape[-1])
+        return None
+
+    def _districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
+        """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
+        points, itself = self.result_.constants.get("mean_point"), np.full(len(bags), -1)
+        can_be_known = isinstance(bags, Bags) and self._training_effects() is not None
+        if district is not False and points is not None and can_be_known:
+            itself = training_bags(bags, self._training_ids, points)
+        if isinstance(district, bool):
+            return itself, itself >= 0
+        names = np.asarray(values_of_bags(bags, district, "district"), object)
+        if names.shape != (len(bags),):
+            raise ValueError(
+                f"district has shape {names.shape}, but there are {len(bags)} bags: pass the id of "
+                "a training bag for each"
+            )
+        found = self._numbered(names, "bag")
+        return found, (found >= 0) & (found == itself)
+
+    def _numbered(self, names: Array, what: str) -> Array:
+        """Numbers in the fit of training bags with these ids, whose effects are known."""
+        if self._training_effects() is None:
+            raise ValueError(
+                "district goes with effects of training bags, which this fit does not have: use "
+                "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
+                "bags are beyond 20 million"
+            )
+        return numbered(names, self._training_ids, what)
+
+    @property
+    def _training_ids(self) -> Array:
+        return self.result_.groups["observed_data"]["bag"].values
+
+    def _effects(
+        self, bags: Bags, district: ArrayLike | str | bool
+    ) -> tuple[Array | None, Array, Array]:
+        """Effects of bags under each draw, shape (S, n), and what `_districts` gives.
+
+        Effects are None where all are new bags without normal effects.
+        """
+        number, itself = self._districts(bags, district)
+        drawn, effects = self._draws(), None
+        if "tau" in drawn:
+            tau = drawn["tau"][:, None]
+            effects = tau * standard_effects(bags, len(tau))
+        of_training = self._training_effects()
+        if of_training is not None and np.any(number >= 0):
+            known, new = of_training[:, number], 0.0
+            if effects is not None:
+                known = known + np.where(
+                    itself, 0.0, effects - tau**2 / 2
+                )  # the exp of it has mean 1
+                new = effects
+            effects = np.where(number >= 0, known, new)
+        return effects, number, itself
 
     def _predictive_of(
-        self, bags: Bags, trials: ArrayLike | str | None, effects: Array | None
+        self,
+        bags: Bags,
+        trials: ArrayLike | str | None,
+        effects: Array | None,
+        number: Array,
+        itself: Array,
     ) -> AggregatePredictive | Predictive:
         trials, drawn = self._trials_of(bags, trials), self._draws()
         means = self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
         )
+        if "dispersion" in drawn and np.any(number >= 0):
+            share = np.ones(len(bags))
+            inside = number >= 0
+            share[inside] = means[:, inside].mean(axis=0)
+            share[inside] /= self.result_.constants["expected_total"][number[inside]]
+            drawn["dispersion"] = dispersion_inside(drawn["dispersion"], share, itself)
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
     @property
@@ -613,6 +764,11 @@ class AggregateRegressor(BagRegressor):
         if self.bag_effects and not link.takes_effects:
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
+            )
+        if self.bag_effects and "dispersion" in likelihood.scales:
+            raise ValueError(
+                f"the {likelihood.name} likelihood has effects of bags already: leave out "
+                "bag_effects, or for normal effects use likelihood='poisson'"
             )
         if self.bag_effects and self.method != "nuts":
             raise ValueError(
@@ -673,6 +829,21 @@ class AggregateRegressor(BagRegressor):
         error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
         self._keep_too(thinning_error=error)
 
+    def _measure_overdispersion(self, training: AggregateFeatures, y: Array) -> None:
+        """Add to the result whether Poisson counts scatter more, and warn where they do."""
+        wider = self._family.gamma_effects
+        if wider is None or self.bag_effects or self.stan_file is not None:
+            return
+        poisson, wide = (
+            aggregate_model(training.rows, y, each, self._link, prior=self.prior)
+            for each in (self._family, likelihood_named(wider))
+        )
+        rho = float(np.median(self.result_.draws("rho")))
+        found = overdispersion(wide, poisson, getattr(self, "log_evidence_", None), rho)
+        self._keep_too(overdispersion=asdict(found))
+        if found.is_clear:
+            warnings.warn(found.text[0].upper() + found.text[1:], stacklevel=3)
+
     @property
     def columns_of_bags(self) -> list[str]:
         check_is_fitted(self, "result_")
@@ -719,6 +890,23 @@ class AggregateRegressor(BagRegressor):
         log_evidence = result.groups["posterior"].attrs.get("log_evidence")
         if log_evidence is not None:
             self.log_evidence_ = float(log_evidence)
+
+
+def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
+    """Warn where so much is left out of log rates that means lie beyond their own intervals."""
+    if rates.rho is None or rates.link.name != "exp":
+        return
+    some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_LOOKED_AT).astype(int))
+    draws = rates.draws(some)
+    # The mean of what is left out is known, and is the rate of f: see `Link.mean_rate`.
+    beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
+    if beyond > _MOST_BEYOND:
+        warnings.warn(
+            f"the features leave out so much of the log rate that its mean lies above its own 95% "
+            f"interval at {beyond:.0%} of the points: raise n_landmarks, and use quantile(0.5) in "
+            "place of the mean",
+            stacklevel=3,
+        )
 
 
 def _scales_of_weights(drawn: Mapping[str, Array], n_draws: int) -> Array | None:

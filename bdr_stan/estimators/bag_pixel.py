@@ -57,10 +57,15 @@ class BagPixel(AggregateRegressor):
         return replace(found, record=BagsRecord.of(as_bags(bags)))
 
     def predictive(
-        self, bags: BagsLike, *, trials: ArrayLike | str | None = None
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        district: ArrayLike | str | bool = True,
     ) -> AggregatePredictive | Predictive:
         """As for `AggregateRegressor`, of the bags' mean points."""
-        return super().predictive(mean_points(self._like_training(bags)), trials=trials)
+        points = mean_points(self._like_training(bags))
+        return super().predictive(points, trials=trials, district=district)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None

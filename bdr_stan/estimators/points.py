@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import Bags, PartitionedBags, TableColumns, as_bags
 from bdr_stan.estimators.rate_model import one_bag
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 
 def as_points(model: Any, points: Any) -> Bags:
@@ -41,6 +41,27 @@ def as_points(model: Any, points: Any) -> Bags:
         )
     columns.check_complete(frame)
     return one_bag(columns.points(frame))
+
+
+def district_of_points(points: Any, n: int, district: ArrayLike | str) -> Array:
+    """Ids of the bags that n points lie in, shape (n,), as they are or from a table's column.
+
+    Raises
+    ------
+    ValueError
+        There is no such column, or another number of ids than of points.
+    """
+    if isinstance(district, str):
+        if district not in getattr(points, "columns", ()):
+            raise ValueError(f"the points have no column {district!r} of districts")
+        district = points[district]
+    names = np.asarray(district, object)
+    if names.shape != (n,):
+        raise ValueError(
+            f"district has shape {names.shape}, but there are {n} points: pass the id of a "
+            "training bag for each"
+        )
+    return names
 
 
 def evenly_spaced(draws: Array, n: int) -> Array:

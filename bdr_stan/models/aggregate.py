@@ -236,7 +236,7 @@ def aggregate_predictive(
     means : array, shape (S, n)
         Of each bag's label under each draw, from `link.means` or `link.means_of_bags`.
     likelihood : Likelihood
-    dispersion : array, shape (S,)
+    dispersion : array, shape (S,) or (S, n)
         Of the negative binomial.
     trials : array, shape (n,)
         Of the binomial.

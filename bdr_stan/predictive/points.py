@@ -24,6 +24,8 @@ class PointPredictive:
 
         rate_s(x) = link.rate(psi(x)' w_s + c_s).
 
+    At a point of a bag whose effect is known the rate has that effect besides.
+
     What the features leave out of the Gaussian process, a normal number of variance
     rho_s^2 (k(x, x) - |psi(x)|^2) at x, is added where rho is given; see `Link.with_left_out`.
 
@@ -43,6 +45,10 @@ class PointPredictive:
         Scale of the weights under each draw; `features` then tell what they leave out.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
+    effects : array, shape (S, k), optional
+        Effects of k bags on the log rate (with the link "logit" on the log odds), under each draw.
+    bag : array of integers, shape (n,), optional
+        Which of these bags each point lies in; -1: in none of them.
     n_jobs : int, optional
         Threads; default all cores.
 
@@ -87,11 +93,13 @@ class PointPredictive:
         rho: Array | None = None,
         weights: Array | None = None,
         *,
+        effects: Array | None = None,
+        bag: Array | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._read, self._features, self._n_jobs = read, features, n_jobs
         self.n_points, self.theta, self.link, self.weights = n_points, theta, link, weights
-        self.rho = rho
+        self.rho, self.effects, self.bag = rho, effects, bag
 
     def __len__(self) -> int:
         return self.n_points
@@ -117,7 +125,7 @@ class PointPredictive:
         weights = self._weights
 
         def moments(points, at):
-            f, left_out = self._function(points)
+            f, left_out = self._function(points, at)
             mean = self.link.mean_rate(f, left_out) @ weights
             rates = self._rates(f, left_out)
             rates -= mean[:, None]
@@ -146,7 +154,7 @@ class PointPredictive:
         method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
 
         def quantiles(points, at):
-            rates = self._rates(*self._function(points))
+            rates = self._rates(*self._function(points, at))
             return np.quantile(rates, levels, axis=1, overwrite_input=True, **method)
 
         values = self._pass(quantiles, len(levels))
@@ -199,7 +207,7 @@ class PointPredictive:
         each = np.broadcast_to(threshold, len(self))
 
         def exceeding(points, at):
-            rates = self._rates(*self._function(points))
+            rates = self._rates(*self._function(points, at))
             return np.greater(rates, each[at, None], out=rates) @ weights
 
         # Weights that sum to 1 but for rounding may add up to more.
@@ -230,6 +238,14 @@ class PointPredictive:
         ValueError
             `rows` are not numbers of points.
         """
+        return self._rates(*self._function(*self._some(rows))).T
+
+    def mean_of(self, rows: ArrayLike) -> Array:
+        """Posterior mean of the rate at some points, shape (k,), for `rows` as for `draws`."""
+        return self.link.mean_rate(*self._function(*self._some(rows))) @ self._weights
+
+    def _some(self, rows):
+        """Points of these numbers, and the numbers."""
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
             raise ValueError(
@@ -240,8 +256,7 @@ class PointPredictive:
             raise ValueError(
                 f"there is no point {rows[strange][0]}: the points are 0 to {len(self) - 1}"
             )
-        points = [self._read(row, row + 1) for row in rows]
-        return self._rates(*self._function(np.concatenate(points))).T
+        return np.concatenate([self._read(row, row + 1) for row in rows]), rows
 
     @property
     def _weights(self):
@@ -257,18 +272,25 @@ class PointPredictive:
         S = len(self.theta)
         return ndtri((np.random.default_rng(0).permutation(S) + 0.5) / S)
 
-    def _function(self, points):
+    def _function(self, points, at):
         """f at points under all draws, shape (n, S), and the variance of what is left out of it.
 
-        The variance is None where nothing is added.
+        `at` are their numbers. Both include the bags' effects; the variance is None where nothing
+        is added.
         """
         phi = np.empty((len(points), self.theta.shape[1]))  # [psi', 1]
         self._features(points, out=phi[:, :-1])
         phi[:, -1] = 1
         f = phi @ self.theta.T
-        if self.rho is None:
-            return f, None
-        return f, np.multiply.outer(self._features.left_out(points, phi[:, :-1]), self.rho**2)
+        left_out = None
+        if self.rho is not None:
+            left_out = self._features.left_out(points, phi[:, :-1])
+            left_out = np.multiply.outer(left_out, self.rho**2)
+        if self.effects is None:
+            return f, left_out
+        bag = self.bag[at]
+        effect = np.where(bag[:, None] < 0, 0.0, self.effects[:, bag].T)
+        return self.link.with_effect(f, left_out, effect)
 
     def _rates(self, f, left_out):
         """Rates at points under all draws; may write to f."""

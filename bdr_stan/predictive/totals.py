@@ -28,8 +28,9 @@ class AggregatePredictive(Mixture):
     likelihood : Likelihood
         One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
         mean.
-    dispersion : array, shape (S,)
-        Of the negative binomial likelihood alone: its variance is mean + dispersion^2 mean^2.
+    dispersion : array, shape (S,) or (S, n)
+        Of the negative binomial likelihood alone: its variance is mean + dispersion^2 mean^2. 0 is
+        the Poisson.
     trials : array, shape (n,)
         Of the binomial likelihood alone.
     weights : array, shape (S,), optional
@@ -74,8 +75,13 @@ class AggregatePredictive(Mixture):
         super().__init__(components, n_bags, n_draws, weights)
         self.likelihood = likelihood
         has_dispersion = "dispersion" in likelihood.scales
-        self.dispersion = _positive("dispersion", dispersion, n_draws, likelihood, has_dispersion)
-        self.trials = _positive("trials", trials, n_bags, likelihood, likelihood.has_trials)
+        shapes = [(n_draws,), (n_draws, n_bags)]
+        self.dispersion = _numbers(
+            "dispersion", dispersion, shapes, ">= 0", likelihood, has_dispersion
+        )
+        self.trials = _numbers(
+            "trials", trials, [(n_bags,)], "> 0", likelihood, likelihood.has_trials
+        )
         if self.trials is not None and np.any(self.trials != np.floor(self.trials)):
             i = np.flatnonzero(self.trials != np.floor(self.trials))[0]
             raise ValueError(f"trials must be whole numbers, found {self.trials[i]} at {i}")
@@ -131,7 +137,10 @@ class AggregatePredictive(Mixture):
 
     def _given_draw(self, means, i, draws=slice(None)):
         """SciPy's distribution of the bags `i` given each of the draws."""
-        dispersion = None if self.dispersion is None else self.dispersion[draws, None]
+        dispersion = self.dispersion
+        if dispersion is not None:
+            dispersion = dispersion[draws]
+            dispersion = dispersion[:, i] if dispersion.ndim == 2 else dispersion[:, None]
         trials = None if self.trials is None else self.trials[i]
         return self.likelihood.distribution(means[draws], dispersion=dispersion, trials=trials)
 
@@ -216,17 +225,18 @@ def count_quantile(
     return high
 
 
-def _positive(name, values, n, likelihood, belongs):
-    """What some likelihoods alone have, as an array, shape (n,), of numbers > 0."""
+def _numbers(name, values, shapes, range_, likelihood, belongs):
+    """What some likelihoods alone have, as an array of one of some shapes, in a range."""
     if not belongs:
         if values is not None:
             raise ValueError(f"the {likelihood.name} likelihood takes no {name}")
         return None
     values = np.asarray([] if values is None else values, float)
     needs = f"the {likelihood.name} likelihood needs {name}"
-    if values.shape != (n,):
-        raise ValueError(f"{needs} of shape ({n},), found {values.shape}")
-    if not np.all(values > 0):
-        i = np.flatnonzero(~(values > 0))[0]
-        raise ValueError(f"{needs} > 0, found {values[i]} at {i}")
+    if values.shape not in shapes:
+        raise ValueError(f"{needs} of shape {shapes[0]}, found {values.shape}")
+    good = values > 0 if range_ == "> 0" else values >= 0
+    if not np.all(good):
+        i = np.argwhere(~good)[0]
+        raise ValueError(f"{needs} {range_}, found {values[tuple(i)]} at {', '.join(map(str, i))}")
     return values

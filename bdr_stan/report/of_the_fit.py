@@ -36,6 +36,8 @@ def what_was_fitted(told: Told) -> Section:
     if "label_sd" in told.constants:
         sd = told.constants["label_sd"]
         facts["known standard errors of labels"] = f"{sd.min():.4g} to {sd.max():.4g}"
+    if hasattr(told.model, "likelihood_text"):
+        facts["likelihood"] = told.model.likelihood_text()
     names = told.model.result_.settings["feature_names"]
     facts["kernel"] = kernel_text(told.model.kernel_, names)
     facts["landmarks"] = f"{len(told.model.landmarks_)}"

@@ -89,6 +89,9 @@ class Told:
             )
         if self.bags is None or self.needs_trials:
             return None
+        if hasattr(self.model, "predict_points"):
+            # As new bags: their effects are those of their labels.
+            return self.model.predictive(self.bags, district=False)
         return self.model.predictive(self.bags)
 
     @property

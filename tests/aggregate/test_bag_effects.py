@@ -1,10 +1,20 @@
 """bag_effects: numbers of a bag that neither its place nor its company changes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.integrate import quad
 
 from bdr_stan import Bags
-from bdr_stan.aggregate.bag_effects import standard_effects
+from bdr_stan.aggregate.bag_effects import (
+    dispersion_inside,
+    gamma_effects,
+    numbered,
+    standard_effects,
+    training_bags,
+)
 
 
 def country(weighted):
@@ -36,3 +46,54 @@ def test_numbers_are_standard_normal_and_differ_between_bags():
     assert np.abs(effects.var(axis=0) - 1).max() < 5 * np.sqrt(2 / 4000)
     between = np.corrcoef(effects.T)[np.triu_indices(60, 1)]
     assert np.abs(between).max() < 5.5 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("y, mean, dispersion", [(0, 3.0, 0.8), (7, 3.0, 0.8), (900, 700.0, 0.05)])
+def test_gamma_effects_are_the_posterior_by_integration(y, mean, dispersion):
+    """Prior times Poisson likelihood, normalised by quadrature."""
+    shape = dispersion**-2.0
+
+    def density(g):
+        return stats.gamma.pdf(g, shape, scale=1 / shape) * stats.poisson.pmf(y, g * mean)
+
+    ends = np.geomspace(1e-6, 30, 200)
+    total = sum(quad(density, a, b)[0] for a, b in pairwise(ends))
+    negative_binomial = stats.nbinom.pmf(y, shape, 1 / (1 + dispersion**2 * mean))
+    assert total == pytest.approx(negative_binomial, rel=1e-4)  # what is summed over
+    expected = sum(quad(lambda g: g * density(g), a, b)[0] for a, b in pairwise(ends)) / total
+    S = 40_000
+    drawn = np.exp(gamma_effects(np.array([y]), np.full((S, 1), mean), np.full(S, dispersion), 1))
+    assert drawn.mean() == pytest.approx(expected, abs=5 * drawn.std() / np.sqrt(S))
+    below = sum(quad(density, a, b)[0] for a, b in pairwise(ends) if b <= ends[150]) / total
+    assert np.mean(drawn < ends[150]) == pytest.approx(below, abs=5 * 0.5 / np.sqrt(S))
+    mode = gamma_effects(np.array([y]), np.array([[mean]]), np.array([dispersion]))
+    assert np.exp(mode[0, 0]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_gamma_effects_vanish_with_the_dispersion_and_are_finite_where_it_is_large():
+    small = gamma_effects(np.array([3, 500]), np.full((50, 2), 10.0), np.full(50, 1e-8), 1)
+    np.testing.assert_allclose(small, 0, atol=1e-6)
+    large = gamma_effects(np.array([0, 0]), np.full((50, 2), 10.0), np.full(50, 30.0), 1)
+    assert np.isfinite(large).all()
+
+
+def test_training_bags_have_the_same_id_and_the_same_points():
+    bags = Bags.from_points(np.arange(12.0)[:, None], bag=np.repeat(["a", "b", "c"], 4))
+    means = np.array([[1.5], [5.5], [9.5]])
+    np.testing.assert_array_equal(training_bags(bags[[2, 0]], bags.ids, means), [2, 0])
+    other = Bags.from_points(np.arange(12.0)[::-1, None], bag=np.repeat(["a", "b", "c"], 4))
+    np.testing.assert_array_equal(training_bags(other, bags.ids, means), [-1, 1, -1])
+    named = Bags(bags.points, bags.offsets, ids=["a", "x", "c"])
+    np.testing.assert_array_equal(training_bags(named, bags.ids, means), [0, -1, 2])
+
+
+def test_districts_are_found_by_id():
+    ids = np.array(["10", "20"])
+    np.testing.assert_array_equal(numbered([20, None, "10", np.nan], ids, "bag"), [1, -1, 0, -1])
+    with pytest.raises(ValueError, match="district 'x' of point 1 is no bag of the fit"):
+        numbered(["10", "x"], ids, "point")
+
+
+def test_scatter_inside_a_training_bag():
+    found = dispersion_inside(np.array([0.2, 0.4]), np.array([1, 1 / 16, 1]), np.array([0, 0, 1]))
+    np.testing.assert_allclose(found, [[0.2, 0.4, 0], [0.4, 0.8, 0]])

@@ -177,3 +177,26 @@ def test_labels_say_where_their_effects_are(name, rng):
     at, above, below = (log_density(target + k * step) for k in (0, 1, -1))
     np.testing.assert_allclose((above + below) / 2 - at, -0.5, atol=0.06)
     np.testing.assert_allclose(above - below, 0, atol=0.4)
+
+
+def test_negative_binomial_without_dispersion_is_the_poisson():
+    """Its logarithms of gamma functions have 17 digits before the point there."""
+    wide, plain = LIKELIHOODS["negative binomial"], LIKELIHOODS["poisson"]
+    y, mean = np.array([0.0, 1, 7, 400, 2e6]), np.array([0.3, 2.0, 5.0, 420.0, 2.001e6])
+    for dispersion in (1e-8, 1e-12):
+        found = wide.label_density(y, dispersion=dispersion)(mean)
+        expected = plain.label_density(y)(mean)
+        np.testing.assert_allclose(found.value, expected.value, rtol=1e-9)
+        np.testing.assert_allclose(found.score, expected.score, rtol=1e-6, atol=1e-9)
+        assert wide.constant(y, dispersion=dispersion) == pytest.approx(plain.constant(y))
+        law, poisson = wide.distribution(mean, dispersion=dispersion), plain.distribution(mean)
+        np.testing.assert_allclose(law.logpmf(y), poisson.logpmf(y), rtol=1e-4)
+        np.testing.assert_allclose(law.cdf(y), poisson.cdf(y), rtol=1e-4)
+    # The two ways to the same number meet.
+    small, large = (wide.label_density(y, dispersion=d)(mean).value for d in (0.0100001, 0.0099999))
+    assert small == pytest.approx(large, rel=1e-3)
+
+
+def test_labels_that_are_no_counts_are_told_which_likelihoods_take_them():
+    with pytest.raises(ValueError, match="needs counts .* likelihood='normal' or 'exponential'"):
+        likelihood_named("negative binomial").check_labels([np.zeros((2, 1))] * 2, [1.5, 2.0])

@@ -76,7 +76,7 @@ def test_predictions_by_links_that_need_points_to_learn(lazy, in_memory, likelih
     [
         (AggregateRegressor(), "kernel_ of that fit and learn_kernel=False"),
         (AggregateRegressor(link="exp", learn_kernel=False), "link 'exp'"),
-        (AggregateRegressor(learn_kernel=False, bag_effects=True), "bag_effects"),
+        (AggregateRegressor("poisson", learn_kernel=False, bag_effects=True), "bag_effects"),
         (AggregateRegressor(learn_kernel=False, landmarks="one per bag"), "bags.load()"),
         (BagPixel(learn_kernel=False), "bags.load()"),
     ],

@@ -91,7 +91,7 @@ def test_every_likelihood_link_and_method(likelihood, link, method):
         return
     model, bags, _ = fitted(likelihood, link, method)
     truth = RATES[link](surface(bags.points))
-    rates = model.predict_points(bags)
+    rates = model.predict_points(bags, district=False)
     assert rates.mean.shape == (len(bags.points),)
     assert np.corrcoef(rates.mean, truth)[0, 1] > (0.3 if likelihood == "exponential" else 0.8)
     pointwise = ("posterior_predictive", *(["log_likelihood"] if method != "optimize" else []))
@@ -361,7 +361,8 @@ def test_exact_posterior_of_normal_totals():
 
 
 @pytest.mark.parametrize(
-    "likelihood, link", [(name, link) for name, link in MODELS if name != "normal"]
+    "likelihood, link",
+    [(name, link) for name, link in MODELS if name not in ("normal", "negative binomial")],
 )
 def test_bag_effects(likelihood, link):
     model, _, _ = fitted(likelihood, link, "nuts", bag_effects=True)
@@ -387,7 +388,7 @@ def test_training_bags_keep_their_effects():
     y = labels(bags, "poisson", "square")
     i = int(np.argmax(y))
     y[i] *= 6
-    model = AggregateRegressor(n_landmarks=6, bag_effects=True, random_state=1)
+    model = AggregateRegressor("poisson", n_landmarks=6, bag_effects=True, random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(bags, y, chains=2, warmup=200, draws=100)
@@ -431,7 +432,7 @@ def test_the_mode_is_the_one_that_small_weights_lead_to():
     )
     model.set_params(method="optimize").fit(bags, y, seed=1)
     truth = surface(bags.points) ** 2
-    assert np.corrcoef(model.predict_points(bags).mean, truth)[0, 1] > 0.97
+    assert np.corrcoef(model.predict_points(bags, district=False).mean, truth)[0, 1] > 0.97
 
 
 # ---------------------------------------------------------------- kernels that are learned
@@ -638,13 +639,13 @@ COUNTS = np.arange(1, 31)
     "arguments, message",
     [
         ({"likelihood": "gamma"}, "likelihood must be one of 'poisson', .*found 'gamma'"),
-        ({"link": "log"}, "the poisson likelihood takes the link 'square' or 'exp', found 'log'"),
+        ({"link": "log"}, "negative binomial likelihood takes the link 'square' or 'exp', found"),
         ({"likelihood": "normal", "link": "square"}, "normal likelihood takes the link 'identity'"),
         ({"likelihood": "binomial", "link": "exp"}, "binomial likelihood takes the link 'logit'"),
         ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: .*vb"),
         ({"kernel": "gauss"}, "kernel must be a Kernel or one of 'rbf', .*found 'gauss'"),
-        ({"y": changed(COUNTS, 3, 2.5)}, "label of bag 3 is 2.5 .*poisson likelihood needs counts"),
-        ({"y": changed(COUNTS, 3, -1)}, "label of bag 3 is -1 .*poisson likelihood needs counts"),
+        ({"y": changed(COUNTS, 3, 2.5)}, "label of bag 3 is 2.5 .* needs counts .*'normal' or"),
+        ({"y": changed(COUNTS, 3, -1)}, "bag 3 is -1 .*negative binomial likelihood needs"),
         ({"y": changed(COUNTS, 3, 2.0**31)}, "label of bag 3 is 2147483648 .*up to 2147483647"),
         ({"y": changed(COUNTS, 3, np.nan)}, "label of bag 3 is nan"),
         ({"y": np.zeros(30)}, "all 30 labels are 0"),
@@ -653,10 +654,12 @@ COUNTS = np.arange(1, 31)
         ({"likelihood": "binomial"}, "the binomial likelihood needs trials, the people asked"),
         ({"likelihood": "binomial", "y": COUNTS, "trials": np.full(30, 20)},
          "label of bag 20 is 21, above its 20 trials"),
-        ({"trials": COUNTS}, "trials belong to the binomial likelihood, not to 'poisson'"),
+        ({"trials": COUNTS}, "trials belong to the binomial likelihood, not to 'negative"),
         ({"likelihood": "binomial", "method": "vb", "trials": COUNTS},
          "method='vb' has no bound for the binomial likelihood"),
-        ({"bag_effects": True, "method": "laplace"}, "method='laplace' knows no bag_effects"),
+        ({"bag_effects": True}, "the negative binomial likelihood has effects of bags already"),
+        ({"bag_effects": True, "method": "laplace", "likelihood": "poisson"},
+         "method='laplace' knows no bag_effects"),
         ({"bag_effects": True, "likelihood": "normal"}, "bag_effects go with counts"),
         ({"thin": 10}, "link 'square' needs no thinning: it is compressed without loss"),
         ({"thin": 10, "likelihood": "normal"}, "link 'identity' needs no thinning"),
@@ -802,3 +805,105 @@ def test_effects_sample_well_whatever_the_counts(link):
     assert found["max_r_hat"] < 1.02 and found["min_ess_bulk"] > 400
     low, high = np.quantile(model.result_.draws("tau"), [0.001, 0.999])
     assert low < 0.3 < high
+
+
+# ---------------------------------------------------------------- places in training districts
+
+
+def with_effects(likelihood, link, method, **options):
+    """Labels of three times, or a third of, what the points let one expect, in bags with ids."""
+    bags = country(30)
+    bags = Bags(bags.points, bags.offsets, weights=bags.weights, ids=[f"d{i}" for i in range(30)])
+    mean = sums(bags, RATES[link](surface(bags.points)))
+    y = np.round(mean * np.where(np.arange(30) % 2, 3, 1 / 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = AggregateRegressor(likelihood, link, 8, RBF(1.0), learn_kernel=False, method=method)
+        model.set_params(**options).fit(bags, y, **SHORT)
+    return model, bags, y
+
+
+def test_counts_are_negative_binomial_by_default():
+    assert AggregateRegressor().likelihood == "negative binomial"
+    model = AggregateRegressor(n_landmarks=6, method="optimize")
+    model.fit(country(), np.arange(30), seed=1)
+    assert "dispersion_scale" in model.priors(as_table=False)
+
+
+@pytest.mark.parametrize("link", ["square", "exp"])
+@pytest.mark.parametrize("method", ["laplace", "optimize"])
+def test_points_of_training_bags_have_their_effects(link, method, tmp_path):
+    model, bags, y = with_effects("negative binomial", link, method)
+    own, average = model.predict_points(bags), model.predict_points(bags, district=False)
+    ratio = bags.sums(bags.weights * own.mean) / bags.sums(bags.weights * average.mean)
+    assert np.mean(ratio[1::2]) > 1.3 * np.mean(ratio[::2])
+    predictive = model.predictive(bags)
+    np.testing.assert_allclose(bags.sums(bags.weights * own.mean), predictive.mean, rtol=1e-6)
+    np.testing.assert_allclose(predictive.mean, y, rtol=0.35, atol=3)
+    again = bdr_stan.load((model.save(tmp_path / "fit.nc"), tmp_path / "fit.nc")[1])
+    np.testing.assert_array_equal(again.predict_points(bags).mean, own.mean)
+    # By name: some points of a bag, as an array, a column of a table, or bags of their own.
+    some = bags.points[bags.offsets[3] : bags.offsets[4]]
+    named = model.predict_points(some, district=["d3"] * len(some))
+    np.testing.assert_allclose(named.mean, own.mean[bags.offsets[3] : bags.offsets[4]], rtol=1e-10)
+    np.testing.assert_array_equal(model.predict_points(some).mean.shape, named.mean.shape)
+    assert np.all((model.predict_points(some).mean < named.mean) == (ratio[3] > 1))
+    part = Bags(bags.points, np.arange(len(bags.points) + 1), weights=bags.weights)
+    district = np.repeat(bags.ids, bags.sizes)
+    inside = model.predictive(part, district=district)
+    added = bags.sums(inside.mean)
+    np.testing.assert_allclose(added, predictive.mean, rtol=1e-6)
+    if method != "optimize":
+        lower, upper = own.interval(0.9)
+        assert np.all(lower < upper)
+
+
+def test_effects_by_nuts_are_those_of_training_bags():
+    """Today's predictions of training bags drew new effects for them."""
+    model, bags, y = with_effects("poisson", "exp", "nuts", bag_effects=True)
+    np.testing.assert_allclose(model.predict(bags), y, rtol=0.35, atol=3)
+    points = model.predict_points(bags)
+    np.testing.assert_allclose(
+        bags.sums(bags.weights * points.mean), model.predict(bags), rtol=1e-8
+    )
+    inside = model.predict(bags, district=False)
+    assert np.corrcoef(inside, y)[0, 1] < np.corrcoef(model.predict(bags), y)[0, 1]
+
+
+def test_bags_of_the_same_id_and_other_points_are_new():
+    model, bags, _ = with_effects("negative binomial", "square", "laplace")
+    later = Bags(bags.points + 0.1, bags.offsets, weights=bags.weights, ids=bags.ids)
+    new = model.predictive(later, district=False)
+    np.testing.assert_array_equal(model.predictive(later).mean, new.mean)
+    known = model.predictive(later, district=bags.ids)
+    effects = known.mean / new.mean
+    assert np.mean(effects[1::2]) > 1.3 * np.mean(effects[::2])
+
+
+def test_districts_that_cannot_be_used():
+    model, bags, _ = with_effects("negative binomial", "square", "laplace")
+    with pytest.raises(ValueError, match="district 'x' of bag 1 is no bag of the fit"):
+        model.predict(bags[:2], district=["d0", "x"])
+    with pytest.raises(ValueError, match=r"district has shape \(1,\), but there are 2 bags"):
+        model.predict(bags[:2], district=["d0"])
+    with pytest.raises(ValueError, match=r"district has shape \(1,\), but there are 3 points"):
+        model.predict_points(bags.points[:3], district=["d0"])
+    with pytest.raises(ValueError, match="the points have no column 'region'"):
+        model.predict_points(bags.points[:3], district="region")
+    poisson, bags, _ = fitted()
+    with pytest.raises(ValueError, match="district goes with effects of training bags, which"):
+        poisson.predict(bags[:1], district=[0])
+
+
+def test_means_beyond_their_intervals_are_told():
+    """What three landmarks leave out of log rates of a large scale is far from symmetric."""
+    bags = country()
+    y = labels(bags, "poisson", "exp")
+    large = {"rho_median": 8.0, "rho_log_sd": 0.01}
+    model = AggregateRegressor("poisson", "exp", 3, RBF(0.2), learn_kernel=False, prior=large)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.set_params(method="laplace").fit(bags, y, draws=200, seed=1)
+    with pytest.warns(UserWarning, match=r"mean lies above its own 95% interval at \d+% of"):
+        rates = model.predict_points(bags)
+    assert np.mean(rates.mean > rates.interval(0.95)[1]) > 0.5

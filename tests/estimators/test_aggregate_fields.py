@@ -70,7 +70,7 @@ def test_parts_add_up_to_the_log_rate(country, model):
         "HilbertSpace(x, y)",
     ]
     rows = np.arange(0, 1600, 97)
-    whole = model.predict_points(country.bags)
+    whole = model.predict_points(country.bags, district=False)
     for each in (whole, *parts.values()):
         each.rho = None  # without what is left out, which is drawn for each by itself
     log_rate = model.result_.draws("intercept")[:, None] + sum(
@@ -95,7 +95,7 @@ def test_what_is_left_out_enters_means_of_squares(country):
     kernel = Matern32(2.0, ["x", "y"])
     model = fitted(country, kernel, link="square", n_landmarks=8, learn_kernel=False)
     bags = country.bags
-    known, alone = model.predict_points(bags), model.predict_points(bags)
+    known, alone = (model.predict_points(bags, district=False) for _ in range(2))
     alone.rho = None
     left_out = model.feature_map_.left_out(bags.points, model.feature_map_(bags.points))
     more = np.mean(model.result_.draws("rho") ** 2) * left_out

@@ -236,7 +236,7 @@ def test_mix_weighs_the_draws_of_all(rng, name):
         (
             "negative binomial",
             {"dispersion": [0.1, np.nan]},
-            "the negative binomial likelihood needs dispersion > 0, found nan at 1",
+            "the negative binomial likelihood needs dispersion >= 0, found nan at 1",
         ),
     ],
 )

@@ -108,6 +108,8 @@ class Likelihood:
         check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
         if self.is_count:
             rule = f"the {self.name} likelihood needs counts 0, 1, 2, .."
+            if not self.has_trials:
+                rule += "; for other totals choose likelihood='normal' or 'exponential'"
             check_counts(bags, labels, "label", rule)
             if not np.any(labels):
                 raise ValueError(

@@ -13,19 +13,23 @@ from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.types import Array
 
+_STIRLING = 1e4  # shape above which Stirling's series is exact to rounding
+# SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
+_SMALLEST = 1e-5
+
 
 def _expected_square(y, M, V, *, dispersion):
     shape = _shape(dispersion)
     value, by_M, by_V = poisson.expected_square(y, M, V)
     total, weight = shape + M, y + shape
     ratio = V / total**2
-    value += M - weight * (np.log(total) - ratio / 2)
+    value += M - weight * (np.log1p(M / shape) - ratio / 2)
     return value, by_M + 1 - weight * (1 + ratio) / total, by_V + weight / (2 * total**2)
 
 
 def _expected_exp(y, low, total, harmonic, *, dispersion):
     shape = _shape(dispersion)
-    value = y * np.log(low) - (y + shape) * np.log(shape + total)
+    value = y * np.log(low) - (y + shape) * np.log1p(total / shape)
     return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
 
 
@@ -33,6 +37,18 @@ def _shape(dispersion):
     if not dispersion > 0:
         raise ValueError(f"dispersion must be > 0, found {dispersion}")
     return dispersion**-2.0
+
+
+def log_rising(y: Array, shape: float) -> Array:
+    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
+
+    The two logarithms have no digits in common with their difference where the shape is large:
+    there the first terms of Stirling's series are subtracted one by one.
+    """
+    if shape < _STIRLING:
+        return gammaln(y + shape) - gammaln(shape) - y * np.log(shape)
+    total = y + shape
+    return (total - 0.5) * np.log1p(y / shape) - y + (1 / total - 1 / shape) / 12
 
 
 class NegativeBinomial(Likelihood):
@@ -51,11 +67,11 @@ class NegativeBinomial(Likelihood):
         self, y: Array, *, dispersion: float = 0.0, **given: Any
     ) -> Callable[[Array], LabelDensity]:
         shape = _shape(dispersion)
+        constant = log_rising(y, shape) - gammaln(y + 1)
 
         def density(mean):
             total = shape + mean
-            value = gammaln(y + shape) - gammaln(shape) - gammaln(y + 1)
-            value += shape * np.log(shape / total) + y * np.log(mean / total)
+            value = constant + y * np.log(mean) - (y + shape) * np.log1p(mean / shape)
             return LabelDensity(
                 value.sum(),
                 y / mean - (y + shape) / total,
@@ -70,15 +86,13 @@ class NegativeBinomial(Likelihood):
         return {"dispersion_scale": 1.0}
 
     def constant(self, y: Array, *, dispersion: float = 0.0, **scales: float) -> float:
-        shape = _shape(dispersion)
-        constant = -gammaln(y + 1).sum()
-        constant += np.sum(gammaln(y + shape) - gammaln(shape) + shape * np.log(shape))
-        return constant
+        return np.sum(log_rising(y, _shape(dispersion)) - gammaln(y + 1))
 
     def distribution(
         self, mean: Array, *, dispersion: Array | float = 0.0, **given: Any
     ) -> rv_frozen:
-        return stats.nbinom(1 / dispersion**2, 1 / (1 + dispersion**2 * mean))
+        square = np.maximum(dispersion, _SMALLEST) ** 2
+        return stats.nbinom(1 / square, 1 / (1 + square * mean))
 
 
 NEGATIVE_BINOMIAL = NegativeBinomial()

@@ -95,6 +95,18 @@ class Link:
         """
         return f + np.sqrt(variance) * noise
 
+    def with_effect(
+        self, f: Array, left_out: Array | None, effect: Array
+    ) -> tuple[Array, Array | None]:
+        """f at points, and the variance of what is left out of it, with their bag's effect.
+
+        Parameters
+        ----------
+        f, left_out : arrays, shape (n, S); the second may be None
+        effect : array, shape (n, S), on the log rate (with "logit" on the log odds)
+        """
+        return f + effect, left_out
+
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         """What a fit needs of the bags' points, in one pass over them.
 

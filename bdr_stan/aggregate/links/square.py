@@ -34,6 +34,12 @@ class Square(Link):
         rates = np.square(f)
         return rates if left_out is None else rates + left_out
 
+    def with_effect(
+        self, f: Array, left_out: Array | None, effect: Array
+    ) -> tuple[Array, Array | None]:
+        factor = np.exp(effect)
+        return f * np.sqrt(factor), None if left_out is None else left_out * factor
+
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         return square_factors(bags, features)
 

@@ -1,0 +1,98 @@
+"""Whether counts scatter more than Poisson numbers: a test that a Poisson fit makes of itself.
+
+The same model with negative binomial counts contains the Poisson one, at dispersion 0. Both are
+fitted by evidence, the density of the labels with the weights integrated out, so that a function
+that follows every label is no excuse: its flexibility costs evidence too.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.types import Array
+
+# Log evidence that the dispersion must gain. Twice the gain is, of Poisson counts, 0 or chi-square
+# of one degree of freedom with equal probability: it is above 2 in 2% of such fits.
+LARGE_GAIN = 2.0
+_TROUBLE = "the counts scatter more about the fitted rates than Poisson numbers"
+
+
+@dataclass(frozen=True)
+class Overdispersion:
+    """How much better the counts agree with a negative binomial than with a Poisson likelihood.
+
+    dispersion : float
+        Of highest evidence: the variance is lambda + dispersion^2 lambda^2.
+    gain : float
+        Log evidence of the negative binomial less that of the Poisson, at their best scales.
+    """
+
+    dispersion: float
+    gain: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether Poisson counts would hardly ever give such a gain."""
+        return self.gain > LARGE_GAIN
+
+    @property
+    def text(self) -> str:
+        """A sentence for a report."""
+        found = f"evidence of the negative binomial over the Poisson: e^{self.gain:.3g}"
+        if not self.is_clear:
+            return f"no sign that {_TROUBLE} ({found})."
+        return (
+            f"{_TROUBLE} ({found}, dispersion "
+            f"{self.dispersion:.2g}), so intervals are too narrow: use "
+            'likelihood="negative binomial".'
+        )
+
+
+def likelihood_text(
+    name: str, link: str, dispersion: Array | None = None, found: Overdispersion | None = None
+) -> str:
+    """A likelihood in words, with what a fit found of the scatter of its counts.
+
+    Parameters
+    ----------
+    name, link : str
+    dispersion : array, shape (S,), optional
+        Draws of it, where the likelihood has one.
+    found : Overdispersion, optional
+        What a Poisson fit measured.
+    """
+    text = f"{name}, link {link}"
+    if dispersion is not None:
+        low, high = np.quantile(dispersion, [0.025, 0.975])
+        text += f"; dispersion {dispersion.mean():.2g}"
+        if len(dispersion) > 1:
+            text += f" (95% interval {low:.2g} to {high:.2g})"
+    return text if found is None else f"{text}; {found.text}"
+
+
+def overdispersion(
+    negative_binomial: Model, poisson: Model, log_evidence: float | None, rho: float
+) -> Overdispersion:
+    """Compare two models of the same bags that differ in the likelihood alone.
+
+    Parameters
+    ----------
+    negative_binomial, poisson : Model
+        From `aggregate_model`.
+    log_evidence : float, optional
+        Of the Poisson model at its most probable scales, where a fit has found it.
+    rho : float
+        Where the searches for the most probable scales begin.
+
+    Returns
+    -------
+    Overdispersion
+    """
+    start = {"rho": rho}
+    if log_evidence is None:
+        log_evidence = most_probable_scales(poisson, start=start)[1].log_evidence
+    scales, mode, _ = most_probable_scales(negative_binomial, start=start)
+    gain = max(float(mode.log_evidence - log_evidence), 0.0)
+    return Overdispersion(float(scales["dispersion"]), gain)
