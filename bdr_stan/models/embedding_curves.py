@@ -62,6 +62,12 @@ class CurveSums:
             np.array([np.sum(x**2, axis=0) for _, x in parts]),
         ).at_nodes()
 
+    def take(self, coordinates: Array | slice) -> Self:
+        """Sums of the coordinates with these indices."""
+        return replace(
+            self, cross=self.cross[..., coordinates], squares=self.squares[:, coordinates]
+        )
+
     def at_nodes(self) -> Self:
         """Sums that give the same likelihood to ten digits, at fewer sizes where there are many.
 
@@ -104,6 +110,10 @@ class Curves:
     log_evidence: Array
     by_log_tau: Array
     by_log_scale: Array
+
+    def take(self, coordinates: Array | slice) -> Self:
+        """Those of the coordinates with these indices."""
+        return type(self)(*(values[coordinates] for values in vars(self).values()))
 
 
 def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
