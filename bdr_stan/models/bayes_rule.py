@@ -1,7 +1,7 @@
 """Labels given embeddings, by Bayes' rule from the curves that embeddings follow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,8 @@ class InverseCoordinates:
     """Coordinates of embeddings given the label, and labels before and after a bag is seen.
 
     m0 : array, shape (d,), embedding taken as origin
-    basis : array, shape (d, K), z = (mu - m0) basis
-    lam : array, shape (K,), within-bag variance of each coordinate
+    basis : array, shape (d, d), z = (mu - m0) basis
+    lam : array, shape (d,), within-bag variance of each coordinate
     functions : LabelFunctions
     labels : array, shape (M,), the grid, units of y; of classes their codes
     log_prior : array, shape (M,), log density of the labels before a bag is seen, normalised
@@ -38,12 +38,8 @@ class InverseCoordinates:
     sigma_point: float | None = None
 
     def of(self, mean: Array) -> Array:
-        """Coordinates z of mean embeddings, shape (n, d) -> (n, K)."""
+        """Coordinates z of mean embeddings, both shape (n, d)."""
         return (mean - self.m0) @ self.basis
-
-    def take(self, coordinates: Array | slice) -> Self:
-        """Those with these indices."""
-        return replace(self, basis=self.basis[:, coordinates], lam=self.lam[coordinates])
 
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """The arrays under the names and dimensions by which a fit keeps them."""

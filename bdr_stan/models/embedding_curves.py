@@ -62,12 +62,6 @@ class CurveSums:
             np.array([np.sum(x**2, axis=0) for _, x in parts]),
         ).at_nodes()
 
-    def take(self, coordinates: Array | slice) -> Self:
-        """Sums of the coordinates with these indices."""
-        return replace(
-            self, cross=self.cross[..., coordinates], squares=self.squares[:, coordinates]
-        )
-
     def at_nodes(self) -> Self:
         """Sums that give the same likelihood to ten digits, at fewer sizes where there are many.
 
@@ -110,10 +104,6 @@ class Curves:
     log_evidence: Array
     by_log_tau: Array
     by_log_scale: Array
-
-    def take(self, coordinates: Array | slice) -> Self:
-        """Those of the coordinates with these indices."""
-        return type(self)(*(values[coordinates] for values in vars(self).values()))
 
 
 def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
@@ -247,13 +237,14 @@ def rows_without_blur(
 
 
 def residual_coordinates(
-    training: TrainingFeatures, B: Array, *, jitter: float
+    training: TrainingFeatures, B: Array, *, jitter: float, kernel_share: float = 0.0
 ) -> tuple[Array, Array, Array]:
     """Origin, basis and within-bag variances of coordinates for embeddings given the label.
 
     The basis diagonalises the within-bag covariance together with the between-bag covariance of
     what a least-squares fit of the embeddings on the functions B leaves, a thousandth of their
-    spread at least.
+    spread at least. To the latter is added a share of it in the shape of the kernel matrix: where
+    bags are few the spread that they leave is too small in many directions.
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)
@@ -267,5 +258,5 @@ def residual_coordinates(
         K, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
         R = R + max(0.0, least - np.trace(R)) / np.trace(K) * K
         weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
-    lam, basis = joint_basis(Sigma, R)
+    lam, basis = joint_basis(Sigma, R + kernel_share * np.trace(R) / np.trace(K) * K)
     return m0, basis, lam

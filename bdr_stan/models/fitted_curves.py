@@ -1,4 +1,4 @@
-"""The most probable curves of some bags, in coordinates ordered by what they identify of the label.
+"""The most probable curves of some bags, and the distribution of their labels.
 
 All that is learned from labels is learned here from the labels of the same bags: their
 distribution, the functions of the label, the coordinates and the curves. A fit to a part of the
@@ -7,6 +7,7 @@ bags uses no label of the others.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from bdr_stan.models.embedding_curves import (
     rows_without_blur,
 )
 from bdr_stan.models.label_distribution import LabelDistribution
-from bdr_stan.models.label_errors import true_labels
+from bdr_stan.models.label_errors import TrueLabels, true_labels
 from bdr_stan.predictive.grid import trapezoid_weights
 from bdr_stan.types import Array, ArrayLike
 
@@ -52,12 +53,29 @@ class TrainingLabels:
         variance = None if self.error_variance is None else self.error_variance[bags]
         return replace(self, y=self.y[bags], error_variance=variance)
 
+    @cached_property
+    def true(self) -> TrueLabels | None:
+        """What the labels tell of the true ones; None where labels have no errors."""
+        if self.error_variance is None:
+            return None
+        return true_labels(self.y, self.error_variance, self.bounds)
+
+    @property
+    def plausible(self) -> Array:
+        """Labels that together spread as the true ones do, shape (n,)."""
+        return self.y if self.true is None else self.true.plausible
+
+    @cached_property
+    def prior(self) -> LabelDistribution | None:
+        """Distribution of the true labels before a bag is seen; None of classes."""
+        return None if self.distribution is None else self.distribution(self.plausible)
+
 
 @dataclass(frozen=True)
 class FittedCurves:
     """The most probable curves of some bags.
 
-    at : InverseCoordinates, the one that identifies most of the label first
+    at : InverseCoordinates, of power 1
     sums : CurveSums
     modes : dict, most probable tau, amplitude and bend
     curves : Curves, at the modes
@@ -68,14 +86,6 @@ class FittedCurves:
     modes: dict[str, Array]
     curves: Curves
 
-    def leading(self, n: int, priors: Mapping[str, float]) -> Self:
-        """The curves of the first n coordinates alone."""
-        if n == len(self.at.lam):
-            return self
-        at, sums = self.at.take(slice(n)), self.sums.take(slice(n))
-        modes, curves = most_probable_curves(sums, at.lam, at.functions, priors)
-        return type(self)(at, sums, modes, curves)
-
 
 def fitted_curves(
     training: TrainingFeatures,
@@ -83,6 +93,7 @@ def fitted_curves(
     priors: Mapping[str, float],
     *,
     jitter: float,
+    kernel_share: float = 0.0,
 ) -> FittedCurves:
     """Learn coordinates and curves of bags from their labels, and the distribution of the labels.
 
@@ -91,21 +102,18 @@ def fitted_curves(
     training : TrainingFeatures
     labels : TrainingLabels, of the same bags
     priors : dict, numbers of the priors by their names in ``stan/inverse.stan``
-    jitter : float, as for `landmark_matrices`
+    jitter, kernel_share : floats, as for `residual_coordinates`
     """
-    y, true, prior = labels.y, None, None
-    if labels.distribution is None:
+    y, true, prior = labels.y, labels.true, labels.prior
+    if prior is None:
         counts = np.bincount(y)
         functions, grid = functions_of_classes(len(counts)), np.arange(float(len(counts)))
         log_prior = np.log(counts / counts.sum())
     else:
-        if labels.error_variance is not None:
-            true = true_labels(y, labels.error_variance, labels.bounds)
-        likely = y if true is None else true.plausible
-        functions, prior = functions_of_numbers(likely), labels.distribution(likely)
+        functions = functions_of_numbers(labels.plausible)
         grid, log_prior = _grid(prior, _LABELS[0])
     B, blur = (functions(y), None) if true is None else true.moments(functions)
-    m0, basis, lam = residual_coordinates(training, B, jitter=jitter)
+    m0, basis, lam = residual_coordinates(training, B, jitter=jitter, kernel_share=kernel_share)
     at = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power=1.0)
     z, sizes = at.of(training.embedding.mean), training.embedding.sizes
     sums = CurveSums.of(B, z, sizes)
@@ -114,19 +122,10 @@ def fitted_curves(
         rows = rows_without_blur(z, sizes, lam, B, blur, modes["tau"], curves.mean)
         sums = CurveSums.of(*rows, sizes)
         modes, curves = most_probable_curves(sums, lam, functions, priors)
-    order = np.argsort(-_information(sums, lam, modes["tau"], curves.mean), kind="stable")
-    at, sums, curves = at.take(order), sums.take(order), curves.take(order)
-    modes = {name: value[order] if np.ndim(value) else value for name, value in modes.items()}
     if prior is not None:
         grid, log_prior = _grid(prior, _n_labels(at, prior, sums, modes["tau"], curves.mean))
         at = replace(at, labels=grid, log_prior=log_prior)
     return FittedCurves(at, sums, modes, curves)
-
-
-def _information(sums, lam, tau, curve):
-    """Of each coordinate on the label, summed over the bags: squared movement over variance."""
-    moved = np.sum(curve[:, 1:] ** 2, axis=1)
-    return moved * (sums.n_bags @ (1 / (tau**2 + lam / sums.size[:, None])))
 
 
 def _grid(prior, n):

@@ -2,11 +2,11 @@
 
 A fifth of the bags at a time is held out. Its labels enter nothing but the log density that the
 other bags' fit gives them: coordinates, curves and the distribution of the labels with its edges
-are those of the other bags. Two numbers are chosen by the sum of these densities, the power of the
-likelihood and the number of coordinates.
+are those of the other bags. Two numbers are chosen by the sum of these densities: the power of the
+likelihood, and the share of the kernel matrix in what the label leaves of the embeddings' spread.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ _POWERS = 0.05, 1.0
 # Few bags say little of the power: about where its logarithm lies, and how firmly.
 _USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
 _POWER_TOLERANCE = 0.01  # on the log scale
-_N_COORDINATES = 5, 10, 20, 40  # that may be enough
+_KERNEL_SHARES = 0.0, 0.1, 1.0  # that held-out bags choose from
 _FOLDS = 5
 _FEWEST_BAGS = 10  # from which a power can be learned
 _MOST_HELD = 1_000  # bags held out of a fold; more say no more of two numbers
@@ -49,41 +49,87 @@ class Fold:
     error_sd: Array | None = None
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """What held-out labels choose, and their log density.
+
+    power : float, of the likelihood
+    kernel_share : float, see `residual_coordinates`
+    log_density : array, shape (n,), NaN of bags that no fold held out
+    """
+
+    power: float
+    kernel_share: float
+    log_density: Array
+
+
+def held_out_labels(
+    training: TrainingFeatures,
+    labels: TrainingLabels,
+    priors: Mapping[str, float],
+    *,
+    jitter: float,
+    power: float | None = None,
+    kernel_shares: Sequence[float] = _KERNEL_SHARES,
+) -> HeldOut:
+    """The power and the share of the kernel under which held-out labels are most probable.
+
+    Parameters
+    ----------
+    training, labels, priors, jitter
+        As for `fitted_curves`.
+    power : float, optional
+        Where it is given.
+    kernel_shares : sequence of float
+        That are tried.
+    """
+    embedding, y = training.embedding, labels.y
+    folds_by_share = folds_of(training, labels, priors, jitter=jitter, kernel_shares=kernel_shares)
+    chosen = {
+        share: learned_power(folds, embedding, y, power) for share, folds in folds_by_share.items()
+    }
+    share = min(chosen, key=lambda share: chosen[share][1])
+    power = chosen[share][0]
+    return HeldOut(power, share, held_out_log_density(folds_by_share[share], embedding, y, power))
+
+
 def folds_of(
     training: TrainingFeatures,
     labels: TrainingLabels,
     priors: Mapping[str, float],
     *,
     jitter: float,
-) -> list[Fold]:
-    """A fifth of the bags at a time, held out; none where the bags are too few.
+    kernel_shares: Sequence[float] = (0.0,),
+) -> dict[float, list[Fold]]:
+    """A fifth of the bags at a time, held out, by share of the kernel; none of too few bags.
 
     Parameters
     ----------
-    training, labels, priors, jitter
-        As for `fitted_curves`.
+    training, labels, priors, jitter, kernel_shares
+        As for `held_out_labels`.
     """
-    n, n_classes = len(labels.y), len(np.unique(labels.y))
+    n, n_classes, variance = len(labels.y), len(np.unique(labels.y)), labels.error_variance
     order = np.random.default_rng(0).permutation(n)  # bags may be sorted by size or label
-    folds = []
+    folds: dict[float, list[Fold]] = {share: [] for share in kernel_shares}
     for held in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
         kept = np.setdiff1d(order, held)
         fewest = n_classes if labels.distribution is None else 2
         if len(np.unique(labels.y[kept])) < fewest:
             continue  # nothing to learn a curve from, or a class that is held out whole
-        fitted = fitted_curves(training.take(kept), labels.take(kept), priors, jitter=jitter)
-        variance = labels.error_variance
-        folds.append(Fold(held, fitted, None if variance is None else np.sqrt(variance[held])))
+        error_sd = None if variance is None else np.sqrt(variance[held])
+        others = training.take(kept), labels.take(kept), priors
+        for share, of_share in folds.items():
+            fitted = fitted_curves(*others, jitter=jitter, kernel_share=share)
+            of_share.append(Fold(held, fitted, error_sd))
     return folds
 
 
 def learned_power(
     folds: list[Fold], embedding: Embedding, y: Array, power: float | None = None
-) -> tuple[float, int | None]:
-    """Power and number of coordinates under which held-out labels have the highest density.
+) -> tuple[float, float]:
+    """Power under which the labels of held-out bags have the highest density, 0.05 to 1.
 
-    The power is from 0.05 to 1. A weak prior counts as well, lognormal about 0.6, which is taken
-    where there are no folds.
+    A weak prior counts as well, lognormal about 0.6, which is taken where there are no folds.
 
     Parameters
     ----------
@@ -96,33 +142,20 @@ def learned_power(
     Returns
     -------
     power : float
-    n_coordinates : int, or None where there are no folds: all
+    loss : float, the negative log density of labels and power
     """
-    if not folds:
-        return power or _USUAL_POWER, None
-    each = [_HeldOut(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
-    found = []
-    for n in _numbers_tried(len(folds[0].fitted.at.lam)):
-        for one in each:
-            one.take_coordinates(n)
+    parts = [_log_density(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
 
-        def loss(log_power):
-            away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
-            held_out = sum(one.log_density(np.exp(log_power)).sum() for one in each)
-            return 0.5 * away**2 - held_out
+    def loss(log_power):
+        away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
+        return 0.5 * away**2 - sum(part(np.exp(log_power)).sum() for part in parts)
 
-        if power is None:
-            options = {"xatol": _POWER_TOLERANCE}
-            best = minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded", options=options)
-            found.append((best.fun, float(np.exp(best.x)), n))
-        else:
-            found.append((loss(np.log(power)), power, n))
-    _, power, n = min(found)
-    return power, n
-
-
-def _numbers_tried(n_all):
-    return [n for n in _N_COORDINATES if n < n_all] + [n_all]
+    if power is not None or not folds:
+        power = power or _USUAL_POWER
+        return power, loss(np.log(power))
+    options = {"xatol": _POWER_TOLERANCE}
+    found = minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded", options=options)
+    return float(np.exp(found.x)), float(found.fun)
 
 
 def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
@@ -162,68 +195,39 @@ def learned_point_noise(held_out: Callable[[float], float], scale: float, most: 
     return float(np.exp(found.x)) if found.fun < -held_out(0.0) else 0.0
 
 
-def held_out_log_density(
-    folds: list[Fold],
-    embedding: Embedding,
-    y: Array,
-    power: float,
-    n_coordinates: int | None = None,
-) -> Array:
-    """Log density of each label given its bag by the fold that held it out, NaN where none did.
-
-    Parameters
-    ----------
-    folds, embedding, y
-        As for `learned_power`.
-    power : float
-    n_coordinates : int, default all
-        The leading ones.
-    """
+def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, power: float) -> Array:
+    """Log density of each label given its bag by the fold that held it out, NaN where none did."""
     value = np.full(len(y), np.nan)
     for fold in folds:
         for bags in np.array_split(fold.held, -(-len(fold.held) // _MOST_HELD)):
-            one = _HeldOut(fold, bags, embedding, y)
-            one.take_coordinates(n_coordinates or len(fold.fitted.at.lam))
-            value[bags] = one.log_density(power)
+            value[bags] = _log_density(fold, bags, embedding, y)(power)
     return value
 
 
-class _HeldOut:
-    """Log densities of the labels of some held-out bags, given ever more coordinates."""
+def _log_density(fold, bags, embedding, y):
+    """The log density of the labels of some held-out bags as a function of the power."""
+    at, embedding, y = fold.fitted.at, embedding.take(bags), y[bags]
+    tau, curve = fold.fitted.modes["tau"], fold.fitted.curves.mean
+    z, sizes = at.of(embedding.mean), embedding.sizes
+    at_labels = log_likelihoods(at, z, sizes, tau, curve, at.functions(at.labels))
+    path = at.functions(y) @ curve.T
+    own = np.sum((z - path / 2) * path / (tau**2 + at.lam / sizes[:, None]), axis=1)
+    own_prior = np.interp(y, at.labels, at.log_prior, _NO_LABEL, _NO_LABEL)
+    continuous = not at.functions.of_classes
+    widths = trapezoid_weights(at.labels) if continuous else np.ones(len(at.labels))
+    errors = None
+    if fold.error_sd is not None:
+        errors = _errors_at(y, at.labels, fold.error_sd[np.isin(fold.held, bags)])
 
-    def __init__(self, fold, bags, embedding, y):
-        self.fitted, self.y = fold.fitted, y[bags]
-        at, embedding = self.fitted.at, embedding.take(bags)
-        self.z, self.sizes = at.of(embedding.mean), embedding.sizes
-        self.n_coordinates, self.at_labels, self.at_own = 0, 0.0, 0.0
-        self.own_prior = np.interp(self.y, at.labels, at.log_prior, _NO_LABEL, _NO_LABEL)
-        n_labels = len(at.labels)
-        self.widths = np.ones(n_labels) if at.functions.of_classes else trapezoid_weights(at.labels)
-        self.errors = None
-        if fold.error_sd is not None:
-            error_sd = fold.error_sd[np.isin(fold.held, bags)]
-            self.errors = _errors_at(self.y, at.labels, error_sd)
+    def log_density(power):
+        values = power * at_labels + at.log_prior
+        own_value = power * own + own_prior
+        if errors is not None:
+            log_weights, wide = errors
+            own_value = np.where(wide, logsumexp(values + log_weights, axis=1), own_value)
+        return own_value - logsumexp(values, b=widths, axis=1)
 
-    def take_coordinates(self, n):
-        """Add the log likelihoods of the coordinates up to the n-th."""
-        new = slice(self.n_coordinates, n)
-        at, z = self.fitted.at.take(new), self.z[:, new]
-        tau, curve = self.fitted.modes["tau"][new], self.fitted.curves.mean[new]
-        of_labels = at.functions(at.labels)
-        self.at_labels += log_likelihoods(at, z, self.sizes, tau, curve, of_labels)
-        path = at.functions(self.y) @ curve.T
-        weight = 1 / (tau**2 + at.lam / self.sizes[:, None])
-        self.at_own += np.sum((z - path / 2) * path * weight, axis=1)
-        self.n_coordinates = n
-
-    def log_density(self, power):
-        """Of each label, shape (len(bags),)."""
-        values = power * self.at_labels + self.fitted.at.log_prior
-        own = power * self.at_own + self.own_prior
-        if self.errors is not None:
-            log_weights, wide = self.errors
-            own = np.where(wide, logsumexp(values + log_weights, axis=1), own)
-        return own - logsumexp(values, b=self.widths, axis=1)
+    return log_density
 
 
 def _errors_at(y, grid, error_sd):

@@ -14,6 +14,7 @@ follows the true labels behind them: see `models/label_errors.py`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.bayes_rule import InverseCoordinates
 from bdr_stan.models.embedding_curves import Curves, CurveSums, coefficient_scales, curves_given
 from bdr_stan.models.fitted_curves import TrainingLabels, fitted_curves
-from bdr_stan.models.held_out_labels import (
-    folds_of,
-    held_out_log_density,
-    learned_point_noise,
-    learned_power,
-)
+from bdr_stan.models.held_out_labels import held_out_labels, learned_point_noise
 from bdr_stan.models.label_distribution import LabelDistribution
 from bdr_stan.models.label_errors import most_point_noise
 from bdr_stan.models.label_noise import size_noise_prior
@@ -133,8 +129,7 @@ def inverse_model(
         From true labels to their `LabelDistribution`.
     power : float, 0 < power <= 1, or "held-out" (default)
         Of the likelihood in predictions. "held-out": that of the highest density of labels of
-        bags held out of the curves, a fifth at a time. The number of coordinates is chosen so
-        whatever the power.
+        bags held out of the curves, a fifth at a time.
     jitter : float, >= 0, default 1e-4
         As for `landmark_matrices`.
     prior : dict, optional
@@ -155,25 +150,26 @@ def inverse_model(
         variance = known + (sigma_point or 0.0) ** 2 / embedding.sizes
         return TrainingLabels(y, distribution, variance if np.any(variance) else None, bounds)
 
-    def held_out_with(sigma_point):
-        """Power, number of coordinates, held-out log density of each label."""
-        folds = folds_of(training, labels_with(sigma_point), priors, jitter=jitter)
-        given = None if isinstance(power, str) else power
-        chosen = learned_power(folds, embedding, y, given)
-        return *chosen, held_out_log_density(folds, embedding, y, *chosen)
-
-    sigma_point = None
+    given = None if isinstance(power, str) else power
+    choose = partial(held_out_labels, training, priors=priors, jitter=jitter, power=given)
+    sigma_point, chosen = None, choose(labels_with(None))
     if by_size:
+        choose = partial(choose, kernel_shares=(chosen.kernel_share,))
         sigma_point = learned_point_noise(
-            lambda sigma_point: float(np.nansum(held_out_with(sigma_point)[-1])),
+            lambda noise: float(np.nansum(choose(labels_with(noise)).log_density)),
             priors["sigma_point_scale"],
             most_point_noise(y, embedding.sizes, known),
         )
-    power, n_coordinates, held_out = held_out_with(sigma_point)
-    fitted = fitted_curves(training, labels_with(sigma_point), priors, jitter=jitter)
-    fitted = fitted.leading(n_coordinates or len(fitted.at.lam), priors)
-    at = replace(fitted.at, power=power, sigma_point=sigma_point)
-    return InverseModel(at, fitted.sums, priors, fitted.modes, fitted.curves, held_out)
+        chosen = choose(labels_with(sigma_point))
+    fitted = fitted_curves(
+        training,
+        labels_with(sigma_point),
+        priors,
+        jitter=jitter,
+        kernel_share=chosen.kernel_share,
+    )
+    at = replace(fitted.at, power=chosen.power, sigma_point=sigma_point)
+    return InverseModel(at, fitted.sums, priors, fitted.modes, fitted.curves, chosen.log_density)
 
 
 # ------------------------------------------------------------------ its posterior

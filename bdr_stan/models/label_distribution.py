@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.stats import gaussian_kde, lomax, norm
+from scipy.stats import lomax, norm
 from scipy.stats import t as student_t
 
 from bdr_stan.types import Array
@@ -15,6 +15,7 @@ LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 _LEAST_DENSITY = 1e-300  # of a label far from all others
 _MOST_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
 _MOST_SEARCHED = 1_000  # of which edges are looked for: more add nothing
+_MOST_AT_ONCE = 1_000_000  # distances of labels
 _FOLDS = 10
 # Of the wide part: degrees of freedom, and scale in standard deviations of the labels.
 _WIDE_DF, _WIDE_SCALE = 3.0, 2.0
@@ -132,7 +133,7 @@ def _with_edges(y, low, high, edges):
     1 / (1 + d / s)^2 with the distance d: the prediction of the next spacing, exponential of
     unknown scale, from one of the size s.
     """
-    kde, share = gaussian_kde(y), 1 / (len(y) + 1)
+    share = 1 / (len(y) + 1)
     wide = student_t(_WIDE_DF, np.mean(y), _WIDE_SCALE * np.std(y))
     spacings = _spacing(y), _spacing(-y)
     a = y.min() - spacings[0] if edges[0] else low
@@ -140,10 +141,10 @@ def _with_edges(y, low, high, edges):
 
     def density(labels):
         flat = np.ravel(labels)
-        value = kde(flat)
+        value = _kernel_density(y, flat)
         for mirror in (a, b):
             if np.isfinite(mirror):
-                value += kde(2 * mirror - flat)
+                value += _kernel_density(y, 2 * mirror - flat)
         value = np.where((flat >= a) & (flat <= b), value, 0.0) * (1 - share * (1 + sum(edges)))
         value += share * wide.pdf(flat)
         for edge, beyond, spacing in zip(edges, (a - flat, flat - b), spacings, strict=True):
@@ -152,6 +153,14 @@ def _with_edges(y, low, high, edges):
         return value.reshape(np.shape(labels))
 
     return density
+
+
+def _kernel_density(y, at):
+    """Of a normal kernel, its standard deviation by Scott's rule."""
+    sd = np.std(y, ddof=1) * len(y) ** -0.2
+    parts = np.array_split(at, -(-len(at) * len(y) // _MOST_AT_ONCE) or 1)
+    sums = [np.exp(-0.5 * ((part[:, None] - y) / sd) ** 2).sum(axis=1) for part in parts]
+    return np.concatenate(sums) / (np.sqrt(2 * np.pi) * sd * len(y))
 
 
 def _spacing(y):

@@ -14,6 +14,7 @@ from bdr_stan.models.bayes_rule import inverse_predictive
 from bdr_stan.models.fitted_curves import TrainingLabels
 from bdr_stan.models.held_out_labels import (
     folds_of,
+    held_out_labels,
     held_out_log_density,
     learned_point_noise,
     learned_power,
@@ -25,7 +26,7 @@ normal_labels = partial(label_distribution, "normal")
 
 
 def power_of(training, y):
-    folds = folds_of(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)
+    folds = folds_of(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)[0.0]
     return learned_power(folds, training.embedding, y)[0]
 
 
@@ -38,7 +39,7 @@ def test_the_power_of_a_model_that_is_right_is_near_1(seed):
 def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypatch):
     """The joint basis would tell that they are the same, so it is left out."""
 
-    def as_they_are(training, B, *, jitter):
+    def as_they_are(training, B, *, jitter, kernel_share):
         d = training.embedding.mean.shape[1]
         return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
 
@@ -59,24 +60,28 @@ def test_few_bags_teach_no_power(rng):
 def test_classes_that_are_held_out_whole_teach_no_power(rng):
     training, _ = curves.simulated(rng, n=12)
     codes = np.arange(12)
-    folds = folds_of(training, TrainingLabels(codes), PRIORS, jitter=1e-4)
+    folds = folds_of(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
     assert folds == []
-    assert learned_power(folds, training.embedding, codes) == (0.6, None)
+    assert learned_power(folds, training.embedding, codes)[0] == 0.6
     assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
 
 
 def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
     """Of the distribution of the other labels, too."""
     training, y = curves.simulated(rng, n=60)
-    folds = folds_of(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)
+    labels, kept = TrainingLabels(y, normal_labels), np.arange(60)
+    every = folds_of(training, labels, PRIORS, jitter=1e-4, kernel_shares=(0.0, 0.1, 1.0))
+    kept = np.setdiff1d(kept, every[0.0][0].held)
+    chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
+    folds = every[chosen.kernel_share]
     density = held_out_log_density(folds, training.embedding, y, 0.7)
     assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(60))
     fold = folds[0]
-    kept = np.setdiff1d(np.arange(60), fold.held)
-    model = inverse_model(training.take(kept), y[kept], distribution=normal_labels, power=0.7)
+    model = inverse_model(training.take(kept), y[kept], distribution=normal_labels)
+    at = replace(model.at, power=0.7)
     held = training.embedding.take(fold.held)
     tau, curve = model.modes["tau"][None], model.curves.mean[None]
-    expected = inverse_predictive(model.at, held, tau, curve).log_prob(y[fold.held])
+    expected = inverse_predictive(at, held, tau, curve).log_prob(y[fold.held])
     np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
 
 
@@ -86,7 +91,7 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
     rng = np.random.default_rng(5)
     training, true = curves.simulated(rng, n=60)
     y, variance = rng.normal(true, error_sd), np.full(60, error_sd**2)
-    folds = folds_of(training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4)
+    folds = folds_of(training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4)[0.0]
     density = held_out_log_density(folds, training.embedding, y, 0.7)
     fold = folds[0]
     fitted, held = fold.fitted, training.embedding.take(fold.held)
