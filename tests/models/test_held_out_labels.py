@@ -9,6 +9,8 @@ from builders import curves
 from scipy import stats
 
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models import fitted_curves
 from bdr_stan.models.bayes_rule import inverse_predictive
 from bdr_stan.models.fitted_curves import TrainingLabels
@@ -102,6 +104,48 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
                     for s in steps])  # fmt: skip
     expected = np.log(np.trapezoid(every * stats.norm.pdf(steps)[:, None], steps, axis=0))
     np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
+
+
+LABELS = {
+    "continuous": lambda rng, n: rng.normal(size=n),
+    "two groups": lambda rng, n: rng.choice([-3, 3], n) + 0.5 * rng.normal(size=n),
+    "ratings": lambda rng, n: rng.choice(5, n, p=[0.1, 0.1, 0.2, 0.35, 0.25]) + 1.0,
+    "bounded": lambda rng, n: rng.uniform(size=n),
+    "heaped": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, rng.exponential(size=n)),
+    "heavy tails": lambda rng, n: rng.standard_t(2, n),
+}
+
+
+def scattered(rng, y):
+    """Features of bags that follow labels weakly and scatter with heavy tails."""
+    n, lam, scores = len(y), np.geomspace(0.5, 20, 5), stats.rankdata(y) / len(y)
+    size = rng.choice([2.0, 10.0, 100.0], n)
+    z = np.outer(scores, [1.0, 0.5, 0, 0, 0]) + 0.5 * rng.standard_t(4, (n, 5))
+    z += rng.normal(size=(n, 5)) * np.sqrt(lam / size[:, None])
+    feature_map = LandmarkFeatures(RBF(1.0), 50.0 * np.arange(5)[:, None])
+    return TrainingFeatures(feature_map, RBF(1.0), Embedding(size, z, np.diag(lam)), np.arange(n))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LABELS)
+def test_held_out_labels_are_as_probable_as_fresh_ones(kind):
+    """Within two standard errors of the difference, pooled over data sets."""
+    distribution, held_out, fresh = partial(label_distribution, "empirical"), [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        y = LABELS[kind](rng, 400)
+        features, kept, new = scattered(rng, y), np.arange(100), np.arange(100, 400)
+        model = inverse_model(features.take(kept), y[kept], distribution=distribution)
+        predictive = inverse_predictive(
+            model.at,
+            features.embedding.take(new),
+            model.modes["tau"][None],
+            model.curves.mean[None],
+        )
+        held_out.append(-model.held_out)
+        fresh.append(-predictive.log_prob(y[new]))
+    error = np.hypot(np.std(held_out) / np.sqrt(800), np.std(fresh) / np.sqrt(2400))
+    assert abs(np.mean(held_out) - np.mean(fresh)) < 2 * error
 
 
 @pytest.mark.parametrize("best", [0.02, 0.4, 2.0])
