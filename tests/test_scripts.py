@@ -52,6 +52,7 @@ SAYS = {
     "benchmarks/point_predictions.py": "exceedance of 1",
     "benchmarks/rasters.py": "from shapely's zonal sums",
     "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",
+    "benchmarks/stacking.py": "Behind the best member:",
     "benchmarks/set_kernels.py": "one kernel after the other",
 }
 ELSEWHERE = {

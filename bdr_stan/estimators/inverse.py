@@ -54,7 +54,8 @@ class InverseBDR(BagRegressor, EmbeddingEstimator):
         Within-bag covariance of the kernel features, as in `BDR`.
     label_distribution : {"empirical", "normal", "uniform"}, default "empirical"
         Of the labels before a bag is seen: a kernel density estimate of the training labels, with
-        an edge where they have one; a normal distribution; all labels within the bounds alike.
+        an edge where they support one, beyond which a label stays possible; a normal distribution;
+        all labels within the bounds alike.
     bounds : (lower, upper), optional
         Between which all labels lie, units of y; None for an end that is open. With label_noise
         "size" those without noise.
@@ -92,8 +93,9 @@ class InverseBDR(BagRegressor, EmbeddingEstimator):
         With label_noise "size": noise standard deviation of one point, units of y; 0 where no
         noise predicts better.
     held_out_ : array, shape (n,)
-        Log density of each training label by curves of four fifths of the other bags, to compare
-        models by: there is no log_likelihood, as the posterior is given embeddings and not labels.
+        Log density of each training label by a fit to four fifths of the bags, which uses none of
+        the other labels, to compare models by; NaN where a fold could not be fitted. There is no
+        log_likelihood, as the posterior is given embeddings and not labels.
     landmarks_ : array, shape (d, p)
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.

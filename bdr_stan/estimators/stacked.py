@@ -174,7 +174,8 @@ class Stacked(BagRegressor, Stack):
 
     The models may differ in kind, landmarks, bandwidth or prior. The weights maximise the
     leave-one-out predictive density of the training labels under the mixture (stacking), which
-    Pareto-smoothed importance sampling estimates from each fit alone: no model is fitted twice.
+    Pareto-smoothed importance sampling estimates from each fit alone: no model is fitted twice. A
+    weak prior, worth one label, favours equal weights.
 
     Parameters
     ----------

@@ -237,13 +237,14 @@ def rows_without_blur(
 
 
 def residual_coordinates(
-    training: TrainingFeatures, B: Array, *, jitter: float
+    training: TrainingFeatures, B: Array, *, jitter: float, kernel_share: float = 0.0
 ) -> tuple[Array, Array, Array]:
     """Origin, basis and within-bag variances of coordinates for embeddings given the label.
 
     The basis diagonalises the within-bag covariance together with the between-bag covariance of
     what a least-squares fit of the embeddings on the functions B leaves, a thousandth of their
-    spread at least.
+    spread at least. To the latter is added a share of it in the shape of the kernel matrix: where
+    bags are few the spread that they leave is too small in many directions.
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)
@@ -257,5 +258,5 @@ def residual_coordinates(
         K, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
         R = R + max(0.0, least - np.trace(R)) / np.trace(K) * K
         weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
-    lam, basis = joint_basis(Sigma, R)
+    lam, basis = joint_basis(Sigma, R + kernel_share * np.trace(R) / np.trace(K) * K)
     return m0, basis, lam

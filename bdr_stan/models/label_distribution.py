@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.stats import gaussian_kde, norm
+from scipy.stats import lomax, norm
+from scipy.stats import t as student_t
 
 from bdr_stan.types import Array
 
@@ -13,10 +14,15 @@ LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 
 _LEAST_DENSITY = 1e-300  # of a label far from all others
 _MOST_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
+_MOST_SEARCHED = 1_000  # of which edges are looked for: more add nothing
+_MOST_AT_ONCE = 1_000_000  # distances of labels
 _FOLDS = 10
-_LEAST_GAIN = 2.0  # that an edge must add to the log density of held-out labels
-_BEYOND = 40  # labels of the grid beyond those seen, at either end
-_MARGIN = 4.0  # standard deviations by which the grid goes beyond the labels seen
+# Of the wide part: degrees of freedom, and scale in standard deviations of the labels.
+_WIDE_DF, _WIDE_SCALE = 3.0, 2.0
+_LEAST_SPACING = 0.1  # of labels at an end, in average spacings: there they may be equal
+_BEYOND = 60  # labels of the grid beyond those seen, at either end
+# Standard deviations by which the grid goes beyond the labels seen.
+_MARGINS = {"empirical": 1000.0, "normal": 4.0, "uniform": np.inf}
 
 
 @dataclass(frozen=True)
@@ -52,10 +58,11 @@ def label_distribution(
     Parameters
     ----------
     name : {"empirical", "normal", "uniform"}
-        "empirical": a kernel density estimate, with a little of a wide normal. At stated bounds it
-        is reflected, and at the ends of the labels where this predicts held-out labels clearly
-        better: labels with an edge. "normal": of their mean and standard deviation. "uniform":
-        between bounds.
+        "empirical": a kernel density estimate, with 1 / (n + 1) of a wide Student t distribution.
+        It is reflected at stated bounds, and at an end of the labels where the log density of
+        held-out labels rises by more than log(n) / 2, the BIC penalty of one parameter. Beyond such
+        an edge lies 1 / (n + 1) of the mass, on the scale of the spacing of labels inside it.
+        "normal": of their mean and standard deviation. "uniform": between bounds.
     y : array, shape (n,)
     bounds : (lower, upper), optional
         Labels are never outside; None for an end that is open.
@@ -74,7 +81,7 @@ def label_distribution(
         values = np.where(inside, density(labels), 0.0)
         return np.log(values, out=np.full(np.shape(labels), -np.inf), where=values > 0)
 
-    spread = np.inf if name == "uniform" else _MARGIN * float(np.std(y))
+    spread = _MARGINS[name] * float(np.std(y))
     least, most = float(y.min()), float(y.max())
     lowest, highest = float(max(low, least - spread)), float(min(high, most + spread))
     return LabelDistribution(lowest, highest, least, most, log_density)
@@ -91,43 +98,74 @@ def _flat(labels):
 
 
 def _empirical(y, low, high, seed):
-    """Kernel density estimate, reflected at stated bounds and at edges that are found."""
+    """Kernel density estimate, reflected at stated bounds and at edges that the labels support."""
     if len(y) > _MOST_LABELS:
-        y = np.quantile(y, np.linspace(0, 1, _MOST_LABELS))
+        y = _quantiles(y, _MOST_LABELS)
+    searched = y if len(y) <= _MOST_SEARCHED else _quantiles(y, _MOST_SEARCHED)
+    return _with_edges(y, low, high, _edges(searched, low, high, seed))
+
+
+def _quantiles(y, n):
+    return np.quantile(y, np.linspace(0, 1, n))
+
+
+def _edges(y, low, high, seed):
+    """Whether labels have an edge below and one above, as labels held out of the density show."""
     folds = np.random.default_rng(seed).permutation(len(y)) % min(_FOLDS, len(y))
-    best, best_score = (low, high), -np.inf
-    for edges in product((False, True), repeat=2):
-        score = -_LEAST_GAIN * sum(edges)
+    possible = [(False,) if np.isfinite(end) else (False, True) for end in (low, high)]
+
+    def score(edges):
+        total = -0.5 * np.log(len(y)) * sum(edges)
         for fold in np.unique(folds):
-            seen, held = y[folds != fold], y[folds == fold]
-            if np.ptp(seen) > 0:
-                density = _reflected(seen, *_mirrors(seen, low, high, *edges))
-                score += np.log(np.maximum(density(held), _LEAST_DENSITY)).sum()
-        if score > best_score:
-            best, best_score = _mirrors(y, low, high, *edges), score
-    return _reflected(y, *best)
+            kept, held = y[folds != fold], y[folds == fold]
+            if np.ptp(kept) > 0:
+                density = _with_edges(kept, low, high, edges)
+                total += np.log(np.maximum(density(held), _LEAST_DENSITY)).sum()
+        return total
+
+    return max(product(*possible), key=score)
 
 
-def _mirrors(y, low, high, left, right):
-    """Where a density is reflected: stated bounds, or a little beyond the labels."""
-    step = np.ptp(y) / len(y)
-    a = low if np.isfinite(low) else y.min() - step if left else -np.inf
-    b = high if np.isfinite(high) else y.max() + step if right else np.inf
-    return a, b
+def _with_edges(y, low, high, edges):
+    """Density of labels with the edges given, beyond each of which another label may lie.
 
-
-def _reflected(y, a, b):
-    kde, middle, wide = gaussian_kde(y), np.mean(y), 2 * np.std(y)
-    share = 2 / (len(y) + 1)  # how likely a label lies beyond all that were seen
+    Of n + 1 labels each is as likely to be the least. Beyond an edge the density falls as
+    1 / (1 + d / s)^2 with the distance d: the prediction of the next spacing, exponential of
+    unknown scale, from one of the size s.
+    """
+    share = 1 / (len(y) + 1)
+    wide = student_t(_WIDE_DF, np.mean(y), _WIDE_SCALE * np.std(y))
+    spacings = _spacing(y), _spacing(-y)
+    a = y.min() - spacings[0] if edges[0] else low
+    b = y.max() + spacings[1] if edges[1] else high
 
     def density(labels):
         flat = np.ravel(labels)
-        value = kde(flat)
+        value = _kernel_density(y, flat)
         for mirror in (a, b):
             if np.isfinite(mirror):
-                value += kde(2 * mirror - flat)
-        value = np.where((flat >= a) & (flat <= b), value, 0.0)
-        value = (1 - share) * value + share * norm.pdf(flat, middle, wide)
+                value += _kernel_density(y, 2 * mirror - flat)
+        value = np.where((flat >= a) & (flat <= b), value, 0.0) * (1 - share * (1 + sum(edges)))
+        value += share * wide.pdf(flat)
+        for edge, beyond, spacing in zip(edges, (a - flat, flat - b), spacings, strict=True):
+            if edge:
+                value += share * lomax.pdf(beyond, 1, scale=spacing)
         return value.reshape(np.shape(labels))
 
     return density
+
+
+def _kernel_density(y, at):
+    """Of a normal kernel, its standard deviation by Scott's rule."""
+    sd = np.std(y, ddof=1) * len(y) ** -0.2
+    parts = np.array_split(at, -(-len(at) * len(y) // _MOST_AT_ONCE) or 1)
+    sums = [np.exp(-0.5 * ((part[:, None] - y) / sd) ** 2).sum(axis=1) for part in parts]
+    return np.concatenate(sums) / (np.sqrt(2 * np.pi) * sd * len(y))
+
+
+def _spacing(y):
+    """Average distance of the least labels, as many as the root of n."""
+    among = min(int(np.ceil(np.sqrt(len(y)))), len(y) - 1)
+    lowest = np.partition(y, (0, among))[: among + 1]
+    average = np.ptp(y) / len(y)
+    return max((lowest[-1] - lowest[0]) / among, _LEAST_SPACING * average)

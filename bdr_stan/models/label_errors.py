@@ -11,7 +11,6 @@ covariance adds to what is left about a curve (Carroll, Ruppert, Stefanski and C
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,6 +21,7 @@ from bdr_stan.types import Array, ArrayLike
 
 _NODES = 31  # of Gauss-Hermite quadrature; the functions have kinks at the ends of the labels
 _NEARLY_ALL = 0.95  # of the noise that explains the labels, so that something is left to learn
+_LEAST_SPREAD = 0.01  # of the variance of labels, where their errors explain all of it
 _LEAST_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
 
 
@@ -31,18 +31,11 @@ class TrueLabels:
 
     mean, sd : arrays, shape (n,), of the true label given the one seen
     plausible : array, shape (n,), labels that together spread as the true ones do
-    error_sd : array, shape (n,), of the errors
     """
 
     mean: Array
     sd: Array
     plausible: Array
-    error_sd: Array
-
-    def take(self, bags: ArrayLike) -> Self:
-        """Those of the bags with these indices."""
-        each = (values[bags] for values in vars(self).values())
-        return type(self)(*each)
 
     def moments(self, functions: LabelFunctions) -> tuple[Array, Array]:
         """Averages and covariances of the functions over what the true labels may be.
@@ -72,19 +65,18 @@ def true_labels(
     bounds : (lower, upper), default none
         Between which plausible labels are kept.
 
-    Raises
-    ------
-    ValueError
-        As for `spread_of_true_labels`.
+    Where the errors explain all that the labels differ by, as they may in a part of the bags, a
+    hundredth of the labels' variance is taken for that of the true ones.
     """
-    spread = spread_of_true_labels(y, error_variance)
+    explained = unexplained(y, error_variance) <= 0
+    spread = _LEAST_SPREAD * np.var(y) if explained else spread_of_true_labels(y, error_variance)
     weight = 1 / (spread + error_variance)
     middle = np.average(y, weights=weight)
     mean = middle + spread * weight * (y - middle)
     sd = np.sqrt(spread * weight * error_variance)
     # The scores of a normal distribution, one a bag, the same in each fit.
     scores = norm.ppf((np.random.default_rng(0).permutation(len(y)) + 0.5) / len(y))
-    return TrueLabels(mean, sd, np.clip(mean + sd * scores, *bounds), np.sqrt(error_variance))
+    return TrueLabels(mean, sd, np.clip(mean + sd * scores, *bounds))
 
 
 def spread_of_true_labels(y: Array, error_variance: Array) -> float:

@@ -77,8 +77,7 @@ class GridPredictive(Mixture):
 
     def __repr__(self) -> str:
         return (
-            f"GridPredictive({len(self)} bags, {self.n_draws} draws, labels from "
-            f"{self.grid[0]:.4g} to {self.grid[-1]:.4g}; "
+            f"GridPredictive({len(self)} bags, {self.n_draws} draws, {len(self.grid)} labels; "
             "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
         )
 

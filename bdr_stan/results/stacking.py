@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from bdr_stan.results.inference_data import InferenceData, arviz, arviz_is_1, build, dataset
 from bdr_stan.types import Array
@@ -12,6 +14,8 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+# Labels that the prior of the weights counts for, each predicted equally well by all models.
+_PRIOR_LABELS = 1.0
 # Draws that agree: nearly, as ArviZ refuses tails without spread.
 _NEARLY_0 = np.linspace(-1e-9, 1e-9, 100)
 
@@ -32,7 +36,7 @@ def stack(
     pandas.DataFrame, one row a fit in the given order: elpd (expected log predictive density of
     new labels by leave-one-out), se (its standard error), p (effective number of parameters),
     max_pareto_k (above 0.7 the elpd is not to be trusted, NaN of what was held out) and weight,
-    of sum 1.
+    see `stacking_weights`.
 
     Source: Yao et al. (2018), "Using stacking to average Bayesian predictive distributions";
     Vehtari et al. (2017) for leave-one-out by Pareto-smoothed importance sampling.
@@ -45,22 +49,48 @@ def stack(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of high Pareto k, which the table shows
         found = {name: az.loo(idata, pointwise=True) for name, idata in idatas.items()}
-        options = {"round_to": "none"} if is_1 else {}
-        compared = az.compare(dict(found), method="stacking", **options)
+    pointwise = [loo.elpd_i if is_1 else loo.loo_i for loo in found.values()]
+    weights = stacking_weights(np.column_stack(pointwise))
     rows = {
         name: {
             "elpd": float(loo.elpd if is_1 else loo.elpd_loo),
             "se": float(loo.se),
             "p": float(loo.p if is_1 else loo.p_loo),
             "max_pareto_k": np.nan if name in held_out else float(np.max(loo.pareto_k)),
-            "weight": float(compared.loc[name, "weight"]),
+            "weight": weight,
         }
-        for name, loo in found.items()
+        for (name, loo), weight in zip(found.items(), weights, strict=True)
     }
-    table = pd.DataFrame(rows).T
-    table["weight"] *= table["weight"] > 1e-6  # the optimiser ends near zero, not at it
-    table["weight"] /= table["weight"].sum()
-    return table
+    return pd.DataFrame(rows).T
+
+
+def stacking_weights(log_density: Array) -> Array:
+    """Weights of the mixture that predicts labels best, under a weak prior.
+
+    The prior is a Dirichlet distribution whose mode is equal weights: few labels say little of
+    weights, and a model that they all but rule out keeps a small one.
+
+    Parameters
+    ----------
+    log_density : array, shape (n, K)
+        Of n labels under K models that were not given them.
+
+    Returns
+    -------
+    array, shape (K,), > 0, of sum 1
+    """
+    n, K = log_density.shape
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    prior = _PRIOR_LABELS / K
+
+    def loss(x):
+        weights = softmax(x)
+        mixed = density @ weights
+        labels = density.T @ (1 / mixed) * weights  # that each model accounts for
+        value = np.log(mixed).sum() + prior * np.log(weights).sum()
+        return -value, -(labels + prior - (n + _PRIOR_LABELS) * weights)
+
+    return softmax(minimize(loss, np.zeros(K), jac=True, method="L-BFGS-B", tol=1e-12).x)
 
 
 def _of_one_density(log_density):

@@ -118,7 +118,7 @@ def bags_of_their_own_scale(rng, n):
 
 @pytest.mark.slow
 def test_intervals_hold_what_they_say_where_the_model_is_wrong():
-    """By the power that is learned; that of Bayes' rule is too sure."""
+    """By the power that is learned; that of Bayes' rule is too sure with fewer coordinates too."""
     held = {"held-out": [], 1.0: []}
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -128,7 +128,7 @@ def test_intervals_hold_what_they_say_where_the_model_is_wrong():
             lower, upper = model.predictive(bags[155:]).interval(0.95)
             shares.append(np.mean((lower <= y[155:]) & (y[155:] <= upper)))
     assert np.mean(held["held-out"]) > 0.92
-    assert np.mean(held[1.0]) < 0.88
+    assert np.mean(held[1.0]) < np.mean(held["held-out"]) - 0.03
 
 
 def test_bags_of_equal_labels_may_be_equal():

@@ -1,6 +1,5 @@
 """Embeddings given the label: curves, evidence, mode and labels by Bayes' rule from definitions."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,16 +12,8 @@ from bdr_stan.embedding.label_functions import functions_of_classes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models import inverse
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive, log_likelihoods
-from bdr_stan.models.inverse import (
-    folds_of,
-    held_out_log_density,
-    inverse_model,
-    learned_point_noise,
-    learned_power,
-    sample_inverse,
-)
+from bdr_stan.models.inverse import inverse_model, sample_inverse
 from bdr_stan.models.label_distribution import label_distribution
-from bdr_stan.models.label_errors import true_labels
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
 
 # ---------------------------------------------------------------- Bayes' rule
@@ -145,72 +136,12 @@ def test_the_grid_is_fine_enough_and_normalised(rng):
     assert np.diff(at.labels[inside]).max() < np.median(found.sd)
 
 
-def priors():
-    return dict(inverse.PRIORS)
-
-
-def power_of(training, y):
-    folds = folds_of(training, y, label_distribution("normal", y), jitter=1e-4, priors=priors())
-    return learned_power(folds, training.embedding, y)
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_power_of_a_model_that_is_right_is_near_1(seed):
-    assert power_of(*curves.simulated(np.random.default_rng(seed))) > 0.8
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypatch):
-    """The joint basis would tell that they are the same, so it is left out."""
-
-    def as_they_are(training, B, *, jitter):
-        d = training.embedding.mean.shape[1]
-        return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
-
-    monkeypatch.setattr(inverse, "residual_coordinates", as_they_are)
-    training, y = curves.simulated(np.random.default_rng(seed))
-    mean, lam = training.embedding.mean, np.diag(training.embedding.covariance)
-    twice = Embedding(training.embedding.sizes, np.tile(mean, 2), np.diag(np.tile(lam, 2)))
-    once = power_of(training, y)
-    assert power_of(replace(training, embedding=twice), y) == pytest.approx(once / 2, rel=0.15)
-    assert once > 0.8
-
-
-def test_few_bags_teach_no_power(rng):
-    training, y = curves.simulated(rng, n=9)
-    assert power_of(training, y) == 0.6
-
-
-def test_classes_that_are_held_out_whole_teach_no_power(rng):
-    training, _ = curves.simulated(rng, n=12)
-    codes = np.arange(12)
-    folds = folds_of(training, codes, None, jitter=1e-4, priors=priors())
-    assert folds == []
-    assert learned_power(folds, training.embedding, codes) == 0.6
-    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
-
-
-def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
-    training, y = curves.simulated(rng, n=60)
-    labels = label_distribution("normal", y)
-    folds = folds_of(training, y, labels, jitter=1e-4, priors=priors())
-    density = held_out_log_density(folds, training.embedding, y, 0.7)
-    assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(60))
-    fold = folds[0]
-    kept = np.setdiff1d(np.arange(60), fold.held)
-    model = inverse_model(training.take(kept), y[kept], distribution=lambda _: labels, power=0.7)
-    held = training.embedding.take(fold.held)
-    tau, curve = model.modes["tau"][None], model.curves.mean[None]
-    expected = inverse_predictive(model.at, held, tau, curve).log_prob(y[fold.held])
-    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
-
-
 def test_priors_of_users(rng):
     training, y = curves.simulated(rng, n=20)
     model = inverse_model(
         training, y, distribution=normal_labels, power=0.5, prior={"tau_scale": 3.0}
     )
-    assert model.priors == priors() | {"tau_scale": 3.0}
+    assert model.priors == inverse.PRIORS | {"tau_scale": 3.0}
     assert model.at.power == 0.5
 
 
@@ -266,24 +197,6 @@ def test_true_labels_are_predicted_better_by_a_fit_that_knows_the_errors(seed):
     # Four standard errors, and a little more as coordinates are made of embeddings with the blur.
     assert 0.8 - 4 * np.sqrt(0.8 * 0.2 / n) < shares[0] < 0.89
     assert shares[1] > max(0.9, shares[0] + 0.05)
-
-
-@pytest.mark.parametrize("error_sd", [0.02, 1.0])
-def test_held_out_densities_are_of_labels_with_errors(error_sd):
-    """Of errors narrower than the grid, too."""
-    training, _, y = with_errors(5, 60, error_sd)
-    known = true_labels(y, np.full(60, error_sd**2))
-    labels = label_distribution("normal", known.plausible)
-    folds = folds_of(training, y, labels, jitter=1e-4, priors=priors(), true=known)
-    density = held_out_log_density(folds, training.embedding, y, 0.7)
-    fold = folds[0]
-    at, held = replace(fold.at, power=0.7), training.embedding.take(fold.held)
-    of_true = inverse_predictive(at, held, fold.tau[None], fold.curve[None])
-    steps = np.linspace(-6, 6, 4001)
-    every = np.exp([of_true.log_prob(np.full(len(fold.held), y[fold.held] + error_sd * s))
-                    for s in steps])  # fmt: skip
-    expected = np.log(np.trapezoid(every * stats.norm.pdf(steps)[:, None], steps, axis=0))
-    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
 
 
 def test_tiny_known_errors_change_nothing(rng):
@@ -345,24 +258,3 @@ def test_few_bags_teach_no_noise_of_size(rng):
     training, y = curves.simulated(rng, n=9)
     model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
     assert model.at.sigma_point == 0
-
-
-@pytest.mark.parametrize("best", [0.02, 0.4, 2.0])
-def test_search_for_the_noise_of_one_point(best):
-    """In units of the scale; the best may lie beyond either end, or be none."""
-
-    def held_out(sigma_point):
-        return -1e4 * (sigma_point / 5.0 - best) ** 2
-
-    found = learned_point_noise(held_out, 5.0, np.inf) / 5.0
-    assert found == pytest.approx(np.clip(best, 0.03, 1.5), rel=0.05)
-    assert learned_point_noise(held_out, 5.0, 2.5) / 5.0 == pytest.approx(min(found, 0.5), rel=0.05)
-    assert learned_point_noise(lambda s: -s, 5.0, np.inf) == 0
-    assert learned_point_noise(held_out, 5.0, 0.1) == 0
-
-
-def test_search_for_the_noise_of_one_point_sees_a_second_peak():
-    def held_out(sigma_point):
-        return np.exp(-50 * sigma_point**2) + 2 * np.exp(-8 * (sigma_point - 0.8) ** 2)
-
-    assert learned_point_noise(held_out, 1.0, np.inf) == pytest.approx(0.8, abs=0.1)

@@ -83,16 +83,16 @@ def test_moments_of_functions(rng):
         # Quadrature rounds the kinks at the ends of the labels.
         np.testing.assert_array_less(np.abs(own - values.mean(axis=0)), 4.5 * error + 0.03)
         np.testing.assert_allclose(covariance, np.cov(values.T), atol=0.15)
-    exact, none = TrueLabels(mean, 0 * sd, mean, sd).moments(functions)
+    exact, none = TrueLabels(mean, 0 * sd, mean).moments(functions)
     np.testing.assert_allclose(exact, functions(mean), rtol=1e-12)
     np.testing.assert_allclose(none, 0, atol=1e-20)
 
 
-def test_labels_of_some_bags(rng):
-    _, y, variance = simulated(rng, 20)
-    found, bags = true_labels(y, variance), np.array([3, 11])
-    for name, values in vars(found.take(bags)).items():
-        np.testing.assert_array_equal(values, getattr(found, name)[bags])
+def test_errors_that_explain_all_leave_a_little_to_learn(rng):
+    """As they may in a part of the bags."""
+    y = rng.normal(size=30)
+    found = true_labels(y, np.full(30, 2.0))
+    assert 0 < found.plausible.std() < 0.3 * y.std()
 
 
 @pytest.mark.parametrize("known", [0.0, 0.3])

@@ -1,0 +1,240 @@
+"""Labels of bags held out of the curves of the others: what a model is chosen and compared by.
+
+A fifth of the bags at a time is held out. Its labels enter nothing but the log density that the
+other bags' fit gives them: coordinates, curves and the distribution of the labels with its edges
+are those of the other bags. Two numbers are chosen by the sum of these densities: the power of the
+likelihood, and the share of the kernel matrix in what the label leaves of the embeddings' spread.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.bayes_rule import log_likelihoods
+from bdr_stan.models.fitted_curves import FittedCurves, TrainingLabels, fitted_curves
+from bdr_stan.predictive.grid import trapezoid_weights, weights_at
+from bdr_stan.types import Array
+
+# The powers that held-out bags choose from, and how many folds hold them out.
+_POWERS = 0.05, 1.0
+# Few bags say little of the power: about where its logarithm lies, and how firmly.
+_USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
+_POWER_TOLERANCE = 0.01  # on the log scale
+_KERNEL_SHARES = 0.0, 0.1, 1.0  # that held-out bags choose from
+_FOLDS = 5
+_FEWEST_BAGS = 10  # from which a power can be learned
+_MOST_HELD = 1_000  # bags held out of a fold; more say no more of two numbers
+# Noise of one point that held-out bags choose from, in units of its prior's scale; how many values.
+_POINT_NOISES = 0.03, 1.5
+_NOISES_TRIED, _NOISES_TRIED_CLOSELY = 9, 5
+_NO_LABEL = -600.0  # log density of labels that cannot be
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Bags held out, and the fit to the others.
+
+    held : int array
+    fitted : FittedCurves, of the others
+    error_sd : array, shape (len(held),), of the errors of the held-out labels, or None
+    """
+
+    held: Array
+    fitted: FittedCurves
+    error_sd: Array | None = None
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What held-out labels choose, and their log density.
+
+    power : float, of the likelihood
+    kernel_share : float, see `residual_coordinates`
+    log_density : array, shape (n,), NaN of bags that no fold held out
+    """
+
+    power: float
+    kernel_share: float
+    log_density: Array
+
+
+def held_out_labels(
+    training: TrainingFeatures,
+    labels: TrainingLabels,
+    priors: Mapping[str, float],
+    *,
+    jitter: float,
+    power: float | None = None,
+    kernel_shares: Sequence[float] = _KERNEL_SHARES,
+) -> HeldOut:
+    """The power and the share of the kernel under which held-out labels are most probable.
+
+    Parameters
+    ----------
+    training, labels, priors, jitter
+        As for `fitted_curves`.
+    power : float, optional
+        Where it is given.
+    kernel_shares : sequence of float
+        That are tried.
+    """
+    embedding, y = training.embedding, labels.y
+    folds_by_share = folds_of(training, labels, priors, jitter=jitter, kernel_shares=kernel_shares)
+    chosen = {
+        share: learned_power(folds, embedding, y, power) for share, folds in folds_by_share.items()
+    }
+    share = min(chosen, key=lambda share: chosen[share][1])
+    power = chosen[share][0]
+    return HeldOut(power, share, held_out_log_density(folds_by_share[share], embedding, y, power))
+
+
+def folds_of(
+    training: TrainingFeatures,
+    labels: TrainingLabels,
+    priors: Mapping[str, float],
+    *,
+    jitter: float,
+    kernel_shares: Sequence[float] = (0.0,),
+) -> dict[float, list[Fold]]:
+    """A fifth of the bags at a time, held out, by share of the kernel; none of too few bags.
+
+    Parameters
+    ----------
+    training, labels, priors, jitter, kernel_shares
+        As for `held_out_labels`.
+    """
+    n, n_classes, variance = len(labels.y), len(np.unique(labels.y)), labels.error_variance
+    order = np.random.default_rng(0).permutation(n)  # bags may be sorted by size or label
+    folds: dict[float, list[Fold]] = {share: [] for share in kernel_shares}
+    for held in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
+        kept = np.setdiff1d(order, held)
+        fewest = n_classes if labels.distribution is None else 2
+        if len(np.unique(labels.y[kept])) < fewest:
+            continue  # nothing to learn a curve from, or a class that is held out whole
+        error_sd = None if variance is None else np.sqrt(variance[held])
+        others = training.take(kept), labels.take(kept), priors
+        for share, of_share in folds.items():
+            fitted = fitted_curves(*others, jitter=jitter, kernel_share=share)
+            of_share.append(Fold(held, fitted, error_sd))
+    return folds
+
+
+def learned_power(
+    folds: list[Fold], embedding: Embedding, y: Array, power: float | None = None
+) -> tuple[float, float]:
+    """Power under which the labels of held-out bags have the highest density, 0.05 to 1.
+
+    A weak prior counts as well, lognormal about 0.6, which is taken where there are no folds.
+
+    Parameters
+    ----------
+    folds : list of Fold
+    embedding : Embedding, of all bags
+    y : array, shape (n,)
+    power : float, optional
+        Where it is given.
+
+    Returns
+    -------
+    power : float
+    loss : float, the negative log density of labels and power
+    """
+    parts = [_log_density(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
+
+    def loss(log_power):
+        away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
+        return 0.5 * away**2 - sum(part(np.exp(log_power)).sum() for part in parts)
+
+    if power is not None or not folds:
+        power = power or _USUAL_POWER
+        return power, loss(np.log(power))
+    options = {"xatol": _POWER_TOLERANCE}
+    found = minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded", options=options)
+    return float(np.exp(found.x)), float(found.fun)
+
+
+def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
+    """Noise of one point under which the labels of held-out bags have the highest density.
+
+    Parameters
+    ----------
+    held_out : callable
+        From sigma_point to the sum of the log densities.
+    scale : float
+        Of the half-normal prior, which counts as well.
+    most : float
+        The largest noise that leaves something to learn.
+
+    Returns
+    -------
+    float, from 0.03 to 1.5 times the scale, or 0 where no noise is better
+    """
+
+    least, wanted = (share * scale for share in _POINT_NOISES)
+    if most <= least:
+        return 0.0
+
+    def loss(log_sigma_point):
+        sigma_point = float(np.exp(log_sigma_point))
+        return 0.5 * (sigma_point / scale) ** 2 - held_out(sigma_point)
+
+    # There may be two peaks, one at no noise: look everywhere, then closely about the best.
+    tried = np.linspace(np.log(least), np.log(min(wanted, most)), _NOISES_TRIED)
+    best = int(np.argmin([loss(x) for x in tried]))
+    found = minimize_scalar(
+        loss,
+        bounds=tried[[max(best - 1, 0), min(best + 1, _NOISES_TRIED - 1)]],
+        method="bounded",
+        options={"maxiter": _NOISES_TRIED_CLOSELY},
+    )
+    return float(np.exp(found.x)) if found.fun < -held_out(0.0) else 0.0
+
+
+def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, power: float) -> Array:
+    """Log density of each label given its bag by the fold that held it out, NaN where none did."""
+    value = np.full(len(y), np.nan)
+    for fold in folds:
+        for bags in np.array_split(fold.held, -(-len(fold.held) // _MOST_HELD)):
+            value[bags] = _log_density(fold, bags, embedding, y)(power)
+    return value
+
+
+def _log_density(fold, bags, embedding, y):
+    """The log density of the labels of some held-out bags as a function of the power."""
+    at, embedding, y = fold.fitted.at, embedding.take(bags), y[bags]
+    tau, curve = fold.fitted.modes["tau"], fold.fitted.curves.mean
+    z, sizes = at.of(embedding.mean), embedding.sizes
+    at_labels = log_likelihoods(at, z, sizes, tau, curve, at.functions(at.labels))
+    path = at.functions(y) @ curve.T
+    own = np.sum((z - path / 2) * path / (tau**2 + at.lam / sizes[:, None]), axis=1)
+    own_prior = np.interp(y, at.labels, at.log_prior, _NO_LABEL, _NO_LABEL)
+    continuous = not at.functions.of_classes
+    widths = trapezoid_weights(at.labels) if continuous else np.ones(len(at.labels))
+    errors = None
+    if fold.error_sd is not None:
+        errors = _errors_at(y, at.labels, fold.error_sd[np.isin(fold.held, bags)])
+
+    def log_density(power):
+        values = power * at_labels + at.log_prior
+        own_value = power * own + own_prior
+        if errors is not None:
+            log_weights, wide = errors
+            own_value = np.where(wide, logsumexp(values + log_weights, axis=1), own_value)
+        return own_value - logsumexp(values, b=widths, axis=1)
+
+    return log_density
+
+
+def _errors_at(y, grid, error_sd):
+    """Logs of the weights of the grid in densities of labels with errors.
+
+    And which errors are wider than the grid; of others the density at the label itself says more.
+    """
+    log_weights = np.log(np.maximum(weights_at(y, grid, error_sd), np.exp(_NO_LABEL)))
+    left = np.clip(np.searchsorted(grid, y) - 1, 0, len(grid) - 2)
+    return log_weights, error_sd > np.diff(grid)[left]

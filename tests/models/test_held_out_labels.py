@@ -1,0 +1,169 @@
+"""Labels held out of the curves of the other bags, and what is chosen by their densities."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from builders import curves
+from scipy import stats
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import RBF, LandmarkFeatures
+from bdr_stan.models import fitted_curves
+from bdr_stan.models.bayes_rule import inverse_predictive
+from bdr_stan.models.fitted_curves import TrainingLabels
+from bdr_stan.models.held_out_labels import (
+    folds_of,
+    held_out_labels,
+    held_out_log_density,
+    learned_point_noise,
+    learned_power,
+)
+from bdr_stan.models.inverse import PRIORS, inverse_model
+from bdr_stan.models.label_distribution import label_distribution
+
+normal_labels = partial(label_distribution, "normal")
+
+
+def power_of(training, y):
+    folds = folds_of(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)[0.0]
+    return learned_power(folds, training.embedding, y)[0]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_power_of_a_model_that_is_right_is_near_1(seed):
+    assert power_of(*curves.simulated(np.random.default_rng(seed))) > 0.8
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypatch):
+    """The joint basis would tell that they are the same, so it is left out."""
+
+    def as_they_are(training, B, *, jitter, kernel_share):
+        d = training.embedding.mean.shape[1]
+        return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
+
+    monkeypatch.setattr(fitted_curves, "residual_coordinates", as_they_are)
+    training, y = curves.simulated(np.random.default_rng(seed))
+    mean, lam = training.embedding.mean, np.diag(training.embedding.covariance)
+    twice = Embedding(training.embedding.sizes, np.tile(mean, 2), np.diag(np.tile(lam, 2)))
+    once = power_of(training, y)
+    assert power_of(replace(training, embedding=twice), y) == pytest.approx(once / 2, rel=0.15)
+    assert once > 0.8
+
+
+def test_few_bags_teach_no_power(rng):
+    training, y = curves.simulated(rng, n=9)
+    assert power_of(training, y) == 0.6
+
+
+def test_classes_that_are_held_out_whole_teach_no_power(rng):
+    training, _ = curves.simulated(rng, n=12)
+    codes = np.arange(12)
+    folds = folds_of(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
+    assert folds == []
+    assert learned_power(folds, training.embedding, codes)[0] == 0.6
+    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
+
+
+def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
+    """Of the distribution of the other labels, too."""
+    training, y = curves.simulated(rng, n=60)
+    labels, kept = TrainingLabels(y, normal_labels), np.arange(60)
+    every = folds_of(training, labels, PRIORS, jitter=1e-4, kernel_shares=(0.0, 0.1, 1.0))
+    kept = np.setdiff1d(kept, every[0.0][0].held)
+    chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
+    folds = every[chosen.kernel_share]
+    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(60))
+    fold = folds[0]
+    model = inverse_model(training.take(kept), y[kept], distribution=normal_labels)
+    at = replace(model.at, power=0.7)
+    held = training.embedding.take(fold.held)
+    tau, curve = model.modes["tau"][None], model.curves.mean[None]
+    expected = inverse_predictive(at, held, tau, curve).log_prob(y[fold.held])
+    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
+
+
+@pytest.mark.parametrize("error_sd", [0.02, 1.0])
+def test_held_out_densities_are_of_labels_with_errors(error_sd):
+    """Of errors narrower than the grid, too."""
+    rng = np.random.default_rng(5)
+    training, true = curves.simulated(rng, n=60)
+    y, variance = rng.normal(true, error_sd), np.full(60, error_sd**2)
+    folds = folds_of(training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4)[0.0]
+    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    fold = folds[0]
+    fitted, held = fold.fitted, training.embedding.take(fold.held)
+    at, tau = replace(fitted.at, power=0.7), fitted.modes["tau"]
+    of_true = inverse_predictive(at, held, tau[None], fitted.curves.mean[None])
+    steps = np.linspace(-6, 6, 4001)
+    every = np.exp([of_true.log_prob(np.full(len(fold.held), y[fold.held] + error_sd * s))
+                    for s in steps])  # fmt: skip
+    expected = np.log(np.trapezoid(every * stats.norm.pdf(steps)[:, None], steps, axis=0))
+    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
+
+
+LABELS = {
+    "continuous": lambda rng, n: rng.normal(size=n),
+    "two groups": lambda rng, n: rng.choice([-3, 3], n) + 0.5 * rng.normal(size=n),
+    "ratings": lambda rng, n: rng.choice(5, n, p=[0.1, 0.1, 0.2, 0.35, 0.25]) + 1.0,
+    "bounded": lambda rng, n: rng.uniform(size=n),
+    "heaped": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, rng.exponential(size=n)),
+    "heavy tails": lambda rng, n: rng.standard_t(2, n),
+}
+
+
+def scattered(rng, y):
+    """Features of bags that follow labels weakly and scatter with heavy tails."""
+    n, lam, scores = len(y), np.geomspace(0.5, 20, 5), stats.rankdata(y) / len(y)
+    size = rng.choice([2.0, 10.0, 100.0], n)
+    z = np.outer(scores, [1.0, 0.5, 0, 0, 0]) + 0.5 * rng.standard_t(4, (n, 5))
+    z += rng.normal(size=(n, 5)) * np.sqrt(lam / size[:, None])
+    feature_map = LandmarkFeatures(RBF(1.0), 50.0 * np.arange(5)[:, None])
+    return TrainingFeatures(feature_map, RBF(1.0), Embedding(size, z, np.diag(lam)), np.arange(n))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LABELS)
+def test_held_out_labels_are_as_probable_as_fresh_ones(kind):
+    """Within two standard errors of the difference, pooled over data sets."""
+    distribution, held_out, fresh = partial(label_distribution, "empirical"), [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = LABELS[kind](rng, 450)
+        features, kept, new = scattered(rng, y), np.arange(150), np.arange(150, 450)
+        model = inverse_model(features.take(kept), y[kept], distribution=distribution)
+        predictive = inverse_predictive(
+            model.at,
+            features.embedding.take(new),
+            model.modes["tau"][None],
+            model.curves.mean[None],
+        )
+        held_out.append(-model.held_out)
+        fresh.append(-predictive.log_prob(y[new]))
+    error = np.hypot(np.std(held_out) / np.sqrt(600), np.std(fresh) / np.sqrt(1200))
+    assert abs(np.mean(held_out) - np.mean(fresh)) < 2 * error
+
+
+@pytest.mark.parametrize("best", [0.02, 0.4, 2.0])
+def test_search_for_the_noise_of_one_point(best):
+    """In units of the scale; the best may lie beyond either end, or be none."""
+
+    def held_out(sigma_point):
+        return -1e4 * (sigma_point / 5.0 - best) ** 2
+
+    found = learned_point_noise(held_out, 5.0, np.inf) / 5.0
+    assert found == pytest.approx(np.clip(best, 0.03, 1.5), rel=0.05)
+    assert learned_point_noise(held_out, 5.0, 2.5) / 5.0 == pytest.approx(min(found, 0.5), rel=0.05)
+    assert learned_point_noise(lambda s: -s, 5.0, np.inf) == 0
+    assert learned_point_noise(held_out, 5.0, 0.1) == 0
+
+
+def test_search_for_the_noise_of_one_point_sees_a_second_peak():
+    def held_out(sigma_point):
+        return np.exp(-50 * sigma_point**2) + 2 * np.exp(-8 * (sigma_point - 0.8) ** 2)
+
+    assert learned_point_noise(held_out, 1.0, np.inf) == pytest.approx(0.8, abs=0.1)
