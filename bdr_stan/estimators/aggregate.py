@@ -546,7 +546,8 @@ class AggregateRegressor(RegressorMixin, BagEstimator):
             one expect, with its uncertainty. Ids, one per point, or of `Bags` one per bag (None:
             no training bag), or the column of the table or of the bags' metadata that has them.
             True: points of `Bags` with ids that are training bags themselves (the same id and
-            the same points) have their effects. False, and all other points: the rate of an average bag.
+            the same points) have their effects. False, and all other points: the rate of an
+            average bag. Effects are kept while draws x bags are below 20 million.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 
