@@ -65,6 +65,8 @@ def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
 def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
     """Which bags of a fit these are: those of the same id and the same mean point.
 
+    Bags without ids are none of them: what is predicted of a bag must not depend on its place.
+
     Parameters
     ----------
     bags : Bags
@@ -78,6 +80,8 @@ def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
     int array, shape (len(bags),)
         Number of each in the fit; -1: it is not one of them.
     """
+    if bags.ids is None:
+        return np.full(len(bags), -1)
     number = {str(name): i for i, name in enumerate(ids)}
     found = np.array([number.get(str(name), -1) for name in bags.index])
     known = np.flatnonzero(found >= 0)

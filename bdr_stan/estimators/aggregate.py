@@ -485,9 +485,9 @@ class AggregateRegressor(BagRegressor):
             region's effect and, as counties of a region differ too, a further one of mean 1. Of
             negative binomial counts its standard deviation is dispersion / share^(1/4), where
             share is the county's part of the region's expected label: between that of parts which
-            all have the same effect and of parts which differ independently. True: bags that are
-            training bags themselves (the same id and the same points) have their own effects,
-            others new ones. False: all have new ones.
+            all have the same effect and of parts which differ independently. True: bags with ids
+            that are training bags themselves (the same id and the same points) have their own
+            effects, others new ones. False: all have new ones.
 
         Returns
         -------
@@ -545,8 +545,9 @@ class AggregateRegressor(BagRegressor):
             counts, or `bag_effects`): how much the bag's label differs from what its points let
             one expect, with its uncertainty. Ids, one per point, or of `Bags` one per bag (None:
             no training bag), or the column of the table or of the bags' metadata that has them.
-            True: points of `Bags` that are training bags themselves (the same id and the same
-            points) have their effects. False, and all other points: the rate of an average bag.
+            True: points of `Bags` with ids that are training bags themselves (the same id and
+            the same points) have their effects. False, and all other points: the rate of an
+            average bag. Effects are kept while draws x bags are below 20 million.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 

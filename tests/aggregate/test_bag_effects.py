@@ -83,6 +83,8 @@ def test_training_bags_have_the_same_id_and_the_same_points():
     np.testing.assert_array_equal(training_bags(bags[[2, 0]], bags.ids, means), [2, 0])
     other = Bags.from_points(np.arange(12.0)[::-1, None], bag=np.repeat(["a", "b", "c"], 4))
     np.testing.assert_array_equal(training_bags(other, bags.ids, means), [-1, 1, -1])
+    nameless = Bags(bags.points, bags.offsets)
+    np.testing.assert_array_equal(training_bags(nameless, np.arange(3), means), [-1, -1, -1])
     named = Bags(bags.points, bags.offsets, ids=["a", "x", "c"])
     np.testing.assert_array_equal(training_bags(named, bags.ids, means), [0, -1, 2])
 

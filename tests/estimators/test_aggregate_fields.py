@@ -93,9 +93,9 @@ def test_a_bump_is_seen_in_its_covariate(country, model):
 def test_what_is_left_out_enters_means_of_squares(country):
     """Of points and of bags, in training and after it, so that they add up."""
     kernel = Matern32(2.0, ["x", "y"])
-    model = fitted(country, kernel, link="square", n_landmarks=8, learn_kernel=False)
+    model = fitted(country, kernel, likelihood="poisson", link="square", n_landmarks=8)
     bags = country.bags
-    known, alone = (model.predict_points(bags, district=False) for _ in range(2))
+    known, alone = model.predict_points(bags), model.predict_points(bags)
     alone.rho = None
     left_out = model.feature_map_.left_out(bags.points, model.feature_map_(bags.points))
     more = np.mean(model.result_.draws("rho") ** 2) * left_out
