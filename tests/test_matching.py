@@ -419,6 +419,11 @@ def test_reports_are_of_the_bags_of_the_fit(people, tmp_path):
     model = fitted(BLR(5, method="exact"), bags, centres)
     with pytest.raises(ValueError, match=r"points, but .* in the fit"):
         model.report_html(tmp_path / "fit.html", read(table.drop_duplicates("town")))
+    with pytest.raises(ValueError, match="the ids of those of the fit, but other points"):
+        model.report_html(tmp_path / "fit.html", read(table.assign(x=table["x"] + 1)))
+    totals = fitted(AggregateRegressor(**_TOTALS), bags, np.arange(40))
+    with pytest.raises(ValueError, match="the ids of those of the fit, but other points"):
+        totals.report_html(tmp_path / "fit.html", read(table.assign(x=table["x"] + 1)))
     assert not (tmp_path / "fit.html").exists()
 
 

@@ -87,9 +87,14 @@ def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
     known = np.flatnonzero(found >= 0)
     if len(known):
         spread = np.maximum(points.std(axis=0), np.abs(points).max(axis=0) * 1e-6)
-        away = np.abs(mean_points(bags[known]).points - points[found[known]])
-        found[known[np.any(away > _SAME * spread, axis=1)]] = -1
+        found[known[~have_mean_points(bags[known], points[found[known]], spread)]] = -1
     return found
+
+
+def have_mean_points(bags: Bags, points: Array, spread: Array) -> Array:
+    """Whether bags have these mean points, shape (n, p), up to rounding; bool array, shape (n,)."""
+    away = np.abs(mean_points(bags).points - points)
+    return np.all(away <= _SAME * spread, axis=1)
 
 
 def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:

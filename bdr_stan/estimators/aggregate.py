@@ -372,7 +372,13 @@ class AggregateRegressor(BagRegressor):
             own_program=self.stan_file is not None,
             seed=seed,
         )
-        if "dispersion" in drawn and "posterior_predictive" in groups:
+        if "dispersion" in drawn and "posterior_predictive" not in groups:
+            warnings.warn(
+                "the effects of the bags are not kept, as draws x bags are too many: predictions "
+                "of training bags are those of new ones; ask for fewer draws",
+                stacklevel=3,
+            )
+        elif "dispersion" in drawn:
             effects = gamma_effects(y, means, drawn["dispersion"], seed)
             totals = np.mean(means * np.exp(effects), axis=0)
             groups["constant_data"]["expected_total"] = ("bag", totals)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.aggregate.bag_effects import have_mean_points
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.results.leave_one_out import LeftOut, LeftOutClasses
 from bdr_stan.types import Array
@@ -119,6 +120,11 @@ def told_of(model: Any, bags: Bags | PartitionedBags | None, label: str) -> Told
         bags = _in_order(bags, [str(each) for each in ids])
         if "bag_size" in model.result_.constants:
             _check_same_sizes(bags, model.result_.constants["bag_size"])
+        if isinstance(bags, Bags) and not _same_points(model, bags):
+            raise ValueError(
+                "the bags have the ids of those of the fit, but other points: pass the bags that "
+                "the model was fitted to"
+            )
     return Told(model, bags, label)
 
 
@@ -144,3 +150,15 @@ def _check_same_sizes(bags: Bags | PartitionedBags, sizes: Array) -> None:
             f"{bags.name(i)} has {bags.effective_sizes[i]:g} points, but {sizes[i]:g} in the fit "
             f"({len(other)} such in all): pass the bags that the model was fitted to"
         )
+
+
+def _same_points(model: Any, bags: Bags) -> bool:
+    """Whether bags have the mean points, or the average embedding, that the fit kept."""
+    kept = model.result_.constants
+    if "mean_point" in kept:
+        points = kept["mean_point"]
+        return bool(have_mean_points(bags, points, np.abs(points).max(axis=0)).all())
+    if not hasattr(model, "coordinates_"):
+        return True
+    mean, m0 = model.embed(bags).mean.mean(axis=0), model.coordinates_.m0
+    return bool(np.allclose(mean, m0, rtol=1e-5, atol=1e-6 * np.abs(m0).max()))
