@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from bdr_stan.bags.checks import plain
+from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
 
 __all__ = [
@@ -25,10 +26,14 @@ __all__ = [
     "said_of_columns",
     "same_transformer",
     "warn_of_columns",
+    "warn_of_copies",
 ]
 
 # A text column of more values is a name or an id rather than a category.
 _MOST_CATEGORIES = 100
+_MARKS = (-999.0, -9999.0, -99999.0)  # that tables have for missing values
+_ROWS_COMPARED = 1_000  # of the first bags, in search of rows that stand several times
+_FEWEST_DIFFERENT = 20
 _FOLLOWS = 1 - 1e-6  # correlation beyond which a column says the label in other words
 
 
@@ -309,7 +314,9 @@ def learn_columns(
             middle = 0.0 if lacking.all() else float(np.mean(values[~lacking], dtype=np.float64))
         else:
             codes, levels = as_categories(series, name)
-            _check_are_categories(levels, name, coded=series.dtype in (nw.Categorical, nw.Enum))
+            if series.dtype not in (nw.Categorical, nw.Enum):  # which may be codes
+                check_are_categories(levels, name)
+            check_number_of_levels(levels, name)
             categories[name] = tuple(levels)
             lacking, middle = codes < 0, np.nan
         if lacking.any():
@@ -481,19 +488,6 @@ def _some(values, at_most):
     return ", ".join(map(repr, values[:at_most])) + ", ..." * (len(values) > at_most)
 
 
-def _check_are_categories(values: list[str], name: str, *, coded: bool) -> None:
-    """Raise where texts are numbers, unless the column says that these are codes, or too many."""
-    numbers = [value for value in values if _is_number(value)]
-    if not coded and len(values) > 2 and len(numbers) > len(values) / 2:
-        odd = [value for value in values if value not in numbers]
-        what = f"text such as {odd[0]!r} among numbers" if odd else "numbers written as text"
-        raise TypeError(
-            f"column {name!r} holds {what}: make numbers of its cells, or a category of the column "
-            "where they are codes, or leave it out of the features"
-        )
-    check_number_of_levels(values, name)
-
-
 def check_number_of_levels(values: Collection[str], name: str) -> None:
     """Raise ValueError where a column of texts has too many to be a category."""
     if len(values) > _MOST_CATEGORIES:
@@ -501,14 +495,6 @@ def check_number_of_levels(values: Collection[str], name: str) -> None:
             f"column {name!r} holds {len(values)} different texts, too many for a category: group "
             "them, or leave it out of the features if it is a name or an id"
         )
-
-
-def _is_number(text):
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _said_of_missing(counts):
@@ -549,23 +535,77 @@ def warn_of_columns(
         elif len(starts) > 1 and several.any() and np.all(low == high):
             another = len(np.unique(low, axis=0)) == len(low)
             (ids if another else of_bags).append(source)
-    told = said_of_columns(constant, of_bags, ids)
+    messages = said_of_columns(constant, of_bags, ids)
+    messages += _said_of_marks(points, lowest, columns.features)
     if metadata is not None:
-        told += _said_of_followers(points, offsets, columns.features, metadata)
-    if told:
-        warnings.warn("; ".join(told), stacklevel=4)
+        messages += _said_of_followers(points, offsets, columns.features, metadata)
+    if messages:
+        warnings.warn("; ".join(messages), stacklevel=4)
+
+
+def _said_of_marks(points, lowest, names):
+    """Sentences on columns whose least value looks like a mark of missing values."""
+    messages = []
+    for k in np.flatnonzero(np.isin(lowest.min(axis=0), _MARKS)):
+        mark = lowest[:, k].min()
+        marked = points[:, k] == mark
+        rest = points[~marked, k]
+        if marked.sum() > 1 and len(rest) and rest.min() > mark / 2:
+            messages.append(
+                f"column {names[k]!r} is {mark:g} in {marked.sum()} rows and above {mark / 2:g} in "
+                "all others: where that marks missing values, read them as missing, as by "
+                f"na_values=[{mark:g}]"
+            )
+    return messages
+
+
+def warn_of_copies(points: Array, offsets: Array) -> None:
+    """Warn where every row seems to stand several times in its bag, as after a join.
+
+    Parameters
+    ----------
+    points : array, shape (N_points, p)
+    offsets : array, shape (n + 1,)
+        The first bags are looked at; a table of whole numbers may well have equal rows.
+    """
+    last = min(int(np.searchsorted(offsets, _ROWS_COMPARED)), len(offsets) - 1)
+    stop = int(offsets[last])
+    if stop > 100 * _ROWS_COMPARED:
+        return
+    rows = points[:stop].astype(np.float64)
+    if np.all(rows == np.floor(rows)):
+        return
+    bag = np.searchsorted(offsets, np.arange(stop), side="right")
+    counts = np.unique(np.c_[bag, rows], axis=0, return_counts=True)[1]
+    if len(counts) >= _FEWEST_DIFFERENT and counts[0] > 1 and np.all(counts == counts[0]):
+        warnings.warn(
+            f"each row stands {counts[0]} times in its bag: was the table joined or appended to "
+            "itself? drop_duplicates() leaves one of each",
+            stacklevel=4,
+        )
 
 
 def said_of_columns(
     constant: Sequence[str], of_bags: Sequence[str], ids: Sequence[str] = ()
 ) -> list[str]:
-    """Words on columns that are constant, the same within each bag, or like a bag's id."""
-    kinds = {
-        "constant, so say nothing": constant,
-        "the same for all points of a bag, so say something of the bag alone": of_bags,
-        "the same for all points of a bag and another in every bag, like an id": ids,
-    }
-    return [f"columns that are {what}: {_some(names, 5)}" for what, names in kinds.items() if names]
+    """Sentences on columns that are constant, the same within each bag, or like a bag's id."""
+    return [
+        sentence.format(_some(names, 5))
+        for sentence, names in (
+            ("constant columns, which carry no information: {}", constant),
+            (
+                "columns that are the same for all points of a bag: {}; name the label and "
+                "covariates of the bags in metadata= and leave them out of the features",
+                of_bags,
+            ),
+            (
+                "columns that are the same for all points of a bag and different in every bag, "
+                "like an id or a label: {}; name them in metadata=, or leave them out",
+                ids,
+            ),
+        )
+        if names
+    ]
 
 
 def _said_of_followers(points, offsets, features, metadata):

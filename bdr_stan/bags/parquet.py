@@ -3,10 +3,18 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bdr_stan.bags.parts import Part
-from bdr_stan.bags.readers import columns_like, feature_columns, named_columns, parquet_files
+from bdr_stan.bags.readers import (
+    columns_like,
+    feature_columns,
+    folder_columns,
+    index_columns,
+    named_columns,
+    parquet_files,
+)
 from bdr_stan.types import PathName
 
 __all__ = ["parts_of"]
@@ -21,12 +29,18 @@ class RowGroups:
     path: str
     groups: tuple[int, ...]
     folder_values: dict[str, Any]
+    state: tuple[int, int]  # of the file when its footer was read
 
     def table(self, columns: Sequence[str]) -> Any:
         """These columns as a pyarrow table."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if not Path(self.path).is_file() or _state_of(self.path) != self.state:
+            raise OSError(
+                f"{self.path} is gone or has changed since the bags were made: make them again by "
+                "Bags.from_parquet(.., lazy=True)"
+            )
         held = [name for name in columns if name not in self.folder_values]
         table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=held)
         for name in columns:
@@ -34,6 +48,12 @@ class RowGroups:
                 value = pa.scalar(self.folder_values[name])
                 table = table.append_column(name, pa.repeat(value, len(table)))
         return table.select(columns)
+
+
+def _state_of(path):
+    """Size and time of the last change of a file."""
+    found = Path(path).stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
@@ -74,7 +94,7 @@ def parts_of(
     """
     delayed = _delayed()
     files = parquet_files(path)
-    schemas, folder_values = _schemas(files)
+    schemas, folder_values = _schemas(files, [bag, *(features or []), *(metadata or [])])
     known = columns_like(like, features)
     names = [*schemas[0], *folder_values[0]]
     features = feature_columns(names, bag, known, weight, metadata)
@@ -101,7 +121,7 @@ def _delayed():
     return delayed
 
 
-def _schemas(files):
+def _schemas(files, wanted):
     """The kind of each column of each file, by name, and what the names of its folders say."""
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -115,10 +135,10 @@ def _schemas(files):
             raise ValueError(
                 f"{path} is no Parquet file: {' '.join(str(error).split())}"
             ) from error
-        # pandas keeps the index of its rows in columns of such names.
-        held = [field for field in schema if not field.name.startswith("__index_level_")]
+        index = index_columns(schema, wanted)
+        held = [field for field in schema if field.name not in index]
         schemas.append({field.name: _kind(field.type) for field in held})
-    table = ds.dataset(files, format="parquet", partitioning="hive")
+    table = ds.dataset(files, format="parquet", partitioning=folder_columns(files))
     values = [ds.get_partition_keys(each.partition_expression) for each in table.get_fragments()]
     return schemas, values
 
@@ -183,7 +203,7 @@ def _row_groups(files, folder_values, n_columns):
             rows += n
     return [
         [
-            RowGroups(path, tuple(k for _, k, _ in of_file), values)
+            RowGroups(path, tuple(k for _, k, _ in of_file), values, _state_of(path))
             for (path, values), of_file in _by_file(part)
         ]
         for part in found

@@ -28,6 +28,7 @@ from bdr_stan.bags.readers import (
     named_columns,
     one_row_a_bag,
 )
+from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -514,6 +515,7 @@ def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], 
             f"{surveys[other].columns.where}: give it one kind in all parts"
         )
     codes, ids = bag_codes(np.concatenate([each.ids for each in surveys]), "{}", by_id=True)
+    warn_of_similar_ids(ids)
     ends = np.cumsum([len(each.ids) for each in surveys])
     return np.split(codes, ends[:-1]), ids
 

@@ -6,10 +6,12 @@ classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.
 """
 
 import glob
+import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -35,9 +37,11 @@ from bdr_stan.bags.columns import (
     learn_columns,
     missing_counts,
     warn_of_columns,
+    warn_of_copies,
 )
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
+from bdr_stan.bags.text_columns import ids_of_text, warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike, PathName, as_path
 
 if TYPE_CHECKING:
@@ -51,12 +55,14 @@ __all__ = [
     "columns_like",
     "columns_of",
     "feature_columns",
+    "folder_columns",
     "from_anndata",
     "from_csv",
     "from_dataframe",
     "from_list",
     "from_parquet",
     "from_points",
+    "index_columns",
     "named_columns",
     "one_row_a_bag",
     "parquet_files",
@@ -151,6 +157,7 @@ def from_points(
             raise TypeError("ids come from bag: pass only one of them")
         bag = as_vector(bag, len(points), "bag", "point")
         codes, ids = bag_codes(bag, "point {} has no bag")
+        warn_of_similar_ids(ids)
         sizes, order = np.bincount(codes), _grouping(codes)
         if order is not None:
             if memory_map(points) is not None:
@@ -186,6 +193,9 @@ def from_dataframe(
     """Arguments of `Bags` from a table with one row a point; see `Bags.from_dataframe`."""
     import narwhals as nw
 
+    frame: Any = df
+    if bag in getattr(getattr(df, "index", None), "names", ()) and bag not in frame.columns:
+        df = frame.reset_index(level=bag)
     try:
         table = nw.from_native(df, eager_only=True)
     except TypeError:
@@ -207,6 +217,8 @@ def from_dataframe(
     else:
         columns.check_complete(table)
     read = bags_of_table(table, columns, bag, weight, metadata, unseen=unseen)
+    warn_of_similar_ids(read["ids"])
+    warn_of_copies(read["points"], read["offsets"])
     if like is None:
         warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
     return read
@@ -294,13 +306,49 @@ def from_parquet(
         raise ImportError(
             "reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'"
         ) from None
-    dataset = pq.ParquetDataset(path if Path(path).exists() else parquet_files(path))
-    # pandas keeps the index of its rows in columns of such names.
-    columns = [c for c in dataset.schema.names if not c.startswith("__index_level_")]
+    files = parquet_files(path)
+    dataset = pq.ParquetDataset(
+        path if Path(path).exists() else files, partitioning=folder_columns(files)
+    )
+    index = index_columns(dataset.schema, [bag, *(features or []), *(metadata or [])])
+    columns = [c for c in dataset.schema.names if c not in index]
     wanted = columns_like(options.get("like"), features)
     named = named_columns(columns, bag, wanted, weight, metadata)
     table = dataset.read(columns=columns if wanted is None else named)
     return from_dataframe(table, bag, features, weight, metadata, **options)
+
+
+def index_columns(schema: Any, wanted: Sequence[str]) -> set[str]:
+    """Columns of a Parquet schema in which pandas keeps the index of its rows, but those wanted."""
+    kept = (schema.pandas_metadata or {}).get("index_columns", [])
+    kept = {name for name in kept if isinstance(name, str)}
+    return (kept | {n for n in schema.names if n.startswith("__index_level_")}) - set(wanted)
+
+
+def folder_columns(files: Sequence[str]) -> Any:
+    """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
+
+    A column is of codes where a number in it has leading zeros: "01" is not 1.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    found = ds.dataset(list(files), format="parquet", partitioning="hive").partitioning
+    if found is None or not len(found.schema):
+        return "hive"
+    texts: dict[str, set[str]] = {}
+    for path in files:
+        for folder in Path(path).parts[:-1]:
+            name, is_column, value = folder.partition("=")
+            if is_column:
+                texts.setdefault(name, set()).add(unquote(value))
+    fields = [
+        pa.field(field.name, pa.string())
+        if any(re.fullmatch(r"-?0\d+", text) for text in texts.get(field.name, ()))
+        else field
+        for field in found.schema
+    ]
+    return ds.partitioning(pa.schema(fields), flavor="hive")
 
 
 def parquet_files(path: PathName) -> list[str]:
@@ -345,14 +393,24 @@ def from_csv(
 
     _check_exists(path)
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
+    _check_header(path, options)
     wanted = columns_like(like, features)
     named = named_columns(list(header), bag, wanted, weight, metadata)
     if wanted is not None:
         options = {"usecols": named} | options
     else:
         _check_named_header(path, header)
+    kinds = options.get("dtype")
+    ids_as_written = bag not in (options.get("converters") or {}) and (
+        kinds is None or (isinstance(kinds, Mapping) and bag not in kinds)
+    )
+    if ids_as_written:
+        options = options | {"dtype": {**(kinds or {}), bag: str}}
+    table = pd.read_csv(path, **options)
+    if ids_as_written and bag in table:
+        table[bag] = ids_of_text(table[bag])
     return from_dataframe(
-        pd.read_csv(path, **options),
+        table,
         bag,
         features,
         weight,
@@ -421,6 +479,21 @@ def columns_like(like, features):
     """Names of the feature columns, where they are known before the table is read."""
     columns = columns_of(like, features, "error", None, "error") if like is not None else None
     return features if columns is None else list(columns.names)
+
+
+def _check_header(path, options):
+    """Raise ValueError where a column name stands twice in the first row of a CSV file."""
+    import pandas as pd
+
+    if "header" in options or "names" in options:
+        return
+    kept = {n: v for n, v in options.items() if n not in ("dtype", "usecols", "index_col")}
+    names = pd.read_csv(path, **kept | {"nrows": 1, "header": None, "dtype": str}).iloc[0]
+    twice = names[names.notna() & names.duplicated()]
+    if len(twice):
+        raise ValueError(
+            f"{path} has the column {twice.iloc[0]!r} twice: give each column its own name"
+        )
 
 
 def _check_named_header(path, header):

@@ -153,9 +153,10 @@ def _values(bags: Bags, name: str) -> "pd.Series":
 
 
 def _is_numeric(values):
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
-    return is_numeric_dtype(values) and not is_bool_dtype(values)
+    other = is_bool_dtype(values) or is_complex_dtype(values)
+    return is_numeric_dtype(values) and not other
 
 
 def _levels(values, name):

@@ -144,9 +144,9 @@ def test_columns_that_say_little_are_told(people):
         Bags.from_dataframe(table, "town", metadata=["label"])
     (warning,) = found
     text = str(warning.message)
-    assert "constant, so say nothing: 'one', 'two'; columns" in text
-    assert "so say something of the bag alone: 'level'; columns" in text
-    assert "another in every bag, like an id: 'code', 'share'; column" in text
+    assert "constant columns, which carry no information: 'one', 'two'; columns" in text
+    assert "the same for all points of a bag: 'level'; name the label and covariates" in text
+    assert "like an id or a label: 'code', 'share'; name them in metadata=" in text
     assert "column 'share' follows 'label' exactly" in text
     assert "'age'" not in text and "'region'" not in text
     assert warning.filename == __file__

@@ -190,8 +190,9 @@ def test_constant_columns_are_told_once(table):
     with pytest.warns(UserWarning, match="constant") as caught:
         Bags.from_dask(partitions(odd, 4), **COLUMNS)
     assert [str(w.message) for w in caught] == [
-        "columns that are constant, so say nothing: 'one'; columns that are the same for all "
-        "points of a bag, so say something of the bag alone: 'size'"
+        "constant columns, which carry no information: 'one'; columns that are the same for all "
+        "points of a bag: 'size'; name the label and covariates of the bags in metadata= and leave "
+        "them out of the features"
     ]
 
 

@@ -49,8 +49,8 @@ def test_from_points_groups_stably_in_order_of_first_appearance():
 
 def test_from_points_with_sizes_or_grouped_index_share_the_points(rng):
     points = rng.normal(size=(6, 2))
-    by_size = Bags.from_points(points, sizes=[1, 3, 2], ids=[7, 5, 9])
-    by_index = Bags.from_points(points, bag=[7, 5, 5, 5, 9, 9])
+    by_size = Bags.from_points(points, sizes=[1, 3, 2], ids=[7, 5, 9], copy=False)
+    by_index = Bags.from_points(points, bag=[7, 5, 5, 5, 9, 9], copy=False)
     for bags in (by_size, by_index):
         assert np.shares_memory(bags.points, points)
         assert_equal(list(bags), [points[:1], points[1:4], points[4:]])

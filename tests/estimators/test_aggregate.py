@@ -459,7 +459,7 @@ def test_levels_of_a_category_share_a_length():
     table = pd.DataFrame(bags.points, columns=["x", "z"]).assign(
         kind=pd.Categorical.from_codes(kind, list("abcd")), bag=np.repeat(np.arange(60), bags.sizes)
     )
-    with pytest.warns(UserWarning, match="constant, so say nothing: 'one'"):
+    with pytest.warns(UserWarning, match="constant columns, which carry no information: 'one'"):
         bags = Bags.from_dataframe(table.assign(one=5.0), bag="bag")
     y = np.random.default_rng(4).poisson(bags.sums(surface(bags.points) ** 2 * (1 + (kind == 1))))
     model = AggregateRegressor(n_landmarks=25, method="optimize", random_state=1).fit(bags, y)

@@ -1,0 +1,204 @@
+"""Tables as strangers have them: codes, currencies, dates, marks and copies are not misread."""
+
+import os
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_array_equal
+
+from bdr_stan import Bags
+from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.embedding.covariates import learn_covariates
+
+TABLE = pd.DataFrame({"county": list("aabbcc"), "x": [1.5, 2, 4, 3, 8, 6]})
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+# ------------------------------------------------------------------ ids
+
+
+def csv(tmp_path, text):
+    path = tmp_path / "points.csv"
+    path.write_text(text)
+    return path
+
+
+def test_ids_with_leading_zeros_stay_apart(tmp_path):
+    path = csv(tmp_path, "county,x\n01,1.5\n1,2.5\n02,3.5\n")
+    with pytest.warns(UserWarning, match="leading zeros, case or blanks: '01' and '1'"):
+        bags = Bags.from_csv(path, "county")
+    assert bags.ids.tolist() == ["01", "02", "1"]
+    with pytest.warns(UserWarning, match="'01' and '1'"):
+        assert Bags.from_csv(path, "county", dtype={"x": float}).ids.tolist() == bags.ids.tolist()
+    assert Bags.from_csv(path, "county", dtype={"county": int}).ids.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 10], [0.5, 1.5, 2.5], [-1, 0, 3]])
+def test_ids_that_are_numbers_stay_numbers(tmp_path, ids):
+    path = csv(tmp_path, "county,x\n" + "".join(f"{name},{k}.5\n" for k, name in enumerate(ids)))
+    found = Bags.from_csv(path, "county")
+    assert found.ids.tolist() == ids and found.ids.dtype.kind in "if"
+    missing = csv(tmp_path, "county,x\n1,2.5\n,3.5\n")
+    with pytest.raises(ValueError, match="row 1 has no bag: column 'county' is missing"):
+        Bags.from_csv(missing, "county")
+
+
+@pytest.mark.parametrize(("folders", "ids"), [(["01", "1"], ["01", "1"]), (["1", "12"], [1, 12])])
+def test_ids_in_names_of_folders(tmp_path, folders, ids):
+    for k, name in enumerate(folders):
+        place = tmp_path / f"county={name}"
+        place.mkdir()
+        pd.DataFrame({"x": [k + 0.5, k + 1.25]}).to_parquet(place / "0.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for lazy in (False, True):
+            bags = Bags.from_parquet(tmp_path, "county", lazy=lazy)
+            assert list(bags.ids) == ids and bags.features == ["x"]
+
+
+@pytest.mark.parametrize("other", ["A", " a", "a "])
+def test_ids_that_are_nearly_the_same_are_told(other):
+    table = TABLE.assign(county=["a", "a", "b", "b", other, other])
+    with pytest.warns(UserWarning, match="1 bags have ids like those of others"):
+        assert len(Bags.from_dataframe(table, "county")) == 3
+    with pytest.warns(UserWarning, match="but for type"):
+        Bags.from_points(TABLE[["x"]], bag=np.array([1, 1, "1", "1", 2, 2], object))
+
+
+def test_ids_that_differ_are_not():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_similar_ids(np.arange(10))
+        warn_of_similar_ids(np.array(["a1", "a01", "10", "1", "0"]))
+        warn_of_similar_ids(np.array([f"{k:06}" for k in range(100_000)]))
+
+
+# ------------------------------------------------------------------ columns of text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["$1,200", "$900", "$15,000"],
+        ["35%", "40%", "7%"],
+        ["1,200,000", "900,000", "12,000"],
+        ["\u22123", "4", "\u22122"],
+        ["3,5", "4,25", "1,0"],
+        ["1 200", "900", "15 000"],
+        ["$5", "$7"],
+    ],
+)
+def test_numbers_as_text_are_no_categories(values):
+    table = TABLE.assign(amount=np.resize(values, 6))
+    with pytest.raises(TypeError, match="column 'amount' holds numbers written as text, such as"):
+        Bags.from_dataframe(table, "county")
+
+
+@pytest.mark.parametrize("values", [["2021-03-04", "2020-01-01"], ["3/4/2021", "12/31/99"]])
+def test_dates_as_text_are_no_categories(values):
+    with pytest.raises(TypeError, match="holds dates as text, such as '.*': make a number"):
+        Bags.from_dataframe(TABLE.assign(day=np.resize(values, 6)), "county")
+
+
+@pytest.mark.parametrize(
+    "values", [["18-24", "25-64", "65+"], ["A1", "B2", "C3"], ["0", "1"], ["5+", "1-4", "none"]]
+)
+def test_categories_stay_categories(values):
+    bags = Bags.from_dataframe(TABLE.assign(group=np.resize(values, 6)), "county")
+    assert [f"group={value}" for value in sorted(values)] == bags.features[1:]
+
+
+def test_a_column_that_stands_twice_in_a_file_is_refused(tmp_path):
+    path = csv(tmp_path, "county,age,age\na,1.5,2\nb,2.5,3\n")
+    with pytest.raises(ValueError, match="has the column 'age' twice: give each"):
+        Bags.from_csv(path, "county")
+    true_names = csv(tmp_path, "county,age,age.1\na,1.5,2\nb,2.5,3\n")
+    assert Bags.from_csv(true_names, "county").features == ["age", "age.1"]
+    european = csv(tmp_path, "county;age\na;1,5\nb;2,5\n")
+    assert_array_equal(
+        Bags.from_csv(european, "county", sep=";", decimal=",").points, [[1.5], [2.5]]
+    )
+
+
+def test_a_label_among_the_features_is_told():
+    with pytest.warns(UserWarning, match="id or a label: 'vote'; name them in metadata="):
+        Bags.from_dataframe(TABLE.assign(vote=[0.1, 0.1, 0.2, 0.2, 0.3, 0.3]), "county")
+    with pytest.warns(UserWarning, match="'vote'; name the label and covariates of the bags"):
+        Bags.from_dataframe(TABLE.assign(vote=[0.1, 0.1, 0.2, 0.2, 0.1, 0.1]), "county")
+
+
+def test_complex_covariates_are_refused():
+    about = pd.DataFrame({"z": [1 + 2j, 2, 3]}, index=list("abc"))
+    bags = Bags([[0.0], [1.0], [2.0]], [0, 1, 2, 3], ids=list("abc"), metadata=about)
+    with pytest.raises(TypeError, match="covariate 'z' holds complex"):
+        learn_covariates(bags, ["z"])
+    with pytest.raises(TypeError, match="complex"):
+        Bags.from_dataframe(TABLE.assign(x=TABLE["x"] + 1j), "county")
+
+
+# ------------------------------------------------------------------ the index of pandas
+
+
+def test_a_named_index_is_no_feature_but_may_be_the_bag(tmp_path):
+    table = TABLE.assign(row=np.arange(6) + 0.5).set_index("row")
+    table.to_parquet(tmp_path / "points.parquet")
+    for lazy in (False, True):
+        assert Bags.from_parquet(tmp_path / "points.parquet", "county", lazy=lazy).features == ["x"]
+    by_county = TABLE.set_index("county")
+    by_county.to_parquet(tmp_path / "county.parquet")
+    expected = Bags.from_dataframe(TABLE, "county")
+    for found in (
+        Bags.from_parquet(tmp_path / "county.parquet", "county"),
+        Bags.from_dataframe(by_county, "county"),
+    ):
+        assert_array_equal(found.points, expected.points)
+        assert_array_equal(found.ids, expected.ids)
+
+
+# ------------------------------------------------------------------ marks, copies, files
+
+
+def test_marks_of_missing_values_are_told(rng):
+    table = pd.DataFrame({"county": np.repeat(np.arange(10), 5), "age": rng.normal(40, 9, 50)})
+    marked = table.assign(age=table["age"].where(np.arange(50) % 10 > 0, -999))
+    with pytest.warns(UserWarning, match=r"'age' is -999 in 5 rows .* na_values=\[-999\]"):
+        Bags.from_dataframe(marked, "county")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Bags.from_dataframe(table.assign(age=rng.normal(-900, 60, 50).round()), "county")
+        Bags.from_dataframe(table.assign(age=np.where(np.arange(50) == 3, -999, 1.5)), "county")
+
+
+def test_a_table_that_was_appended_to_itself_is_told(rng):
+    table = pd.DataFrame({"county": np.repeat(np.arange(10), 5), "x": rng.normal(size=50)})
+    for k in (2, 3):
+        with pytest.warns(UserWarning, match=f"each row stands {k} times in its bag"):
+            Bags.from_dataframe(pd.concat([table] * k), "county")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Bags.from_dataframe(table, "county")
+        Bags.from_dataframe(pd.concat([table, table.iloc[:30]]), "county")
+        counts = pd.concat([table.assign(x=np.arange(50) % 7)] * 2)
+        Bags.from_dataframe(counts, "county")
+
+
+def test_a_file_that_changes_between_passes_is_refused(tmp_path):
+    path = tmp_path / "points.parquet"
+    pq.write_table(pa.Table.from_pandas(TABLE, preserve_index=False), path)
+    bags = Bags.from_parquet(path, "county", lazy=True)
+    assert len(bags.load()) == 3
+    pq.write_table(pa.Table.from_pandas(TABLE.assign(x=TABLE["x"] * 2), preserve_index=False), path)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(OSError, match="is gone or has changed since the bags were made"):
+        bags.load()
+    path.unlink()
+    with pytest.raises(OSError, match="is gone or has changed since the bags were made"):
+        bags.load()
