@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import BDR, BLR, Shrinkage, plots
+from bdr_stan.bags.record import BagsRecord
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.datasets import load_faces, nested_split
 from bdr_stan.embedding.mean_embedding import embed
@@ -110,7 +111,7 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
         with timed(seconds, f"embedding pass, bandwidth x {scale:g}"):
             feature_map = LandmarkFeatures(RBF(scale * bandwidth), landmarks)
             embedding = embed(bags, feature_map, covariance="average")
-        features = TrainingFeatures(feature_map, feature_map.kernel, embedding, bags.index)
+        features = TrainingFeatures(feature_map, feature_map.kernel, embedding, BagsRecord.of(bags))
         with timed(seconds, f"Shrinkage, bandwidth x {scale:g}"):
             model = Shrinkage().fit_features(
                 features.take(split["train"]), y[split["train"]], seed=args.seed

@@ -91,7 +91,7 @@ def fits_at(u, b):
         "DFDR": DFDR(bandwidths=None if isinstance(b, str) else [np.mean(b)], smoothings=[0.5]),
         "SupportMeasureMachine": SupportMeasureMachine(bandwidth=b),
         "OneClassSMM": OneClassSMM(bandwidth=b, outer="gaussian"),
-        "AggregateRegressor, vb": AggregateRegressor(method="vb", **rates),
+        "AggregateRegressor, vb": AggregateRegressor("poisson", method="vb", **rates),
         "AggregateRegressor, exp": AggregateRegressor("poisson", "exp", method="optimize", **rates),
         "AggregateRegressor, normal": AggregateRegressor("normal", method="vb", **rates),
     }
@@ -106,7 +106,7 @@ def others():
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
-        "BagPixel": BagPixel(n_landmarks=5, method="vb"),
+        "BagPixel": BagPixel("poisson", n_landmarks=5, method="vb"),
         "ConstantRate": ConstantRate(),
         "AggregateNN": AggregateNN(5, n_restarts=1, max_iter=20),
         "Stacked": Stacked([BLR(5, method="exact"), BDR(5, method="laplace")]),

@@ -536,7 +536,8 @@ def warn_of_columns(
             another = len(np.unique(low, axis=0)) == len(low)
             (ids if another else of_bags).append(source)
     messages = said_of_columns(constant, of_bags, ids)
-    messages += _said_of_marks(points, lowest, columns.features)
+    if columns.transformer is None:
+        messages += _said_of_marks(points, lowest, columns.features)
     if metadata is not None:
         messages += _said_of_followers(points, offsets, columns.features, metadata)
     if messages:

@@ -94,13 +94,14 @@ def parts_of(
     """
     delayed = _delayed()
     files = parquet_files(path)
+    states = {path: _state_of(path) for path in files}
     schemas, folder_values = _schemas(files, [bag, *(features or []), *(metadata or [])])
     known = columns_like(like, features)
     names = [*schemas[0], *folder_values[0]]
     features = feature_columns(names, bag, known, weight, metadata)
     columns = named_columns(names, bag, features, weight, metadata)
     _check_same_columns(files, schemas, folder_values, columns, closed=known is None)
-    groups = _row_groups(files, folder_values, len(columns))
+    groups = _row_groups(states, folder_values, len(columns))
     parts = [Part(_where(of), delayed(read_groups, pure=False)(of, columns)) for of in groups]
     return parts, features
 
@@ -186,13 +187,13 @@ def _check_same_columns(files, schemas, folder_values, columns, *, closed):
             )
 
 
-def _row_groups(files, folder_values, n_columns):
+def _row_groups(states, folder_values, n_columns):
     """Row groups of the files in their order, in lists of about as many rows as a part holds."""
     import pyarrow.parquet as pq
 
     at_most = max(1, _PART_BYTES // (8 * n_columns))
     found, rows = [[]], 0
-    for path, values in zip(files, folder_values, strict=True):
+    for path, values in zip(states, folder_values, strict=True):
         footer = pq.read_metadata(path)
         for k in range(footer.num_row_groups):
             n = footer.row_group(k).num_rows
@@ -203,7 +204,7 @@ def _row_groups(files, folder_values, n_columns):
             rows += n
     return [
         [
-            RowGroups(path, tuple(k for _, k, _ in of_file), values, _state_of(path))
+            RowGroups(path, tuple(k for _, k, _ in of_file), values, states[path])
             for (path, values), of_file in _by_file(part)
         ]
         for part in found

@@ -437,6 +437,7 @@ def from_anndata(
         f"cell {{}} has no bag: column {bag!r} of adata.obs is missing",
         by_id=True,
     )
+    warn_of_similar_ids(ids)
     about = {name: adata.obs[name].to_numpy() for name in metadata}
     return {
         "metadata": one_row_a_bag(about, codes, ids, bag) if about else None,

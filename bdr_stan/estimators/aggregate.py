@@ -503,7 +503,9 @@ class AggregateRegressor(BagRegressor):
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
-        found = self._predictive_of(bags, trials, *self._effects(bags, district))
+        number, itself = self._districts(bags, district)
+        effects = self._effects(bags, number, itself)
+        found = self._predictive_of(bags, trials, effects, number, itself)
         found.ids = bags.ids
         return found
 
@@ -531,10 +533,13 @@ class AggregateRegressor(BagRegressor):
         """
         first, second = self._two_versions(bags_a, bags_b)
         self._check_effects_in_parts(first)
-        effects = self._effects(first, True)
+        # A changed version of a training bag has the effect of that bag.
+        number = np.maximum(*(self._districts(bags, True)[0] for bags in (first, second)))
+        known = number >= 0
+        effects = self._effects(first, number, known)
         return Contrast.between(
-            self._predictive_of(first, trials, *effects),
-            self._predictive_of(second, trials, *effects),
+            self._predictive_of(first, trials, effects, number, known),
+            self._predictive_of(second, trials, effects, number, known),
         )
 
     def predict_points(
@@ -679,14 +684,11 @@ class AggregateRegressor(BagRegressor):
     def _training_ids(self) -> Array:
         return self.result_.groups["observed_data"]["bag"].values
 
-    def _effects(
-        self, bags: Bags, district: ArrayLike | str | bool
-    ) -> tuple[Array | None, Array, Array]:
-        """Effects of bags under each draw, shape (S, n), and what `_districts` gives.
+    def _effects(self, bags: Bags, number: Array, itself: Array) -> Array | None:
+        """Effects of bags under each draw, shape (S, n), given what `_districts` finds.
 
-        Effects are None where all are new bags without normal effects.
+        None where all are new bags without normal effects.
         """
-        number, itself = self._districts(bags, district)
         drawn, effects = self._draws(), None
         if "tau" in drawn:
             tau = drawn["tau"][:, None]
@@ -700,7 +702,7 @@ class AggregateRegressor(BagRegressor):
                 )  # the exp of it has mean 1
                 new = effects
             effects = np.where(number >= 0, known, new)
-        return effects, number, itself
+        return effects
 
     def _predictive_of(
         self,

@@ -12,6 +12,7 @@ import pytest
 
 from bdr_stan import cmdstan
 from bdr_stan.cmdstan import ToolchainError, discovery, programs
+from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
@@ -88,7 +89,7 @@ def test_an_unknown_name_lists_the_names():
 def test_eject_writes_a_program_ready_to_edit(tmp_path):
     written = eject("bdr", tmp_path / "new" / "mine.stan")
     assert written[0] == tmp_path / "new" / "mine.stan"
-    assert written[0].read_text() == programs.program_path("bdr").read_text()
+    assert written[0].read_text() == text_to_edit("bdr", programs.program_path("bdr").read_text())
     includes = programs._includes(written[0], [tmp_path / "new"])
     assert set(includes.values()) == set(written[1:])
     assert eject("blr", tmp_path)[0] == tmp_path / "blr.stan"
@@ -102,7 +103,7 @@ def test_eject_does_not_overwrite(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["bdr.stan"]
     assert mine.read_text() == "my own work"
     eject("bdr", tmp_path, force=True)
-    assert mine.read_text() == programs.program_path("bdr").read_text()
+    assert mine.read_text() == text_to_edit("bdr", programs.program_path("bdr").read_text())
 
 
 def test_eject_shares_includes_between_programs(tmp_path):
@@ -113,15 +114,15 @@ def test_eject_shares_includes_between_programs(tmp_path):
 
 
 def test_eject_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    real, calls = shutil.copyfile, []
+    real, calls = Path.open, []
 
-    def fail_late(source, target):
-        calls.append(target)
-        if len(calls) == 2:
+    def fail_late(path, *arguments, **options):
+        calls.append(path)
+        if path.suffix == ".new" and sum(each.suffix == ".new" for each in calls) == 2:
             raise OSError("no room")
-        real(source, target)
+        return real(path, *arguments, **options)
 
-    monkeypatch.setattr(shutil, "copyfile", fail_late)
+    monkeypatch.setattr(Path, "open", fail_late)
     with pytest.raises(OSError, match="no room"):
         eject("bdr", tmp_path)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []

@@ -265,8 +265,8 @@ def test_contrast_of_a_stack_is_the_mixture(name):
 @pytest.mark.parametrize(
     "model, options",
     [
-        (AggregateRegressor(n_landmarks=5, method="vb", learn_kernel=False), {}),
-        (BagPixel(n_landmarks=5, method="vb", learn_kernel=False), {}),
+        (AggregateRegressor("poisson", n_landmarks=5, method="vb", learn_kernel=False), {}),
+        (BagPixel("poisson", n_landmarks=5, method="vb", learn_kernel=False), {}),
         (AggregateRegressor("normal", n_landmarks=5, method="vb", learn_kernel=False), {}),
         (
             AggregateRegressor("binomial", n_landmarks=5, method="laplace", learn_kernel=False),
@@ -283,6 +283,17 @@ def test_contrast_of_totals(model, options):
     contrast = model.contrast(changed, BAGS, **options)
     np.testing.assert_allclose(contrast.mean, means[0] - means[1], rtol=1e-8, atol=1e-10)
     assert np.all(model.contrast(BAGS, BAGS, **options).draws == 0)
+
+
+def test_a_changed_version_of_a_training_bag_has_its_effect():
+    counts = np.random.default_rng(1).negative_binomial(2, 0.1, 60)
+    model = AggregateRegressor(n_landmarks=5, method="vb", learn_kernel=False)
+    model.fit(BAGS, counts, seed=1, draws=100)
+    changed = Bags.from_dataframe(CHANGED, "town", like=model)
+    means = [model.predictive(bags, district=BAGS.ids).mean for bags in (changed, BAGS)]
+    for first, second, sign in ((changed, BAGS, 1), (BAGS, changed, -1)):
+        difference = model.contrast(first, second).mean
+        np.testing.assert_allclose(difference, sign * (means[0] - means[1]), rtol=1e-6)
 
 
 @pytest.mark.slow
