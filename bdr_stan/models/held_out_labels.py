@@ -109,7 +109,9 @@ def folds_of(
         As for `held_out_labels`.
     """
     n, n_classes, variance = len(labels.y), len(np.unique(labels.y)), labels.error_variance
-    order = np.random.default_rng(0).permutation(n)  # bags may be sorted by size or label
+    # At random, as bags may be sorted by size or label; but the same folds in whatever order.
+    in_order = np.lexsort((training.embedding.mean[:, 0], labels.y))
+    order = in_order[np.random.default_rng(0).permutation(n)]
     folds: dict[float, list[Fold]] = {share: [] for share in kernel_shares}
     for held in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
         kept = np.setdiff1d(order, held)
