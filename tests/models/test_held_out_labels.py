@@ -129,7 +129,10 @@ def scattered(rng, y):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LABELS)
 def test_held_out_labels_are_as_probable_as_fresh_ones(kind):
-    """Within two standard errors of the difference, pooled over data sets."""
+    """Not flattered by two standard errors of the difference, pooled over data sets.
+
+    Folds learn from four fifths of the bags, so held-out labels may look somewhat less probable.
+    """
     distribution, held_out, fresh = partial(label_distribution, "empirical"), [], []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -145,7 +148,7 @@ def test_held_out_labels_are_as_probable_as_fresh_ones(kind):
         held_out.append(-model.held_out)
         fresh.append(-predictive.log_prob(y[new]))
     error = np.hypot(np.std(held_out) / np.sqrt(600), np.std(fresh) / np.sqrt(1200))
-    assert abs(np.mean(held_out) - np.mean(fresh)) < 2 * error
+    assert -2 * error < np.mean(held_out) - np.mean(fresh) < 3 * error
 
 
 @pytest.mark.parametrize("best", [0.02, 0.4, 2.0])
