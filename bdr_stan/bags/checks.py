@@ -36,6 +36,7 @@ __all__ = [
 # Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
 LARGEST_VALUE = 1e30
 _MOST_NAMES = 20  # that a message lists
+_SEARCHED = 1_000  # values of an array in which a message finds an example
 
 
 def values_are_usable(block: Array) -> bool:
@@ -229,10 +230,10 @@ def _as_floats(array: Array, name: str) -> Array:
     if array.dtype == np.float32 or array.dtype == np.float64:
         return array
     try:
-        if array.dtype.kind not in "fiubO":
-            raise TypeError
-        return array.astype(np.float64)
+        return as_real_numbers(array)
     except (TypeError, ValueError):
+        texts = [value for value in array.ravel()[:_SEARCHED].tolist() if isinstance(value, str)]
+        what = f"text such as {texts[0]!r}" if texts else str(array.dtype)
         raise TypeError(
-            f"{name} holds {array.dtype}, not numbers: encode or leave out such columns"
+            f"{name} holds {what}, not numbers: encode or leave out such columns"
         ) from None

@@ -27,12 +27,13 @@ __all__ = [
     "same_transformer",
     "warn_of_columns",
     "warn_of_copies",
+    "warn_of_marks",
 ]
 
 # A text column of more values is a name or an id rather than a category.
 _MOST_CATEGORIES = 100
-_MARKS = (-999.0, -9999.0, -99999.0)  # that tables have for missing values
-_ROWS_COMPARED = 1_000  # of the first bags, in search of rows that stand several times
+_MARKS = (-99999, -9999, -999, 999, 9999, 99999)  # that tables have for missing values
+_ROWS_COMPARED = 1_000  # of the smallest bags, in search of rows that stand several times
 _FEWEST_DIFFERENT = 20
 _FOLLOWS = 1 - 1e-6  # correlation beyond which a column says the label in other words
 
@@ -536,28 +537,31 @@ def warn_of_columns(
             another = len(np.unique(low, axis=0)) == len(low)
             (ids if another else of_bags).append(source)
     messages = said_of_columns(constant, of_bags, ids)
-    if columns.transformer is None:
-        messages += _said_of_marks(points, lowest, columns.features)
     if metadata is not None:
         messages += _said_of_followers(points, offsets, columns.features, metadata)
     if messages:
         warnings.warn("; ".join(messages), stacklevel=4)
 
 
-def _said_of_marks(points, lowest, names):
-    """Sentences on columns whose least value looks like a mark of missing values."""
-    messages = []
-    for k in np.flatnonzero(np.isin(lowest.min(axis=0), _MARKS)):
-        mark = lowest[:, k].min()
+def warn_of_marks(points: Array, names: Sequence[str]) -> None:
+    """Warn of columns whose least or largest value looks like a mark of missing values.
+
+    Parameters
+    ----------
+    points : array, shape (N_points, p)
+    names : sequence of str, length p
+    """
+    ends = np.stack([points.min(axis=0), points.max(axis=0)])
+    for end, k in np.argwhere(np.isin(ends, _MARKS)):
+        mark = ends[end, k]
         marked = points[:, k] == mark
-        rest = points[~marked, k]
-        if marked.sum() > 1 and len(rest) and rest.min() > mark / 2:
-            messages.append(
-                f"column {names[k]!r} is {mark:g} in {marked.sum()} rows and above {mark / 2:g} in "
-                "all others: where that marks missing values, read them as missing, as by "
-                f"na_values=[{mark:g}]"
+        n_marked = int(marked.sum())
+        if 1 < n_marked < len(points) and np.all(points[~marked, k] / mark < 0.5):
+            warnings.warn(
+                f"column {names[k]!r} is {mark:g} in {n_marked} rows, far from all others: where "
+                f"that marks missing values, read them as missing, as by na_values=[{mark:g}]",
+                stacklevel=4,
             )
-    return messages
 
 
 def warn_of_copies(points: Array, offsets: Array) -> None:
@@ -567,17 +571,20 @@ def warn_of_copies(points: Array, offsets: Array) -> None:
     ----------
     points : array, shape (N_points, p)
     offsets : array, shape (n + 1,)
-        The first bags are looked at; a table of whole numbers may well have equal rows.
+        The smallest bags are looked at; a table of whole numbers may well have equal rows.
     """
-    last = min(int(np.searchsorted(offsets, _ROWS_COMPARED)), len(offsets) - 1)
-    stop = int(offsets[last])
-    if stop > 100 * _ROWS_COMPARED:
-        return
-    rows = points[:stop].astype(np.float64)
+    import pandas as pd
+
+    sizes = np.diff(offsets)
+    if np.gcd.reduce(sizes) == 1:
+        return  # copies of all rows would divide each size
+    smallest = np.argsort(sizes, kind="stable")
+    smallest = smallest[: 1 + np.searchsorted(np.cumsum(sizes[smallest]), _ROWS_COMPARED)]
+    rows = np.concatenate([points[offsets[i] : offsets[i + 1]] for i in smallest])
     if np.all(rows == np.floor(rows)):
         return
-    bag = np.searchsorted(offsets, np.arange(stop), side="right")
-    counts = np.unique(np.c_[bag, rows], axis=0, return_counts=True)[1]
+    table = pd.DataFrame(rows).assign(bag=np.repeat(smallest, sizes[smallest]))
+    counts = pd.util.hash_pandas_object(table, index=False).value_counts().to_numpy()
     if len(counts) >= _FEWEST_DIFFERENT and counts[0] > 1 and np.all(counts == counts[0]):
         warnings.warn(
             f"each row stands {counts[0]} times in its bag: was the table joined or appended to "

@@ -258,7 +258,9 @@ class Bags(BagsBase):
         -----
         UserWarning
             Of columns that are constant, that are the same for all points of a bag, or that
-            follow a column of `metadata` exactly; of rows that are dropped.
+            follow a column of `metadata` exactly; of rows that are dropped; of values such as -999
+            that may mark missing ones; of rows that all stand several times; of ids that differ in
+            type, leading zeros, case or blanks alone.
 
         Examples
         --------
@@ -428,8 +430,8 @@ class Bags(BagsBase):
     ) -> Self:
         """Bags from a CSV file; arguments as in `from_dataframe`.
 
-        Other `options` go to `pandas.read_csv`: ``dtype={"county": str}`` keeps leading zeros of
-        ids.
+        Other `options` go to `pandas.read_csv`. Ids such as "01" stay text, with those beside them;
+        ``dtype={"county": int}`` makes numbers of them.
         """
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options), copy=False)
 

@@ -95,8 +95,8 @@ def parts_of(
     delayed = _delayed()
     files = parquet_files(path)
     states = {path: _state_of(path) for path in files}
-    schemas, folder_values = _schemas(files, [bag, *(features or []), *(metadata or [])])
     known = columns_like(like, features)
+    schemas, folder_values = _schemas(files, [bag, weight, *(known or []), *(metadata or [])])
     names = [*schemas[0], *folder_values[0]]
     features = feature_columns(names, bag, known, weight, metadata)
     columns = named_columns(names, bag, features, weight, metadata)

@@ -38,6 +38,7 @@ from bdr_stan.bags.columns import (
     missing_counts,
     warn_of_columns,
     warn_of_copies,
+    warn_of_marks,
 )
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
@@ -47,6 +48,13 @@ from bdr_stan.types import Array, ArrayLike, PathName, as_path
 if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
+
+# Options of read_csv that say how a line becomes cells.
+_OF_LINES = (
+    *("sep", "delimiter", "quotechar", "quoting", "doublequote", "escapechar", "dialect"),
+    *("encoding", "encoding_errors", "compression", "engine"),
+    *("comment", "skiprows", "skipinitialspace", "skip_blank_lines"),
+)
 
 __all__ = [
     "bag_codes",
@@ -219,6 +227,8 @@ def from_dataframe(
     read = bags_of_table(table, columns, bag, weight, metadata, unseen=unseen)
     warn_of_similar_ids(read["ids"])
     warn_of_copies(read["points"], read["offsets"])
+    if columns.transformer is None:
+        warn_of_marks(read["points"], columns.features)
     if like is None:
         warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
     return read
@@ -272,7 +282,7 @@ def bags_of_table(
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
-    values = None if metadata is None else {name: table[name].to_numpy() for name in metadata}
+    values = None if metadata is None else {name: _values_of(table[name]) for name in metadata}
     about = None if values is None else one_row_a_bag(values, codes, ids, bag)
     return {
         "points": points,
@@ -282,6 +292,15 @@ def bags_of_table(
         "metadata": about,
         "columns": columns,
     }
+
+
+def _values_of(series):
+    """Values of a column of metadata; categories stay such, as they may be codes."""
+    import narwhals as nw
+    import pandas as pd
+
+    values = series.to_numpy()
+    return pd.Categorical(values) if series.dtype in (nw.Categorical, nw.Enum) else values
 
 
 def codes_of_rows(table: Any, bag: str) -> tuple[Array, Array]:
@@ -310,15 +329,15 @@ def from_parquet(
     dataset = pq.ParquetDataset(
         path if Path(path).exists() else files, partitioning=folder_columns(files)
     )
-    index = index_columns(dataset.schema, [bag, *(features or []), *(metadata or [])])
-    columns = [c for c in dataset.schema.names if c not in index]
     wanted = columns_like(options.get("like"), features)
+    index = index_columns(dataset.schema, [bag, weight, *(wanted or []), *(metadata or [])])
+    columns = [c for c in dataset.schema.names if c not in index]
     named = named_columns(columns, bag, wanted, weight, metadata)
     table = dataset.read(columns=columns if wanted is None else named)
     return from_dataframe(table, bag, features, weight, metadata, **options)
 
 
-def index_columns(schema: Any, wanted: Sequence[str]) -> set[str]:
+def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
     """Columns of a Parquet schema in which pandas keeps the index of its rows, but those wanted."""
     kept = (schema.pandas_metadata or {}).get("index_columns", [])
     kept = {name for name in kept if isinstance(name, str)}
@@ -488,8 +507,8 @@ def _check_header(path, options):
 
     if "header" in options or "names" in options:
         return
-    kept = {n: v for n, v in options.items() if n not in ("dtype", "usecols", "index_col")}
-    names = pd.read_csv(path, **kept | {"nrows": 1, "header": None, "dtype": str}).iloc[0]
+    kept = {name: options[name] for name in _OF_LINES if name in options}
+    names = pd.read_csv(path, **kept, nrows=1, header=None, dtype=str).iloc[0]
     twice = names[names.notna() & names.duplicated()]
     if len(twice):
         raise ValueError(

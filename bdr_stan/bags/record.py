@@ -15,7 +15,7 @@ from bdr_stan.types import Array, ArrayLike
 __all__ = ["BagsRecord", "column_ranges", "warn_of_other_ranges"]
 
 _SAMPLE = 5_000  # points whose quantiles are kept, or compared with those
-_FEWEST_POINTS = 20  # of new bags that are compared
+_FEWEST_VALUES = 20  # of a column of new bags that are compared
 _MOST_OUTSIDE = 0.95  # share of new values outside the range of 98% of the training values
 
 
@@ -34,7 +34,7 @@ class BagsRecord:
     weighted : bool
         Whether points have weights.
     ranges : array, shape (2, p), or None
-        Between which 98% of the values of each column lie; None where points lie in partitions.
+        As `column_ranges`.
     """
 
     index: Array
@@ -80,14 +80,26 @@ class BagsRecord:
 
 
 def column_ranges(bags: BagsBase) -> Array | None:
-    """1% and 99% quantiles of each column of a sample of the points, shape (2, p)."""
+    """1% and 99% quantiles of each column's nonzero values in a sample of the points.
+
+    Zeros are the same in all units. NaN for columns of zeros; None where points lie in partitions.
+
+    Returns
+    -------
+    array, shape (2, p), or None
+    """
     if isinstance(bags, PartitionedBags):
         return None
-    return np.quantile(bags.sample_points(_SAMPLE, np.random.default_rng(0)), [0.01, 0.99], axis=0)
+    points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+    points[points == 0] = np.nan
+    ranges = np.full((2, points.shape[1]), np.nan)
+    known = ~np.isnan(points).all(axis=0)
+    ranges[:, known] = np.nanquantile(points[:, known], [0.01, 0.99], axis=0)
+    return ranges
 
 
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
-    """Warn of columns nearly all of whose values lie outside the range of the training values.
+    """Warn of columns nearly all of whose nonzero values lie outside the training range.
 
     Parameters
     ----------
@@ -99,14 +111,15 @@ def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     if ranges is None or len(bags) < 2 or isinstance(bags, PartitionedBags):
         return
     points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
-    if len(points) < _FEWEST_POINTS:
-        return
-    share = np.mean((points < ranges[0]) | (points > ranges[1]), axis=0)
-    for k in np.flatnonzero(share > _MOST_OUTSIDE):
+    outside = ((points < ranges[0]) | (points > ranges[1])) & (points != 0)
+    n_values = np.sum(points != 0, axis=0)
+    share = outside.sum(axis=0) / np.maximum(n_values, 1)
+    for k in np.flatnonzero((share > _MOST_OUTSIDE) & (n_values >= _FEWEST_VALUES)):
         name = k if bags.features is None else repr(bags.features[k])
+        values = points[points[:, k] != 0, k]
         warnings.warn(
-            f"{share[k]:.0%} of the values of column {name}, {points[:, k].min():.4g} to "
-            f"{points[:, k].max():.4g}, lie outside the range of the training values, "
+            f"{share[k]:.0%} of the nonzero values of column {name}, {values.min():.4g} to "
+            f"{values.max():.4g}, lie outside the range of the training values, "
             f"{ranges[0, k]:.4g} to {ranges[1, k]:.4g}: check that its units are the same",
             stacklevel=5,
         )

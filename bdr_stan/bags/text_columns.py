@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Collection
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -12,9 +13,19 @@ from bdr_stan.types import Array
 
 __all__ = ["check_are_categories", "ids_of_text", "warn_of_similar_ids"]
 
-# A sign, a currency and a percent sign about digits that points, commas or blanks group.
-_NUMBER = re.compile(r"[-+\u2212]?\s*[$€£¥]?\s*[-+\u2212]?\d+([.,'\s]\d+)*([eE][-+]?\d+)?\s*%?")
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+_CURRENCY = r"(?:[$€£¥₹₩₽₺₴₪₫฿₱]|(?:EUR|USD|GBP|CHF|JPY|kr)\b\.?)"
+_DIGITS = r"(?:\d+(?:[.,'’\s]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?"  # points, commas, blanks group them
+_SIGN = r"[-+\u2212]?"
+_AMOUNT = rf"{_SIGN}\s*{_CURRENCY}?\s*{_SIGN}{_DIGITS}\s*(?:%|(?:k|M|bn)?\s*{_CURRENCY}?)"
+_NUMBER = re.compile(rf"{_AMOUNT}|\(\s*{_AMOUNT}\s*\)")  # parentheses: below zero
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
+    rf"|\d{{1,2}}\.?[-/ ]{_MONTH}[-/ ,]+\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}}"
+    r"|(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?",
+    re.IGNORECASE,
+)
+_ZEROS = re.compile(r"^(-?)0+(?=\d)|(?<=\d)\.0$")  # 1 is 1.0 in a column with missing values
 _SHOWN = 3  # pairs of ids in the warning
 
 
@@ -23,8 +34,8 @@ def check_are_categories(values: Collection[str], name: str) -> None:
     dates = [value for value in values if _DATE.fullmatch(value.strip())]
     if len(dates) > len(values) / 2:
         raise TypeError(
-            f"column {name!r} holds dates as text, such as {dates[0]!r}: make a number of them, "
-            "such as years since 2000, or leave it out of the features"
+            f"column {name!r} holds dates or times as text, such as {dates[0]!r}: make a number of "
+            "them, such as years since 2000, or leave it out"
         )
     numbers = [value for value in values if _NUMBER.fullmatch(value.strip())]
     written = any(not _is_plain_number(value) for value in numbers)  # as in $1,200
@@ -35,7 +46,7 @@ def check_are_categories(values: Collection[str], name: str) -> None:
         raise TypeError(
             f"column {name!r} holds {what}, such as {example!r}: make numbers of its cells, as by "
             "decimal=',' or thousands=',' of read_csv, or a category of the column where they are "
-            "codes, or leave it out of the features"
+            "codes, or leave it out"
         )
 
 
@@ -54,20 +65,28 @@ def ids_of_text(texts: Any) -> Any:
     """
     import pandas as pd
 
-    numbers = pd.to_numeric(texts, errors="coerce")
-    given = texts.notna()
-    same = numbers.notna() & (numbers[given].astype(str).reindex(texts.index) == texts)
-    return numbers if same[given].all() else texts
+    codes, given = pd.factorize(texts)  # -1 where there is none
+    ids = pd.Series(given, dtype=object)
+    numbers = pd.to_numeric(ids, errors="coerce")
+    if numbers.isna().any() or (numbers.astype(str) != ids.str.strip()).any():
+        return texts
+    return numbers.reindex(codes).set_axis(texts.index)
+
+
+def _simplified(value):
+    """Text of an id without what differs by accident: blanks, case, ways to write é, zeros."""
+    text = " ".join(normalize("NFKC", str(value)).casefold().split())
+    has_zeros = text[:1] in "0-" or text.endswith(".0")  # the search takes ten times as long
+    return _ZEROS.sub(r"\1", text) if has_zeros else text
 
 
 def warn_of_similar_ids(ids: Array) -> None:
-    """Warn of bags whose ids differ by type, leading zeros, case or surrounding blanks alone."""
+    """Warn of bags whose ids differ by type, leading zeros, case or blanks alone."""
     import pandas as pd
 
     if np.asarray(ids).dtype.kind not in "OUST":
         return
-    alike = pd.Series(ids).astype(str).str.strip().str.casefold()
-    alike = alike.str.replace(r"^0+(?=\d)", "", regex=True)
+    alike = pd.Series([_simplified(value) for value in np.asarray(ids).tolist()], dtype=object)
     similar = np.flatnonzero(alike.duplicated())
     if len(similar):
         first = alike.drop_duplicates()

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bdr_stan.bags import Bags
+from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ def _is_numeric(values):
 
 def _levels(values, name):
     """The levels of a column, in order; None for numbers."""
+    from pandas import CategoricalDtype
+
     if _is_numeric(values):
         return None
     levels = values.tolist()
@@ -169,6 +172,9 @@ def _levels(values, name):
         raise TypeError(
             f"covariate {name!r} holds {type(strange[0]).__name__}: give numbers, text or booleans"
         )
+    texts = {level for level in levels if isinstance(level, str)}
+    if not isinstance(values.dtype, CategoricalDtype):  # which may be codes
+        check_are_categories(texts, name)
     return sorted(set(levels), key=lambda level: (type(level).__name__, level))
 
 

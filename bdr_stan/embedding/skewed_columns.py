@@ -9,6 +9,7 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.types import Array
 
 _SAMPLE = 10_000  # points whose quantiles are measured
+_FEWEST_POINTS = 1_000  # of fewer the 1% and 99% quantiles are too uncertain
 _FEWEST_VALUES = 20  # of a column that is a measurement rather than a code or a small count
 # Distance from the median to the 1% or 99% quantile in distances to the quartile on that side: 3.4
 # of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3 degrees of freedom,
@@ -32,16 +33,19 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     names = bags.features or [str(k) for k in range(bags.n_features)]
     shown = ", ".join(repr(names[k]) for k in skewed[:_SHOWN]) + ", .." * (len(skewed) > _SHOWN)
     first = repr(names[skewed[0]]) if bags.features else skewed[0]
+    kernel = f"NormalScores(columns=[{first}])" + " + RBF(columns=[..])" * (bags.n_features > 1)
     warnings.warn(
         f"columns with long tails: {shown}; a few large values decide the scale on which the "
         f"kernel compares points: take logarithms, or give the column a kernel of normal scores, "
-        f"NormalScores(columns=[{first}]) + RBF(columns=[..])",
+        f"{kernel}",
         stacklevel=5,
     )
 
 
 def skewed_columns(points: Array) -> Array:
     """Numbers of the columns of points, shape (n_points, p), with a long tail on either side."""
+    if len(points) < _FEWEST_POINTS:
+        return np.empty(0, np.int64)
     low, left, middle, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         tails = np.maximum((high - middle) / (right - middle), (middle - low) / (middle - left))

@@ -168,7 +168,7 @@ def bad_arrays():
     yield (
         lambda: Bags.from_list([ones, [["a", "b"]]]),
         TypeError,
-        "bag 1 holds <U1, not numbers: encode or leave out such columns",
+        "bag 1 holds text such as 'a', not numbers: encode or leave out such columns",
     )
     yield (
         lambda: Bags.from_points(ones, sizes=[1, 1]),

@@ -35,7 +35,7 @@ def test_columns_in_other_units_are_noticed(fitted, tmp_path):
     table = people(np.random.default_rng(2))
     fitted.save(tmp_path / "fit.nc")
     for model in (fitted, BLR.load(tmp_path / "fit.nc")):
-        words = r"100% of the values of column 'income', .* outside .* check that its units"
+        words = r"100% of the nonzero values of column 'income', .* outside .* check that its units"
         with pytest.warns(UserWarning, match=words):
             model.predict(table.assign(income=table["income"] / 1000))
     with pytest.warns(UserWarning, match="column 'height'"):
@@ -54,6 +54,29 @@ def test_new_bags_of_the_same_kind_are_not(fitted):
         bags = Bags.from_dataframe(people(np.random.default_rng(3)), "town")
         older = Bags(bags.points + np.array([5, 0, 0, 0, 0]), bags.offsets, features=bags.features)
         fitted.contrast(older, bags)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_zeros_do_not_hide_other_units(factor):
+    rng = np.random.default_rng(0)
+    income = 30_000 * rng.lognormal(sigma=0.6, size=(1000, 1)) * (rng.random((1000, 1)) > 0.3)
+    train = Bags.from_points(income, sizes=np.full(20, 50))
+    with pytest.warns(UserWarning, match="100% of the nonzero values of column 0, .* outside"):
+        warn_of_other_ranges(
+            Bags.from_points(factor * income, sizes=[500, 500]), column_ranges(train)
+        )
+
+
+def test_a_rare_category_is_no_other_unit():
+    rng = np.random.default_rng(0)
+    rare = Bags.from_points((rng.random((1000, 1)) < 0.004) * 1.0, sizes=[500, 500])
+    never = Bags.from_points(np.zeros((1000, 1)), sizes=[500, 500])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for train in (rare, never):
+            warn_of_other_ranges(
+                Bags.from_points(np.ones((40, 1)), sizes=[20, 20]), column_ranges(train)
+            )
 
 
 def test_ranges_of_points_in_a_memory_map(tmp_path):

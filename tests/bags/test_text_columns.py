@@ -41,6 +41,11 @@ def test_ids_with_leading_zeros_stay_apart(tmp_path):
     assert Bags.from_csv(path, "county", dtype={"county": int}).ids.tolist() == [1, 2]
 
 
+def test_blanks_about_ids_that_are_numbers_do_not_count(tmp_path):
+    path = csv(tmp_path, "x,county\n1.5, 1\n2.5, 2\n3.5,2\n")
+    assert Bags.from_csv(path, "county").ids.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("ids", [[1, 2, 10], [0.5, 1.5, 2.5], [-1, 0, 3]])
 def test_ids_that_are_numbers_stay_numbers(tmp_path, ids):
     path = csv(tmp_path, "county,x\n" + "".join(f"{name},{k}.5\n" for k, name in enumerate(ids)))
@@ -62,6 +67,16 @@ def test_ids_in_names_of_folders(tmp_path, folders, ids):
         for lazy in (False, True):
             bags = Bags.from_parquet(tmp_path, "county", lazy=lazy)
             assert list(bags.ids) == ids and bags.features == ["x"]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [("São Paulo", "Sa\u0303o Paulo"), ("New  York", "New York"), (1.0, "1"), ("-01", "-1")],
+)
+def test_ids_in_other_characters_are_told(pair):
+    county = np.array([pair[0], pair[1], "z"], object).repeat(2)
+    with pytest.warns(UserWarning, match="1 bags have ids like those of others"):
+        Bags.from_dataframe(TABLE.assign(county=county), "county")
 
 
 @pytest.mark.parametrize("other", ["A", " a", "a "])
@@ -94,6 +109,10 @@ def test_ids_that_differ_are_not():
         ["3,5", "4,25", "1,0"],
         ["1 200", "900", "15 000"],
         ["$5", "$7"],
+        ["(1,200)", "300", "(45)"],
+        ["1.200,50 €", "900 €"],
+        ["$1.2M", "$3M"],
+        [".5", ".25", "5."],
     ],
 )
 def test_numbers_as_text_are_no_categories(values):
@@ -102,14 +121,32 @@ def test_numbers_as_text_are_no_categories(values):
         Bags.from_dataframe(table, "county")
 
 
-@pytest.mark.parametrize("values", [["2021-03-04", "2020-01-01"], ["3/4/2021", "12/31/99"]])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["2021-03-04", "2020-01-01"],
+        ["3/4/2021", "12/31/99"],
+        ["4 March 2021", "12 May 2020"],
+        ["04-Mar-2021", "01-Apr-20"],
+        ["Mar 4, 2021", "May 1, 2020"],
+        ["08:05", "23:59"],
+    ],
+)
 def test_dates_as_text_are_no_categories(values):
-    with pytest.raises(TypeError, match="holds dates as text, such as '.*': make a number"):
+    with pytest.raises(TypeError, match="holds dates or times as text, such as '.*': make"):
         Bags.from_dataframe(TABLE.assign(day=np.resize(values, 6)), "county")
 
 
 @pytest.mark.parametrize(
-    "values", [["18-24", "25-64", "65+"], ["A1", "B2", "C3"], ["0", "1"], ["5+", "1-4", "none"]]
+    "values",
+    [
+        ["18-24", "25-64", "65+"],
+        ["A1", "B2", "C3"],
+        ["0", "1"],
+        ["5+", "1-4", "none"],
+        ["1A", "1B", "2A", "2B"],
+        ["$0-$9", "$10-$99"],
+    ],
 )
 def test_categories_stay_categories(values):
     bags = Bags.from_dataframe(TABLE.assign(group=np.resize(values, 6)), "county")
@@ -122,6 +159,9 @@ def test_a_column_that_stands_twice_in_a_file_is_refused(tmp_path):
         Bags.from_csv(path, "county")
     true_names = csv(tmp_path, "county,age,age.1\na,1.5,2\nb,2.5,3\n")
     assert Bags.from_csv(true_names, "county").features == ["age", "age.1"]
+    dates = csv(tmp_path, "county,x,day\n1,1.5,2020-01-01\n2,2.5,2020-01-02\n")
+    bags = Bags.from_csv(dates, "county", metadata=["day"], parse_dates=["day"])
+    assert bags.metadata["day"].dt.year.to_list() == [2020, 2020]
     european = csv(tmp_path, "county;age\na;1,5\nb;2,5\n")
     assert_array_equal(
         Bags.from_csv(european, "county", sep=";", decimal=",").points, [[1.5], [2.5]]
@@ -133,6 +173,37 @@ def test_a_label_among_the_features_is_told():
         Bags.from_dataframe(TABLE.assign(vote=[0.1, 0.1, 0.2, 0.2, 0.3, 0.3]), "county")
     with pytest.warns(UserWarning, match="'vote'; name the label and covariates of the bags"):
         Bags.from_dataframe(TABLE.assign(vote=[0.1, 0.1, 0.2, 0.2, 0.1, 0.1]), "county")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["1,200", "900", "1,000"], "'z' holds numbers written as text, such as '1,"),
+        (["1.5", "2.5", "3"], "'z' holds numbers written as text"),
+        (["2020-01-01", "2020-01-02", "2020-01-03"], "'z' holds dates or times as text"),
+    ],
+)
+def test_covariates_that_are_numbers_as_text_are_refused(values, words):
+    table = TABLE.assign(z=np.repeat(values, 2))
+    bags = Bags.from_dataframe(table, "county", metadata=["z"])
+    with pytest.raises(TypeError, match=words):
+        learn_covariates(bags, ["z"])
+    codes = Bags.from_dataframe(table.astype({"z": "category"}), "county", metadata=["z"])
+    assert learn_covariates(codes, ["z"]).levels == {"z": sorted(values)}
+
+
+@pytest.mark.parametrize(
+    "points", [np.array([["1"], ["2.5"]], object), pd.DataFrame({"x": ["1", "2.5"]})]
+)
+def test_points_and_weights_that_are_numbers_as_text_are_refused(points):
+    for make in (
+        lambda: Bags(points, [0, 1, 2]),
+        lambda: Bags.from_points(points, sizes=[1, 1]),
+        lambda: Bags.from_list([points, points]),
+        lambda: Bags([[1.0], [2.0]], [0, 1, 2], weights=np.ravel(points)),
+    ):
+        with pytest.raises(TypeError, match="holds text such as '1', not numbers"):
+            make()
 
 
 def test_complex_covariates_are_refused():
@@ -152,6 +223,8 @@ def test_a_named_index_is_no_feature_but_may_be_the_bag(tmp_path):
     table.to_parquet(tmp_path / "points.parquet")
     for lazy in (False, True):
         assert Bags.from_parquet(tmp_path / "points.parquet", "county", lazy=lazy).features == ["x"]
+        weighted = Bags.from_parquet(tmp_path / "points.parquet", "county", None, "row", lazy=lazy)
+        assert weighted.weighted and weighted.features == ["x"]
     by_county = TABLE.set_index("county")
     by_county.to_parquet(tmp_path / "county.parquet")
     expected = Bags.from_dataframe(TABLE, "county")
@@ -169,8 +242,12 @@ def test_a_named_index_is_no_feature_but_may_be_the_bag(tmp_path):
 def test_marks_of_missing_values_are_told(rng):
     table = pd.DataFrame({"county": np.repeat(np.arange(10), 5), "age": rng.normal(40, 9, 50)})
     marked = table.assign(age=table["age"].where(np.arange(50) % 10 > 0, -999))
-    with pytest.warns(UserWarning, match=r"'age' is -999 in 5 rows .* na_values=\[-999\]"):
+    with pytest.warns(UserWarning, match=r"'age' is -999 in 5 rows, .* na_values=\[-999\]"):
         Bags.from_dataframe(marked, "county")
+    with pytest.warns(UserWarning, match="'age' is -999 in 5 rows"):
+        Bags.from_dataframe(marked, "county", like=Bags.from_dataframe(table, "county"))
+    with pytest.warns(UserWarning, match="'age' is 9999 in 5 rows"):
+        Bags.from_dataframe(marked.replace(-999, 9999), "county")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Bags.from_dataframe(table.assign(age=rng.normal(-900, 60, 50).round()), "county")
@@ -186,8 +263,16 @@ def test_a_table_that_was_appended_to_itself_is_told(rng):
         warnings.simplefilter("error")
         Bags.from_dataframe(table, "county")
         Bags.from_dataframe(pd.concat([table, table.iloc[:30]]), "county")
+        one = pd.concat([table.iloc[:5]] * 2)  # not in every bag
+        Bags.from_dataframe(pd.concat([one, table.iloc[5:]]), "county")
         counts = pd.concat([table.assign(x=np.arange(50) % 7)] * 2)
         Bags.from_dataframe(counts, "county")
+
+
+def test_copies_in_bags_of_many_points_are_told(rng):
+    table = pd.DataFrame({"county": np.repeat([0, 1], 60_000), "x": rng.normal(size=120_000)})
+    with pytest.warns(UserWarning, match="each row stands 2 times in its bag"):
+        Bags.from_dataframe(pd.concat([table] * 2), "county")
 
 
 def test_a_file_that_changes_between_passes_is_refused(tmp_path):

@@ -34,6 +34,12 @@ def test_long_tails_are_found_and_no_others(n):
         assert [list(table)[k] for k in found] == ["income", "loss"]
 
 
+def test_few_points_are_not_judged():
+    for seed in range(20):
+        table = columns(np.random.default_rng(seed), 200)
+        assert len(skewed_columns(np.column_stack(list(table.values())).astype(float))) == 0
+
+
 def test_a_fit_warns_once_of_columns_with_long_tails():
     rng = np.random.default_rng(0)
     points = np.column_stack([rng.normal(size=3000), rng.lognormal(sigma=1.0, size=3000)])
