@@ -307,6 +307,8 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
             f"label_sd has shape {values.shape}, but there are {n} bags: pass one number a bag"
         )
     try:
+        if values.dtype == bool:
+            raise TypeError
         values = as_real_numbers(np.where(pd.isna(values), np.nan, values))
     except (TypeError, ValueError):
         raise TypeError("label_sd holds what is no number: pass one number a bag") from None
