@@ -62,7 +62,8 @@ def test_a_stock_program_needs_no_compiler_and_no_cmdstan(blr, no_cmdstan, no_co
 
 
 def test_a_copy_of_the_program_is_the_same_program(blr, no_compiler, tmp_path):
-    (copy, *_) = eject("blr", tmp_path / "mine")
+    shutil.copytree(program_path("blr").parent, tmp_path / "mine")
+    copy = tmp_path / "mine" / "blr.stan"
     assert compile_program(copy, progress=False).exe_file == str(blr)
 
 

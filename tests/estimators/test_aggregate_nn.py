@@ -151,7 +151,9 @@ def test_memory_map_in_chunks(problem, tmp_path, monkeypatch):
     spoilt = bags.points.copy()
     spoilt[-1, 1] = np.nan
     np.save(tmp_path / "spoilt.npy", spoilt)
-    spoilt = Bags(np.load(tmp_path / "spoilt.npy", mmap_mode="r"), bags.offsets)
+    spoilt = Bags(
+        np.load(tmp_path / "spoilt.npy", mmap_mode="r"), bags.offsets, weights=bags.weights
+    )
     for use in (model.predict, ConstantRate().fit(bags, y).predict, lambda b: model.fit(b, y)):
         with pytest.raises(ValueError, match="bag 11, point .*, column 1.*value is nan"):
             use(spoilt)

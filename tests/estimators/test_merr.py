@@ -198,7 +198,9 @@ def test_file_keeps_the_fit(problem, tmp_path, model):
     for again in (loaded, pickle.loads(pickle.dumps(model))):
         assert repr(again.get_params()) == repr(model.get_params())
         for kept, original in zip(
-            again.predict(bags, return_std=True), model.predict(bags, return_std=True), strict=True
+            again.predict(weighted, return_std=True),
+            model.predict(weighted, return_std=True),
+            strict=True,
         ):
             np.testing.assert_array_equal(kept, original)
         with pytest.raises(ValueError, match="column 0 of the bags is 'b', but the model was"):
