@@ -26,10 +26,14 @@ def test_bags_are_put_in_the_order_of_the_fit(fitted):
 
 def test_further_bags_are_left_out_and_missing_ones_named(fitted):
     model, bags = fitted
-    more = Bags.from_points(np.zeros((63, 2)), np.repeat(np.arange(21), 3))
+    points = np.vstack([bags.points, np.zeros((3, 2))])
+    more = Bags.from_points(points, np.repeat(np.arange(21), 3), features=["x", "z"])
     assert len(told_of(model, more, "").bags) == 20
     with pytest.raises(ValueError, match="to 20 bags, but there are 5, without bag '5': pass"):
         told_of(model, bags[:5], "")
+    other = Bags.from_points(np.zeros((60, 2)), np.repeat(np.arange(20), 3))
+    with pytest.raises(ValueError, match="have the ids of those of the fit, but other points"):
+        told_of(model, other, "")
     unnamed = Bags(more.points, more.offsets)
     with pytest.raises(ValueError, match="there are 21, which have no ids"):
         told_of(model, unnamed, "")
