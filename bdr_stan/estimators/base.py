@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 from html import escape
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -426,28 +425,6 @@ def _why_not_restored(path, config):
         f"{path} holds a fit of {config['estimator']} by bdr_stan {config.get('bdr_stan')}, which "
         f"version {__version__} cannot read: the file is damaged, or you need to use that version"
     )
-
-
-def with_defaults(function: Any, **defaults: Any) -> Any:
-    """Copy of a function with other defaults of some of its keyword-only parameters.
-
-    For the constructor of an estimator that differs from another in a default alone:
-    scikit-learn reads parameters from the constructor's own signature.
-    """
-    copy = FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    known = function.__kwdefaults__ or {}
-    unknown = set(defaults) - set(known)
-    if unknown:
-        raise TypeError(f"{function.__qualname__} has no keyword-only {sorted(unknown)}")
-    copy.__kwdefaults__ = {**known, **defaults}
-    copy.__annotations__, copy.__doc__ = function.__annotations__, function.__doc__
-    return copy
 
 
 def _described(estimator, arrays):

@@ -2,7 +2,8 @@
 
 import re
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -25,8 +26,8 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.prediction_table import predict_table
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.prediction_table import PredictionTable
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -36,29 +37,71 @@ from bdr_stan.estimators.validation import (
     check_stan_file,
     labels_of_training,
 )
-from bdr_stan.kernels import check_kernel_and_bandwidth, landmark_features
+from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
-from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, PathName
 
 # Uses of the densities of compressed rows, not their definitions.
 _OF_NORMAL_ROWS = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
 _TAKES_COMPRESSED = "// takes compressed rows"
 
 
-class EmbeddingEstimator(BagEstimator):
-    """Base of the Bayesian estimators on mean embeddings, of labels and of two classes.
+@estimator
+class EmbeddingEstimator(PredictionTable):
+    """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
-    The way of the data: bags, their mean embeddings at landmarks (`training_features`), the model
-    with its data (`_model`), draws from its posterior, the result. New bags go through the same
-    feature map (`embed`) to the predictive distribution (`_predictive`).
+    Bags become mean embeddings at landmarks (`training_features`), these the data of a model
+    (`_model`), draws from its posterior a result. New bags pass the same feature map (`embed`) to
+    the predictive distribution (`_predictive`).
+
+    Parameters
+    ----------
+    n_landmarks : int, default 60
+    kernel : str or Kernel, default "rbf"
+        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
+        ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
+    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points. "median" is
+        sqrt(median squared distance / 2) of the columns as given; "scaled" and "ard" the same of
+        columns divided by their standard deviations.
+    bandwidth_scale : float, default 1
+        Factor on all bandwidths.
+    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    prior : dict, optional
+        Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
+    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
+        All but NUTS fix rho at its marginal mode.
+    stan_file : path, optional
+        Your variant of the Stan program, from ``bdr-stan eject``.
+    random_state : int, optional
+        Seed where `fit` gets none.
+
+    Attributes
+    ----------
+    landmarks_ : array, shape (d, p)
+    kernel_ : Kernel
+        With its columns as indices and its bandwidths as numbers.
+    bandwidth_ : float or array, shape (p,)
+        Of a kernel that has a single one.
     """
+
+    n_landmarks: int = 60
+    kernel: str | Kernel = "rbf"
+    bandwidth: ArrayLike | str = "scaled"
+    _: KW_ONLY
+    bandwidth_scale: float = 1.0
+    landmarks: str | ArrayLike = "kmeans"
+    prior: Mapping[str, float] | None = None
+    method: str = "nuts"
+    stan_file: PathName | None = None
+    random_state: int | None = None
 
     takes_parts = True
     samples_posterior = True
@@ -261,7 +304,7 @@ class EmbeddingEstimator(BagEstimator):
             landmarks=self.landmarks,
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
-            covariates=self.covariates,
+            covariates=self.columns_of_bags or None,
             seed=self._seed(seed),
         )
 
@@ -307,7 +350,28 @@ class EmbeddingEstimator(BagEstimator):
         found.ids = bags.ids
         return found
 
-    predict_table = predict_table
+    def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
+        """Posterior of the difference of each bag's expected label between two versions of it.
+
+        Parameters
+        ----------
+        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+            Two versions of the same n bags: label of `bags_a` less that of `bags_b`; of classes
+            the probability of the second.
+
+        Returns
+        -------
+        Contrast
+            With `mean`, `sd`, `quantile(q)`, `interval(level)` and `draws`.
+
+        Raises
+        ------
+        ValueError
+            The versions have different numbers of bags.
+        """
+        versions = self._two_versions(bags_a, bags_b)
+        first, second = (self._by_draws(self.embed(bags)) for bags in versions)
+        return Contrast.between(first, second)
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
@@ -335,7 +399,7 @@ class EmbeddingEstimator(BagEstimator):
                 f"there are: {', '.join(self.methods)}"
             )
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
-        check_covariates(self.covariates)
+        check_covariates(getattr(self, "covariates", None))
         check_positive(bandwidth_scale=self.bandwidth_scale)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         check_prior(self.prior)
@@ -354,9 +418,9 @@ class EmbeddingEstimator(BagEstimator):
 
     def _check_same_covariates(self, training):
         held = [] if training.covariates is None else list(training.covariates.levels)
-        if held != list(self.covariates or []):
+        if held != self.columns_of_bags:
             raise ValueError(
-                f"the model has covariates={self.covariates!r}, but the training features hold "
+                f"the model has covariates={self.columns_of_bags}, but the training features hold "
                 f"{held}: make these with the model's own training_features"
             )
 

@@ -1,6 +1,7 @@
 """Inverse distribution regression: labels by Bayes' rule from embeddings given the label."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -8,17 +9,15 @@ import numpy as np
 from bdr_stan.bags import Bags, check_classes, check_within
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import BagClassifier, BagRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
-from bdr_stan.estimators.influence import contrast
-from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     check_bounds,
     check_choice,
     check_not_negative,
     check_power,
 )
-from bdr_stan.kernels import Kernel
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
 from bdr_stan.models.inverse import InverseModel, inverse_model, sample_inverse
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
@@ -26,60 +25,32 @@ from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike
 
 _FEWEST_BAGS = 3
-_MOST_DRAWS = 100  # that predictions average: the curves are known well, and more say no more
+_MOST_DRAWS = 100  # averaged by predictions: the curves are precise, and more change nothing
 
 
-class InverseBDR(BagRegressor, EmbeddingEstimator):
-    """Inverse distribution regression: how the embedding follows the label, turned round.
-
-    `BDR` takes the label as linear in a bag's mean embedding. Here the embedding moves along a
-    smooth curve as the label changes, and a label is predicted by Bayes' rule: predictions bend,
-    may be skewed, and never leave the bounds of the labels. Bags of few points stay near the
-    distribution of the labels.
+@estimator
+class InverseEstimator(EmbeddingEstimator):
+    """Base of the models of embeddings given the label.
 
     Parameters
     ----------
-    n_landmarks : int, default 60
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32", a kernel, or "additive", a kernel
-        on each column, which suits columns that matter each by itself.
-    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points. "median" is
-        sqrt(median squared distance / 2) on columns as they are; "scaled" and "ard" the same on
-        columns divided by their standard deviations.
+        on each column, which suits columns with separate effects.
     covariance : {"average", "pooled"}, default "average"
         Within-bag covariance of the kernel features, as in `BDR`.
-    label_distribution : {"empirical", "normal", "uniform"}, default "empirical"
-        Of the labels before a bag is seen: a kernel density estimate of the training labels, with
-        an edge where they support one, beyond which a label stays possible; a normal distribution;
-        all labels within the bounds alike.
-    bounds : (lower, upper), optional
-        Between which all labels lie, units of y; None for an end that is open. With label_noise
-        "size" those without noise.
     power : float, 0 < power <= 1, or "held-out" (default)
         Of the likelihood in Bayes' rule. Coordinates of the embedding are not quite independent
         given the label, so 1 is too sure; "held-out" takes the power that predicts labels of bags
         held out of the fit best.
     jitter : float, default 1e-4
         Added to the diagonals of the kernel matrix and of the within-bag covariance.
-    bandwidth_scale : float, default 1
-        Factor on all bandwidths.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-    label_noise : {"constant", "size"}, default "constant"
-        "size" takes labels as averages over the N_i points of their bags, with noise of variance
-        sigma_point^2 / N_i about the label that the embedding follows; predictions have it, too.
-        sigma_point is that which predicts labels of held-out bags best; bags of several sizes tell
-        it, and fewer than 10 do not.
-    prior : dict, optional
-        Numbers that replace the defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
     stan_file : path, optional
         Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``).
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------
@@ -89,137 +60,36 @@ class InverseBDR(BagRegressor, EmbeddingEstimator):
         curve (component, function), bend.
     power_ : float
         The power of the likelihood.
-    sigma_point_ : float
-        With label_noise "size": noise standard deviation of one point, units of y; 0 where no
-        noise predicts better.
     held_out_ : array, shape (n,)
         Log density of each training label by a fit to four fifths of the bags, which uses none of
         the other labels, to compare models by; NaN where a fold could not be fitted. There is no
         log_likelihood, as the posterior is given embeddings and not labels.
-    landmarks_ : array, shape (d, p)
-    kernel_ : Kernel
-        With its columns as indices and its bandwidths as numbers.
-    bandwidth_ : float or array, shape (p,)
-        Of a kernel that has a single one.
-
-    Notes
-    -----
-    The model stands at the head of ``stan/inverse.stan``. It learns the distribution of embeddings
-    rather than the label's dependence on them: where bags of equal labels form groups of several
-    kinds, or new bags come from elsewhere than the training bags, prefer `BDR`. Predictions take
-    100 of the draws. With `label_noise` or `label_sd` curves are those of the true labels behind
-    the ones seen, by regression calibration (Carroll et al. 2006). Source: Cook (2007), Adragni
-    and Cook (2009), for uncertain embeddings.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import InverseBDR
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.uniform(size=40)
-    >>> bags = [rng.normal(3 * mean, size=(30, 1)) for mean in y]
-    >>> model = InverseBDR(n_landmarks=6, bounds=(0, 1), method="optimize").fit(bags, y, seed=1)
-    >>> bool(np.corrcoef(model.predict(bags), y)[0, 1] > 0.9)
-    True
-    >>> lower, upper = model.predictive([np.full((30, 1), 9.0)]).interval(0.95)  # far from all bags
-    >>> bool(0 <= lower[0] < upper[0] <= 1)
-    True
     """
+
+    covariance: str = "average"
+    _: KW_ONLY
+    power: float | str = "held-out"
+    jitter: float = 1e-4
 
     methods = ("nuts", "optimize", "laplace")
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")
     prior_texts = INVERSE
-    takes_label_sd = True
     has_likelihood = False  # its posterior is given embeddings, not labels
-    covariates = None  # they have no place in the embedding given the label
-
-    def __init__(
-        self,
-        n_landmarks: int = 60,
-        kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "scaled",
-        covariance: str = "average",
-        *,
-        label_distribution: str = "empirical",
-        bounds: Sequence[float | None] | None = None,
-        power: float | str = "held-out",
-        jitter: float = 1e-4,
-        bandwidth_scale: float = 1.0,
-        landmarks: str | ArrayLike = "kmeans",
-        label_noise: str = "constant",
-        prior: Mapping[str, float] | None = None,
-        method: str = "nuts",
-        stan_file: PathName | None = None,
-        random_state: int | None = None,
-    ):
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.covariance = covariance
-        self.label_distribution = label_distribution
-        self.bounds = bounds
-        self.power = power
-        self.jitter = jitter
-        self.bandwidth_scale = bandwidth_scale
-        self.landmarks = landmarks
-        self.label_noise = label_noise
-        self.prior = prior
-        self.method = method
-        self.stan_file = stan_file
-        self.random_state = random_state
-
-    predict, contrast = predict_mean, contrast
-
-    def report(self) -> str:
-        """What `EmbeddingEstimator.report` says, and what of the embeddings the label explains."""
-        explained = self.result_.draws("explained").mean(axis=0)
-        return (
-            f"{EmbeddingEstimator.report(self)}\nThe label explains more than half of "
-            f"{np.sum(explained > 0.5)} of {len(explained)} coordinates of the embedding, at most "
-            f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
-        )
-
-    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to be of use and within the bounds."""
-        check_bounds(self.bounds)
-        y = super().check_labels(bags, y)
-        if len(y) < _FEWEST_BAGS:
-            raise ValueError(
-                f"{len(y)} bags are too few to tell how embeddings scatter about a line: give at "
-                f"least {_FEWEST_BAGS}"
-            )
-        if self.bounds is not None and self.label_noise != "size":
-            check_within(bags, y, self.bounds)
-        return y
-
-    def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        spread_of_true_labels(y, label_sd**2)
 
     def check_parameters(self) -> None:
-        _check_shared_parameters(self)
-        check_choice(self.label_distribution, "label_distribution", LABEL_DISTRIBUTIONS)
-        check_choice(self.label_noise, "label_noise", LABEL_NOISE)
-        check_bounds(self.bounds)
-        ends = (None,) if self.bounds is None else tuple(self.bounds)
-        if self.label_distribution == "uniform" and None in ends:
-            raise ValueError(
-                "label_distribution='uniform' needs both bounds: give bounds=(lower, upper)"
-            )
+        super().check_parameters()
+        check_choice(self.covariance, "covariance", ("average", "pooled"))
+        check_power(self.power)
+        check_not_negative(jitter=self.jitter)
 
-    def _model(
-        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
-    ) -> InverseModel:
-        return inverse_model(
-            training,
-            y,
-            distribution=lambda y: label_distribution(self.label_distribution, y, self.bounds),
-            power=self.power,
-            jitter=self.jitter,
-            prior=self.prior,
-            label_noise=self.label_noise,
-            label_sd=label_sd,
-            bounds=open_ends(self.bounds),
+    def report(self) -> str:
+        """Diagnostics, kernel, and the share of the embeddings that the label explains; a str."""
+        explained = self.result_.draws("explained").mean(axis=0)
+        return (
+            f"{super().report()}\nThe label explains more than half of "
+            f"{np.sum(explained > 0.5)} of {len(explained)} coordinates of the embedding, at most "
+            f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
         )
 
     def _sample(self, model: Any, **options: Any) -> tuple[Posterior, dict[str, Any]]:
@@ -246,24 +116,133 @@ class InverseBDR(BagRegressor, EmbeddingEstimator):
         )
 
     def _set_fitted(self, result):
-        EmbeddingEstimator._set_fitted(self, result)
+        super()._set_fitted(result)
         self.power_ = float(result.constants["power"])
-        if self.coordinates_.sigma_point is not None:
-            self.sigma_point_ = self.coordinates_.sigma_point
         held_out = result.constants["held_out"]
         own_program = self.stan_file is not None  # whose curves nobody held out
         self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out
 
 
-class InverseBDRClassifier(BagClassifier, EmbeddingEstimator):
+@estimator
+class InverseBDR(ProbabilisticRegressor, InverseEstimator):
+    """Inverse distribution regression: a model of the embedding given the label, inverted.
+
+    `BDR` takes the label as linear in a bag's mean embedding. Here the embedding follows a smooth
+    curve as the label changes, and Bayes' rule predicts the label: predictions may be nonlinear
+    and skewed, and never leave the bounds of the labels. Predictions of bags of few points stay
+    near the distribution of the labels.
+
+    Parameters
+    ----------
+    label_distribution : {"empirical", "normal", "uniform"}, default "empirical"
+        Of the labels before a bag is seen: a kernel density estimate of the training labels, with
+        an edge where they support one, beyond which a label stays possible; a normal distribution;
+        all labels within the bounds alike.
+    bounds : (lower, upper), optional
+        Between which all labels lie, units of y; None for an end that is open. With label_noise
+        "size" those without noise.
+    label_noise : {"constant", "size"}, default "constant"
+        "size" takes labels as averages over the N_i points of their bags, with noise of variance
+        sigma_point^2 / N_i about the label that the embedding follows; predictions have it, too.
+        sigma_point is that which predicts labels of held-out bags best; bags of several sizes tell
+        it, and fewer than 10 do not.
+
+    Attributes
+    ----------
+    sigma_point_ : float
+        With label_noise "size": noise standard deviation of one point, units of y; 0 where no
+        noise predicts better.
+
+    Notes
+    -----
+    The model stands at the head of ``stan/inverse.stan``. It learns the distribution of embeddings
+    rather than the label's dependence on them: where bags of equal labels form groups of several
+    kinds, or new bags come from elsewhere than the training bags, prefer `BDR`. Predictions take
+    100 of the draws. With `label_noise` or `label_sd` curves are those of the true labels behind
+    the ones seen, by regression calibration (Carroll et al. 2006). Source: Cook (2007), Adragni
+    and Cook (2009), for uncertain embeddings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import InverseBDR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(size=40)
+    >>> bags = [rng.normal(3 * mean, size=(30, 1)) for mean in y]
+    >>> model = InverseBDR(n_landmarks=6, bounds=(0, 1), method="optimize").fit(bags, y, seed=1)
+    >>> bool(np.corrcoef(model.predict(bags), y)[0, 1] > 0.9)
+    True
+    >>> lower, upper = model.predictive([np.full((30, 1), 9.0)]).interval(0.95)  # far from all bags
+    >>> bool(0 <= lower[0] < upper[0] <= 1)
+    True
+    """
+
+    _: KW_ONLY
+    label_distribution: str = "empirical"
+    bounds: Sequence[float | None] | None = None
+    label_noise: str = "constant"
+
+    takes_label_sd = True
+
+    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
+        """Labels as an array, once they are known to be of use and within the bounds."""
+        check_bounds(self.bounds)
+        y = super().check_labels(bags, y)
+        if len(y) < _FEWEST_BAGS:
+            raise ValueError(
+                f"{len(y)} bags are too few to tell how embeddings scatter about a line: give at "
+                f"least {_FEWEST_BAGS}"
+            )
+        if self.bounds is not None and self.label_noise != "size":
+            check_within(bags, y, self.bounds)
+        return y
+
+    def check_label_errors(self, y: Array, label_sd: Array) -> None:
+        spread_of_true_labels(y, label_sd**2)
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice(self.label_distribution, "label_distribution", LABEL_DISTRIBUTIONS)
+        check_choice(self.label_noise, "label_noise", LABEL_NOISE)
+        check_bounds(self.bounds)
+        ends = (None,) if self.bounds is None else tuple(self.bounds)
+        if self.label_distribution == "uniform" and None in ends:
+            raise ValueError(
+                "label_distribution='uniform' needs both bounds: give bounds=(lower, upper)"
+            )
+
+    def _model(
+        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
+    ) -> InverseModel:
+        return inverse_model(
+            training,
+            y,
+            distribution=lambda y: label_distribution(self.label_distribution, y, self.bounds),
+            power=self.power,
+            jitter=self.jitter,
+            prior=self.prior,
+            label_noise=self.label_noise,
+            label_sd=label_sd,
+            bounds=open_ends(self.bounds),
+        )
+
+    def _set_fitted(self, result):
+        super()._set_fitted(result)
+        if self.coordinates_.sigma_point is not None:
+            self.sigma_point_ = self.coordinates_.sigma_point
+
+
+@estimator
+class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
     """Inverse distribution regression of two or more classes.
 
-    Each class has a mean embedding, and bags scatter about it by what their size leaves open and
-    by what their class does. Bayes' rule gives the probabilities of the classes: of bags of few
-    points they stay near the shares of the classes among the training bags.
+    Each class has a mean embedding, about which its bags scatter by their sampling error and by
+    the variation within the class. Bayes' rule gives the probabilities of the classes: of bags of
+    few points they stay near the shares of the classes among the training bags.
 
-    Parameters and attributes are those of `InverseBDR`, but for the distribution and bounds of the
-    labels; `classes_`, shape (C,), are the labels, sorted.
+    Attributes
+    ----------
+    classes_ : array, shape (C,), the labels, sorted
 
     Examples
     --------
@@ -277,58 +256,9 @@ class InverseBDRClassifier(BagClassifier, EmbeddingEstimator):
     array(['a', 'b', 'c'], dtype='<U1')
     """
 
-    methods, coordinates = InverseBDR.methods, InverseBDR.coordinates
-    predicts_from, prior_texts = InverseBDR.predicts_from, InverseBDR.prior_texts
-    has_likelihood = False
-    covariates = None
-
-    def __init__(
-        self,
-        n_landmarks: int = 60,
-        kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "scaled",
-        covariance: str = "average",
-        *,
-        power: float | str = "held-out",
-        jitter: float = 1e-4,
-        bandwidth_scale: float = 1.0,
-        landmarks: str | ArrayLike = "kmeans",
-        prior: Mapping[str, float] | None = None,
-        method: str = "nuts",
-        stan_file: PathName | None = None,
-        random_state: int | None = None,
-    ):
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.covariance = covariance
-        self.power = power
-        self.jitter = jitter
-        self.bandwidth_scale = bandwidth_scale
-        self.landmarks = landmarks
-        self.prior = prior
-        self.method = method
-        self.stan_file = stan_file
-        self.random_state = random_state
-
-    predict, predict_proba, contrast = predict_class, predict_proba, contrast
-    report, _set_fitted = InverseBDR.report, InverseBDR._set_fitted
-    _sample, _thinned, _predictive = InverseBDR._sample, InverseBDR._thinned, InverseBDR._predictive
-
-    def check_parameters(self) -> None:
-        _check_shared_parameters(self)
-
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels as an array, once they are known to be of use."""
         return check_classes(bags, y, several=True)
 
     def _model(self, training: TrainingFeatures, y: Array) -> InverseModel:
         return inverse_model(training, y, power=self.power, jitter=self.jitter, prior=self.prior)
-
-
-def _check_shared_parameters(self):
-    """Parameters that the inverse models of numbers and of classes have both."""
-    EmbeddingEstimator.check_parameters(self)
-    check_choice(self.covariance, "covariance", ("average", "pooled"))
-    check_power(self.power)
-    check_not_negative(jitter=self.jitter)

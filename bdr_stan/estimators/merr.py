@@ -4,6 +4,7 @@ The kernel of two bags is the mean of k over their pairs of points, or a second 
 distance between their kernel means. The regression is `bdr_stan.kernel_means.ridge_path`.
 """
 
+from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import Self
 
@@ -12,6 +13,7 @@ import numpy as np
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import BagRegressor
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alphas,
@@ -34,6 +36,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
+@estimator
 class MERR(BagRegressor):
     """Mean embedding ridge regression: kernel ridge regression on the kernel means of bags.
 
@@ -108,26 +111,15 @@ class MERR(BagRegressor):
     ((10,), (10,))
     """
 
-    def __init__(
-        self,
-        kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "scaled",
-        *,
-        outer: str | Stationary = "linear",
-        outer_bandwidth: float | str = "median",
-        alpha: str | ArrayLike = "loo",
-        landmarks: str | ArrayLike | None = None,
-        n_landmarks: int = 60,
-        random_state: int | None = None,
-    ):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.outer = outer
-        self.outer_bandwidth = outer_bandwidth
-        self.alpha = alpha
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    kernel: str | Kernel = "rbf"
+    bandwidth: ArrayLike | str = "scaled"
+    _: KW_ONLY
+    outer: str | Stationary = "linear"
+    outer_bandwidth: float | str = "median"
+    alpha: str | ArrayLike = "loo"
+    landmarks: str | ArrayLike | None = None
+    n_landmarks: int = 60
+    random_state: int | None = None
 
     def fit(
         self,

@@ -1,6 +1,7 @@
 """Mean embedding ridge regression whose kernels and penalty are chosen by labels held out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.model_selection import BaseCrossValidator, check_cv
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.merr import MERR
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     check_alphas,
     check_flags,
@@ -39,6 +41,7 @@ _SCALES = 2.0 ** np.arange(-2, 3)
 Kernels = Sequence[str | Kernel]
 
 
+@estimator
 class MERRCV(BagRegressor):
     """Mean embedding ridge regression with kernels and penalty chosen by labels held out.
 
@@ -102,24 +105,14 @@ class MERRCV(BagRegressor):
     (3,)
     """
 
-    def __init__(
-        self,
-        kernels: Kernels | Mapping[str, Kernels] | None = None,
-        *,
-        outers: Sequence[str | Stationary] = ("linear",),
-        outer_scales: Sequence[float] = (0.5, 1.0, 2.0),
-        alphas: ArrayLike | None = None,
-        cv: int | BaseCrossValidator = 5,
-        average: bool = False,
-        random_state: int | None = None,
-    ):
-        self.kernels = kernels
-        self.outers = outers
-        self.outer_scales = outer_scales
-        self.alphas = alphas
-        self.cv = cv
-        self.average = average
-        self.random_state = random_state
+    kernels: Kernels | Mapping[str, Kernels] | None = None
+    _: KW_ONLY
+    outers: Sequence[str | Stationary] = ("linear",)
+    outer_scales: Sequence[float] = (0.5, 1.0, 2.0)
+    alphas: ArrayLike | None = None
+    cv: int | BaseCrossValidator = 5
+    average: bool = False
+    random_state: int | None = None
 
     def fit(
         self,

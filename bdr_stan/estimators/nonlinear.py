@@ -1,32 +1,32 @@
 """Bayesian distribution regression with a curve of the leading coordinates of the embedding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
-from bdr_stan.estimators.influence import contrast
-from bdr_stan.estimators.prediction import predict_mean
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     check_choice,
     check_counts,
     check_not_negative,
     check_positive,
 )
-from bdr_stan.kernels import Kernel
 from bdr_stan.models.curve import CurvedCoordinates
 from bdr_stan.models.nonlinear import nonlinear_model, nonlinear_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import CURVED
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike, PathName, is_integer
+from bdr_stan.types import Array, is_integer
 
 
-class NonlinearBDR(BagRegressor, EmbeddingEstimator):
-    """Bayesian distribution regression whose function may bend.
+@estimator
+class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
+    """Bayesian distribution regression with a nonlinear function of the embedding.
 
     `BDR` takes a bag's label to be linear in its true mean embedding. Here a smooth function of
     the leading coordinates, those in which bags differ most for what they vary, is added to
@@ -35,11 +35,8 @@ class NonlinearBDR(BagRegressor, EmbeddingEstimator):
 
     Parameters
     ----------
-    n_landmarks : int, default 60
     kernel : str or Kernel, default "rbf"
         As for `BDR`; "additive" often predicts better.
-    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
-        As for `BDR`.
     covariance : {"average", "pooled", "identity"}, default "average"
         As for `BDR`.
     n_curved : {1, 2, 3}, default 1
@@ -51,19 +48,10 @@ class NonlinearBDR(BagRegressor, EmbeddingEstimator):
         Standard deviation for covariance "identity".
     jitter : float, default 1e-4
         Added to the diagonals of the kernel matrix and of the within-bag covariance.
-    bandwidth_scale : float, default 1
-        Factor on all bandwidths.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
     covariates : list of str, optional
         Columns of `bags.metadata` that enter linearly beside the embedding, as for `BDR`.
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
-    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
-        All but NUTS hold rho at its marginal mode.
     stan_file : path, optional
         Your variant of ``nonlinear.stan`` (``bdr-stan eject nonlinear my_nonlinear.stan``).
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------
@@ -72,11 +60,6 @@ class NonlinearBDR(BagRegressor, EmbeddingEstimator):
         (landmark); with covariates gamma (covariate).
     kappa_, ell_ : float
         Sd of the curve in units of rho, and its length scale in prior sds of a coordinate.
-    landmarks_ : array, shape (d, p)
-    kernel_ : Kernel
-        With its columns as indices and its bandwidths as numbers.
-    bandwidth_ : float or array, shape (p,)
-        Of a kernel that has a single one.
 
     Notes
     -----
@@ -97,49 +80,20 @@ class NonlinearBDR(BagRegressor, EmbeddingEstimator):
     True
     """
 
+    covariance: str = "average"
+    _: KW_ONLY
+    n_curved: int = 1
+    n_functions: int = 20
+    tau: float = 1.0
+    jitter: float = 1e-4
+    covariates: Sequence[str] | None = None
+
     prior_texts = CURVED
     coordinates = CurvedCoordinates
     predicts_from = ("intercept", "w", "c", "sigma")
 
-    def __init__(
-        self,
-        n_landmarks: int = 60,
-        kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "scaled",
-        covariance: str = "average",
-        *,
-        n_curved: int = 1,
-        n_functions: int = 20,
-        tau: float = 1.0,
-        jitter: float = 1e-4,
-        bandwidth_scale: float = 1.0,
-        landmarks: str | ArrayLike = "kmeans",
-        covariates: Sequence[str] | None = None,
-        prior: Mapping[str, float] | None = None,
-        method: str = "nuts",
-        stan_file: PathName | None = None,
-        random_state: int | None = None,
-    ):
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.covariance = covariance
-        self.n_curved = n_curved
-        self.n_functions = n_functions
-        self.tau = tau
-        self.jitter = jitter
-        self.bandwidth_scale = bandwidth_scale
-        self.landmarks = landmarks
-        self.covariates = covariates
-        self.prior = prior
-        self.method = method
-        self.stan_file = stan_file
-        self.random_state = random_state
-
-    predict, contrast = predict_mean, contrast
-
     def check_parameters(self) -> None:
-        EmbeddingEstimator.check_parameters(self)
+        super().check_parameters()
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
         if not is_integer(self.n_curved) or self.n_curved not in (1, 2, 3):
             raise ValueError(f"n_curved must be 1, 2 or 3, found {self.n_curved!r}")
@@ -148,7 +102,7 @@ class NonlinearBDR(BagRegressor, EmbeddingEstimator):
         check_not_negative(jitter=self.jitter)
 
     def _set_fitted(self, result: Result) -> None:
-        EmbeddingEstimator._set_fitted(self, result)
+        super()._set_fitted(result)
         self.kappa_, self.ell_ = (float(result.constants[name]) for name in ("kappa", "ell"))
 
     def _model(self, training: TrainingFeatures, y: Array) -> Model:

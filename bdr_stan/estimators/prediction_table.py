@@ -1,4 +1,4 @@
-"""Predictions as a table of one row a bag: a function that the classes of estimators carry.
+"""Predictions as a table with one row per bag.
 
 The points of `PartitionedBags` stay in their parts, and so do the mean embeddings of bags that lie
 in one part alone: the rows of the table come back, and what the parts have of bags that are cut.
@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 
 from bdr_stan.bags import Bags, BagsLike
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.predictive.mixture import interval_ends
 from bdr_stan.types import Array
 
@@ -22,34 +23,37 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def predict_table(self: Any, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
-    """Predictions of bags with their intervals, as a table.
+class PredictionTable(BagEstimator):
+    """Estimators whose predictions come as a table, too."""
 
-    Parameters
-    ----------
-    bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
-        Bags in partitions are predicted where they lie, and only the table travels.
-    level : float, 0 < level < 1, default 0.95
-        Probability of the intervals.
+    def predict_table(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
+        """Predictions of bags with their intervals, as a table.
 
-    Returns
-    -------
-    pandas DataFrame of n rows, indexed by the bags' ids
-        n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability, lower,
-        upper of the predicted class. The columns' name is that of the label, where the fit took it
-        from a column or a Series with a name.
-    """
-    import pandas as pd
+        Parameters
+        ----------
+        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
+            Bags in partitions are predicted where they lie, and only the table travels.
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
 
-    interval_ends(level)  # raises before any work is done
-    bags = self._like_training(bags)
-    if not hasattr(self, "predictive_features"):
-        table = pd.DataFrame(_columns(self, self.predictive(bags), level))
-    else:
-        table = _table_by_parts(_for_predictions(self), bags, level)
-    table.insert(0, "n_points", bags.sizes)
-    table.columns.name = self.result_.settings.get("label_name")
-    return table.set_index(pd.Index(bags.index, name="bag"))
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids
+            n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability,
+            lower, upper of the predicted class. The columns' name is that of the label, where the
+            fit took it from a column or a Series with a name.
+        """
+        import pandas as pd
+
+        interval_ends(level)  # raises before any work is done
+        bags = self._like_training(bags)
+        if not hasattr(self, "predictive_features"):
+            table = pd.DataFrame(_columns(self, self.predictive(bags), level))
+        else:
+            table = _table_by_parts(_for_predictions(self), bags, level)
+        table.insert(0, "n_points", bags.sizes)
+        table.columns.name = self.result_.settings.get("label_name")
+        return table.set_index(pd.Index(bags.index, name="bag"))
 
 
 def _for_predictions(model):

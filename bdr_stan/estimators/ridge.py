@@ -5,7 +5,7 @@ penalties from one singular value decomposition of the training embeddings
 (`bdr_stan.kernel_means.ridge_path`).
 """
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Self, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagRegressor
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alphas,
@@ -43,6 +44,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
+@estimator
 class RBFNetwork(BagRegressor):
     """Ridge regression on the mean embeddings of bags: point predictions, and quick.
 
@@ -108,26 +110,15 @@ class RBFNetwork(BagRegressor):
 
     takes_parts = True
 
-    def __init__(
-        self,
-        n_landmarks: int = 60,
-        bandwidth: ArrayLike | str = "scaled",
-        *,
-        kernel: str | Kernel = "rbf",
-        features: str = "landmarks",
-        alpha: str | ArrayLike = "loo",
-        bandwidth_scale: float = 1.0,
-        landmarks: str | ArrayLike = "kmeans",
-        random_state: int | None = None,
-    ):
-        self.n_landmarks = n_landmarks
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.features = features
-        self.alpha = alpha
-        self.bandwidth_scale = bandwidth_scale
-        self.landmarks = landmarks
-        self.random_state = random_state
+    n_landmarks: int = 60
+    bandwidth: ArrayLike | str = "scaled"
+    _: KW_ONLY
+    kernel: str | Kernel = "rbf"
+    features: str = "landmarks"
+    alpha: str | ArrayLike = "loo"
+    bandwidth_scale: float = 1.0
+    landmarks: str | ArrayLike = "kmeans"
+    random_state: int | None = None
 
     def fit(
         self,
@@ -334,6 +325,7 @@ def _gaussian(kernel: Kernel) -> RBF:
     return kernel
 
 
+@estimator
 class FreqShrinkage(RBFNetwork):
     """Ridge regression on shrunk mean embeddings: each bag's kernel mean moves towards zero.
 
@@ -346,16 +338,14 @@ class FreqShrinkage(RBFNetwork):
     estimator : {"s-kmse", "f-kmse"}, default "s-kmse"
         "s-kmse": one factor a bag, at a cost of N_i^2. "f-kmse": one factor for each principal
         direction of the bag's points, at a cost of N_i^3 in time and N_i^2 in memory.
-    n_landmarks, bandwidth, kernel, features, alpha, bandwidth_scale, landmarks, random_state
-        As for `RBFNetwork`.
 
     Attributes
     ----------
     shrinkage_ : array, shape (n,)
         lambda of each training bag; in constant_data too.
-    alpha_, idata, landmarks_, kernel_, bandwidth_
-        As for `RBFNetwork`.
 
+    Notes
+    -----
     Source: Law et al. (2018), section 5, with the estimators of Muandet et al. (2014).
 
     Examples
@@ -372,32 +362,10 @@ class FreqShrinkage(RBFNetwork):
     True
     """
 
-    takes_parts = False  # the shrinkage of a bag takes pairs of its points
+    _: KW_ONLY
+    estimator: str = "s-kmse"
 
-    def __init__(
-        self,
-        n_landmarks: int = 60,
-        bandwidth: ArrayLike | str = "scaled",
-        *,
-        estimator: str = "s-kmse",
-        kernel: str | Kernel = "rbf",
-        features: str = "landmarks",
-        alpha: str | ArrayLike = "loo",
-        bandwidth_scale: float = 1.0,
-        landmarks: str | ArrayLike = "kmeans",
-        random_state: int | None = None,
-    ):
-        super().__init__(
-            n_landmarks,
-            bandwidth,
-            kernel=kernel,
-            features=features,
-            alpha=alpha,
-            bandwidth_scale=bandwidth_scale,
-            landmarks=landmarks,
-            random_state=random_state,
-        )
-        self.estimator = estimator
+    takes_parts = False  # the shrinkage of a bag takes pairs of its points
 
     def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
         bags = as_bags(bags)

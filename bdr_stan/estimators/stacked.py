@@ -8,9 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import BagClassifier, BagEstimator, BagRegressor
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.embedding import EmbeddingEstimator
-from bdr_stan.estimators.prediction import predict_class, predict_mean, predict_proba
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.predictive import Contrast, mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
@@ -18,17 +19,23 @@ from bdr_stan.results.stacking import stack
 from bdr_stan.types import ArrayLike
 
 
+@estimator
 class Stack(BagEstimator):
-    """What `Stacked` and `StackedClassifier` share."""
+    """Base of `Stacked` and `StackedClassifier`.
+
+    Parameters
+    ----------
+    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, or of their classifiers
+        Not fitted; with a method that draws from the posterior.
+    """
+
+    models: list[EmbeddingEstimator]
 
     kind: ClassVar[str]  # of estimators that are stacked
     # What scikit-learn can route to `fit`, whose options are those of the models.
     __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
         ("label_sd", "chains", "warmup", "draws", "seed", "progress")
     )
-
-    def __init__(self, models: list[EmbeddingEstimator]):
-        self.models = models
 
     def fit(self, bags: BagsLike, y: ArrayLike, **options: Any) -> Self:
         """Fit each model to bags and their labels, and weigh the fits.
@@ -169,7 +176,7 @@ class Stack(BagEstimator):
         self.weights_ = self.comparison_["weight"].to_numpy()
 
 
-class Stacked(BagRegressor, Stack):
+class Stacked(ProbabilisticRegressor, Stack):
     """Average of regressors, weighted by how well each predicts labels it has not seen.
 
     The models may differ in kind, landmarks, bandwidth or prior. The weights maximise the
@@ -213,10 +220,9 @@ class Stacked(BagRegressor, Stack):
     """
 
     kind = "regressor"
-    predict = predict_mean
 
 
-class StackedClassifier(BagClassifier, Stack):
+class StackedClassifier(ProbabilisticClassifier, Stack):
     """Average of classifiers of two classes, as `Stacked` is of regressors.
 
     Parameters
@@ -243,7 +249,6 @@ class StackedClassifier(BagClassifier, Stack):
     """
 
     kind = "classifier"
-    predict, predict_proba = predict_class, predict_proba
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)

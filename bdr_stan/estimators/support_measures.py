@@ -4,6 +4,7 @@ The support vector machines of scikit-learn on the inner products of the bags' k
 may be shrunk, or on a kernel of the distances between them, such as a Gaussian one.
 """
 
+from dataclasses import KW_ONLY
 from typing import Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.estimators.base import BagClassifier, BagEstimator
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernel_means.bag_means import BagMeans
 from bdr_stan.kernel_means.outer_kernels import (
@@ -30,12 +32,46 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 
+@estimator
 class _MeasureMachine(BagEstimator):
-    """What both machines share: kernel means of bags, and the kernel between these.
+    """Kernel means of bags, and the kernel between these.
 
-    A fit keeps the bags at the margin alone, their weights and dual coefficients: that is all a
-    prediction needs, and decisions are computed from them, before and after a file alike.
+    A fit keeps only the support bags, their weights and dual coefficients, from which predictions
+    are computed, before and after saving alike.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default "rbf"
+        Kernel of points.
+    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
+        Of a kernel given by name, in the units of the points; see `Stationary`.
+    estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
+        How kernel means are estimated, see `bdr_stan.kernel_means.shrinkage`.
+    outer : "linear", "gaussian", str or Kernel, default "linear"
+        Kernel of kernel means: their inner product, exp(-distance^2 / (2 outer_bandwidth^2)), or
+        another kernel of the distance between them, by name or as an object of one bandwidth.
+    outer_bandwidth : float or "median", default "median"
+        Of an outer kernel given by name, in the units of RKHS distances; "median" is
+        sqrt(median squared distance / 2) of the training bags. "linear" has no use for it.
+    random_state : int, optional
+        Seed of the points from which the median bandwidth comes, where there are many.
+
+    Attributes
+    ----------
+    shrinkage_ : array, shape (n,)
+        lambda of each training bag.
+    kernel_ : Kernel, with its bandwidth as a number
+    outer_ : Kernel, with its bandwidth as a number, or None for "linear"
+    outer_bandwidth_ : float, where `outer` is not "linear"
     """
+
+    kernel: str | Kernel = "rbf"
+    bandwidth: ArrayLike | str = "scaled"
+    _: KW_ONLY
+    estimator: str = "kme"
+    outer: str | Stationary = "linear"
+    outer_bandwidth: float | str = "median"
+    random_state: int | None = None
 
     def _fit_machine(self, bags, machine, y, seed, **settings):
         """Fit a support vector machine of scikit-learn on the kernel matrix of the bags.
@@ -104,36 +140,18 @@ class _MeasureMachine(BagEstimator):
             )
 
 
+@estimator
 class SupportMeasureMachine(BagClassifier, _MeasureMachine):
     """Support vector classification of bags by their kernel means.
 
     Parameters
     ----------
-    kernel : str or Kernel, default "rbf"
-        Kernel of points.
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points; see `Stationary`.
-    estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
-        How kernel means are estimated, see `bdr_stan.kernel_means.shrinkage`.
-    outer : "linear", "gaussian", str or Kernel, default "linear"
-        Kernel of kernel means: their inner product, exp(-distance^2 / (2 outer_bandwidth^2)), or
-        another kernel of the distance between them, by name or as an object of one bandwidth.
-    outer_bandwidth : float or "median", default "median"
-        Of an outer kernel given by name, in the units of RKHS distances; "median" is
-        sqrt(median squared distance / 2) of the training bags. "linear" has no use for it.
     C : float, > 0, default 1
         Weight of points on the wrong side of the margin.
-    random_state : int, optional
-        Seed of the points from which the median bandwidth comes, where there are many.
 
     Attributes
     ----------
     classes_ : array, the labels, sorted
-    shrinkage_ : array, shape (n,)
-        lambda of each training bag.
-    kernel_ : Kernel, with its bandwidth as a number
-    outer_ : Kernel, with its bandwidth as a number, or None for "linear"
-    outer_bandwidth_ : float, where `outer` is not "linear"
     support_ : int array, shape (n_sv,)
         Numbers of the training bags at the margin, class after class.
     n_support_, dual_coef_, intercept_ : arrays
@@ -161,24 +179,8 @@ class SupportMeasureMachine(BagClassifier, _MeasureMachine):
     array(['narrow', 'wide'], dtype='<U6')
     """
 
-    def __init__(
-        self,
-        kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "scaled",
-        *,
-        estimator: str = "kme",
-        outer: str | Stationary = "linear",
-        outer_bandwidth: float | str = "median",
-        C: float = 1.0,
-        random_state: int | None = None,
-    ):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.estimator = estimator
-        self.outer = outer
-        self.outer_bandwidth = outer_bandwidth
-        self.C = C
-        self.random_state = random_state
+    _: KW_ONLY
+    C: float = 1.0
 
     def fit(self, bags: BagsLike, y: ArrayLike, *, seed: Seed = None) -> Self:
         """Fit to bags and their classes.
@@ -241,19 +243,19 @@ class SupportMeasureMachine(BagClassifier, _MeasureMachine):
         check_positive(C=self.C)
 
 
+@estimator
 class OneClassSMM(OutlierMixin, _MeasureMachine):
     """One-class support measure machine: bags that are unlike the training bags.
 
     Parameters
     ----------
-    kernel, bandwidth, estimator, outer, outer_bandwidth, random_state
-        As for `SupportMeasureMachine`.
     nu : float in (0, 1], default 0.1
         Upper bound on the share of training bags outside.
 
     Attributes
     ----------
-    shrinkage_, kernel_, outer_, outer_bandwidth_, support_ : as for `SupportMeasureMachine`
+    support_ : int array, shape (n_sv,)
+        Numbers of the training bags at the margin.
     n_support_, dual_coef_, intercept_ : arrays
         As of `sklearn.svm.OneClassSVM`.
     idata : InferenceData or DataTree
@@ -278,24 +280,8 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
     array([ 1, -1])
     """
 
-    def __init__(
-        self,
-        kernel: str | Kernel = "rbf",
-        bandwidth: ArrayLike | str = "scaled",
-        *,
-        estimator: str = "kme",
-        outer: str | Stationary = "linear",
-        outer_bandwidth: float | str = "median",
-        nu: float = 0.1,
-        random_state: int | None = None,
-    ):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.estimator = estimator
-        self.outer = outer
-        self.outer_bandwidth = outer_bandwidth
-        self.nu = nu
-        self.random_state = random_state
+    _: KW_ONLY
+    nu: float = 0.1
 
     def fit(self, bags: BagsLike, y: None = None, *, seed: Seed = None) -> Self:
         """Fit to bags, shapes (n_points, p); `y` is not used. Returns self.
