@@ -1,4 +1,4 @@
-"""What every estimator shares: the one object that its fit keeps, and that object in files."""
+"""Base of all estimators: the result that a fit keeps, and saved fits."""
 
 import warnings
 from dataclasses import replace
@@ -41,14 +41,14 @@ def _samples_posterior(estimator):
 
 
 class BagEstimator(BaseEstimator):
-    """Base of what scikit-learn sees: an estimator on bags whose fit is one `Result`.
+    """Base of estimators on bags, for scikit-learn; a fit is one `Result`.
 
-    A subclass ends `fit` with ``return self._keep(Result(...), bags)`` and says in
-    `_set_fitted(result)` which public attributes the result stands for. That is called after a
-    fit, after `load` and after unpickling: there is no other way to restore a fit.
+    A subclass ends `fit` with ``return self._keep(Result(...), bags)`` and sets the public
+    attributes of a fit in `_set_fitted(result)`, which runs after a fit, after `load` and after
+    unpickling.
     """
 
-    takes_parts: ClassVar[bool] = False  # whether `PartitionedBags` will do
+    takes_parts: ClassVar[bool] = False  # whether it accepts `PartitionedBags`
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
 
@@ -90,7 +90,7 @@ class BagEstimator(BaseEstimator):
 
     @available_if(_samples_posterior)
     def diagnostics(self) -> dict[str, Any]:
-        """How well the posterior was explored, as a dict.
+        """Diagnostics of the sampler, as a dict.
 
         NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
         """
@@ -98,9 +98,9 @@ class BagEstimator(BaseEstimator):
 
     @available_if(_samples_posterior)
     def report(self) -> str:
-        """What `diagnostics` measured, what is good, and where it is not, what to do; a str.
+        """Diagnostics with the usual thresholds and advice, and the kernel; a str.
 
-        Below that the kernel, with its length in the units of each column.
+        The kernel's length scale is in the units of each column.
         """
         lines = [report(self.diagnostics())]
         kernel = getattr(self, "kernel_", None)
@@ -113,23 +113,23 @@ class BagEstimator(BaseEstimator):
     def report_html(
         self, path: PathName, bags: BagsLike | None = None, *, label: str | None = None
     ) -> None:
-        """Write what there is to say of the fit to one HTML file, for who did not make it.
+        """Write an HTML report of the fit for readers who did not run it.
 
-        What was fitted to what, diagnostics with advice, posterior and priors; predictions and
-        their calibration by bag size, each bag without its own label where the fit can leave it
-        out; the influence of each column, what shrinkage did, maps of rates; the call, seed and
-        versions. Needs the extra "report".
+        Model and data, diagnostics with advice, posterior and priors; predictions and their
+        calibration by bag size, leave-one-out where the fit allows it; the influence of each
+        column, the effect of shrinkage, maps of rates; the call, seed and versions. Needs the
+        extra "report".
 
         Parameters
         ----------
         path : str or Path
             An existing file is replaced once the new one is complete. It needs no network.
         bags : Bags, list of arrays or table, optional
-            Those of the fit, found by their ids. A fit does not keep its points: without them the
-            report says what is left out.
+            Those of the fit, matched by their ids. A fit does not keep its points: without them
+            the report lists the sections that it omits.
         label : str, optional
-            What the labels are, with the unit, such as "age, years". Default: the name of the
-            column or Series that `fit` took them from, else "label".
+            Description of the labels with their unit, such as "age, years". Default: the name of
+            the column or Series passed to `fit`, else "label".
 
         Raises
         ------
@@ -138,13 +138,13 @@ class BagEstimator(BaseEstimator):
         FileNotFoundError, NotADirectoryError, IsADirectoryError
             The file cannot be there.
         TypeError, ValueError
-            The bags are not those of the fit; the label is no text.
+            The bags are not those of the fit; the label is not a str.
         """
         check_is_fitted(self, "result_")
         if label is None:
             label = self.result_.settings.get("label_name") or "label"
         if not isinstance(label, str):
-            raise TypeError(f"label must be a str that says what the labels are, found {label!r}")
+            raise TypeError(f"label must be a str that describes the labels, found {label!r}")
         write_report(self, path, None if bags is None else self._like_training(bags), label)
 
     @available_if(_samples_posterior)
@@ -163,11 +163,11 @@ class BagEstimator(BaseEstimator):
 
     @property
     def columns_of_bags(self) -> list[str]:
-        """Columns of the bags' metadata that predictions take."""
+        """Columns of the bags' metadata that predictions need."""
         return list(getattr(self, "covariates", None) or [])
 
     def _html_repr(self) -> str:
-        """For notebooks: scikit-learn's, and after a fit with a posterior what `report` says."""
+        """For notebooks: scikit-learn's, and after a fit with a posterior the text of `report`."""
         html = super()._html_repr()
         if not self.samples_posterior or "result_" not in vars(self):
             return html
@@ -177,21 +177,21 @@ class BagEstimator(BaseEstimator):
     # ------------------------------------------------------------ files
 
     def save(self, path: PathName, *, notes: dict[str, Any] | None = None) -> None:
-        """Write the fit to one NetCDF file with all that is needed to predict.
+        """Save the fit to one NetCDF file, complete for predictions.
 
         Parameters
         ----------
         path : str or Path
             An existing file is replaced once the new one is complete.
         notes : dict, optional
-            What you want kept beside it, as JSON can hold; `load` gives it back as `notes_`.
+            Anything to save with it that JSON can represent; `load` restores it as `notes_`.
 
         Raises
         ------
         FileNotFoundError, NotADirectoryError, IsADirectoryError
             The file cannot be there.
         TypeError
-            A parameter that a file cannot keep.
+            A parameter that a file cannot represent.
         """
         check_is_fitted(self, "result_")
         if notes is not None and not isinstance(notes, dict):
@@ -212,7 +212,7 @@ class BagEstimator(BaseEstimator):
         FileNotFoundError
             There is no such file.
         ValueError
-            The file holds no fit, or that of another estimator.
+            The file contains no fit, or one of another estimator.
         """
         model = load(path)
         if type(model) is not cls:
@@ -223,7 +223,7 @@ class BagEstimator(BaseEstimator):
         return model
 
     def __getstate__(self) -> dict[str, Any]:
-        # Parameters and the result say all; ArviZ objects and caches do not pickle everywhere.
+        # Parameters and the result are complete; ArviZ objects and caches do not always pickle.
         state = self.get_params(deep=False)
         for name in (*_OF_FITS, _REQUESTS):
             if name in vars(self):
@@ -240,7 +240,7 @@ class BagEstimator(BaseEstimator):
     # ------------------------------------------------------------ state
 
     def _keep(self, result: Result, bags: Bags | None = None) -> Self:
-        """Take over the result of a fit, and from its bags what new bags must have."""
+        """Set the result of a fit, with the requirements on new bags."""
         if bags is not None:
             result = replace(result, settings={**result.settings, **BagsRecord.of(bags).settings})
         return self._restore(result, {})
@@ -262,10 +262,10 @@ class BagEstimator(BaseEstimator):
         return self
 
     def _set_fitted(self, result: Result) -> None:
-        """Set the public attributes that the result stands for."""
+        """Set the public attributes of the result."""
 
     def _forget(self) -> None:
-        """Drop an earlier fit: an attempt that fails leaves none behind."""
+        """Drop an earlier fit, so that none remains if the next attempt fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
@@ -301,7 +301,7 @@ class BagEstimator(BaseEstimator):
         return first, second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
 
     def _seed(self, seed: Seed) -> Any:
-        """Seed of a call, else `random_state`; a generator where nothing is handed to Stan."""
+        """Seed of a call, else `random_state`; a generator only where Stan needs no seed."""
         if isinstance(seed, np.random.Generator) and not self.samples_posterior:
             return seed
         check_seed(seed, "seed")
@@ -310,21 +310,21 @@ class BagEstimator(BaseEstimator):
         return own if seed is None else seed
 
     def check_parameters(self) -> None:
-        """Raise ValueError or TypeError where a parameter is of no use; `fit` does this first."""
+        """Raise ValueError or TypeError for an invalid parameter; the first step of `fit`."""
 
     def _warn_of_trouble(self) -> None:
-        """Warn, in the name of whoever called `fit`, of what the sampler measured."""
+        """Warn, at the call of `fit`, about poor diagnostics."""
         for trouble in sampling_warnings(self.diagnostics()):
             warnings.warn(trouble, stacklevel=4)
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
-    """Base of estimators whose labels are numbers."""
+    """Base of estimators with numeric labels."""
 
     def score(
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:
-        """R^2 of the predicted labels, as that of scikit-learn's regressors.
+        """R^2 of the predicted labels, as in scikit-learn's regressors.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         y : array, shape (n,), or str
             Labels, as for `fit`.
         sample_weight : array, shape (n,), optional
-            How much each bag counts.
+            Weight of each bag.
 
         Returns
         -------
@@ -343,12 +343,12 @@ class BagRegressor(RegressorMixin, BagEstimator):
 
 
 class BagClassifier(ClassifierMixin, BagEstimator):
-    """Base of estimators whose labels are classes."""
+    """Base of estimators with classes as labels."""
 
     def score(
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of bags whose class is predicted, as that of scikit-learn's classifiers.
+        """Accuracy of the predicted classes, as in scikit-learn's classifiers.
 
         Parameters
         ----------
@@ -356,7 +356,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         y : array, shape (n,), or str
             Classes, as for `fit`.
         sample_weight : array, shape (n,), optional
-            How much each bag counts.
+            Weight of each bag.
 
         Returns
         -------
@@ -367,7 +367,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
 
 def scored(model, bags, y, sample_weight):
-    """Bags, labels and weights of a score, labels and weights in the order of the bags."""
+    """Bags, labels and weights for a score, matched to the order of the bags."""
     bags = model._like_training(bags)
     y = values_of_bags(bags, y, "y")
     return bags, y, match_to_ids(sample_weight, bags.ids, "sample_weight")
@@ -390,7 +390,7 @@ def load(path: PathName) -> BagEstimator:
     FileNotFoundError
         There is no such file.
     ValueError
-        The file holds no fit of this package.
+        The file contains no fit of this package.
 
     Examples
     --------
@@ -418,7 +418,7 @@ def load(path: PathName) -> BagEstimator:
 
 
 def _why_not_restored(path, config):
-    """A sentence on a file whose content is not what this version writes."""
+    """Message for a file with other content than this version writes."""
     if not isinstance(config, dict) or "estimator" not in config:
         return f"{path} is no fit saved by bdr_stan: its configuration names no estimator"
     return (
@@ -428,7 +428,7 @@ def _why_not_restored(path, config):
 
 
 def _described(estimator, arrays):
-    """Configuration and groups of a fit, its members' among them."""
+    """Configuration and groups of a fit, including its members."""
     result = estimator.result_
     members = [_described(member, arrays) for member in result.members]
     config = {
@@ -447,13 +447,13 @@ def _described(estimator, arrays):
 
 
 def _restored(groups, config, arrays, notes, path):
-    """Estimator of a configuration and groups."""
+    """Fitted estimator from its configuration and groups."""
 
     def decoded(values):
         return {n: decode(v, arrays, made) for n, v in values.items()}
 
     def made(name, **params):
-        """An estimator, not fitted; its own Stan program, if any, is known to come from a file."""
+        """An unfitted estimator; a Stan program of its own is marked as loaded from a file."""
         if params.get("stan_file") is not None:
             params["stan_file"] = StanFileOfFit.of(params["stan_file"], path)
         return _CLASSES[name](**params)

@@ -1,4 +1,4 @@
-"""The Bayesian estimators on mean embeddings: what their fits and predictions have in common."""
+"""Base of the Bayesian estimators on mean embeddings: fit, embed, predict."""
 
 import re
 import warnings
@@ -49,8 +49,8 @@ from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
 
 # Uses of the densities of compressed rows, not their definitions.
-_OF_NORMAL_ROWS = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
-_TAKES_COMPRESSED = "// takes compressed rows"
+_NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
+_COMPRESSED_MARK = "// takes compressed rows"
 
 
 @estimator
@@ -106,12 +106,12 @@ class EmbeddingEstimator(PredictionTable):
     takes_parts = True
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
-    closed_form: ClassVar[tuple[str, ...]] = ()  # those of the methods that run no Stan program
-    takes_label_sd: ClassVar[bool] = False  # whether labels have noise that a fit can split
-    coordinates: ClassVar[Any] = Coordinates  # in which its model computes
-    # Draws of these, so far as there are such.
-    # Whether p(y | bag, draw) is what the posterior was conditioned on, as leave-one-out needs.
+    closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
+    takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
+    coordinates: ClassVar[Any] = Coordinates  # of its model
+    # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
+    # Variables whose draws, where there are any, predictions use.
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
     def fit(
@@ -133,24 +133,23 @@ class EmbeddingEstimator(PredictionTable):
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,), or str
-            Label of each bag, or the column of the bags' metadata that holds it. A pandas Series
-            is matched to the ids of the bags by its index, which must hold them all; all else,
-            and a Series with the default index, is in the order of the bags.
+            Label of each bag, or the name of a column of the bags' metadata. A pandas Series is
+            matched to the ids of the bags by its index, which must contain them all; anything
+            else, and a Series with the default index, is in the order of the bags.
         label_sd : array, shape (n,), or str, optional
-            Known standard error of each label, units of y, or the column of the bags' metadata
-            that holds it: labels that are estimates from a survey, say. Its square adds to the
-            variance of the noise. Predictions are of labels without this error of measurement.
-            Of BLR, BDR, Shrinkage and InverseBDR. As it belongs to the labels it is no parameter:
-            pass it to scikit-learn's searches as to `fit`; with metadata routing switched on they
-            ask for ``set_fit_request(label_sd=True)``. `tune` does without it.
+            Known standard error of each label, units of y, or the name of a column of the bags'
+            metadata: for labels that are survey estimates, say. Its square adds to the noise
+            variance; predictions are of labels without this measurement error. For BLR, BDR,
+            Shrinkage and InverseBDR. scikit-learn's searches take it as `fit` does; with metadata
+            routing they need ``set_fit_request(label_sd=True)``. `tune` does not use it.
         chains, warmup, draws : int, default 4, 1000, 1000
             Chains, and iterations of each before and after warmup. Laplace, Pathfinder and the
             exact method give one chain of `draws`; optimisation one draw.
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
         progress : bool, optional
-            Show on stderr what takes time: by default compiling, which happens once; True shows
-            the chains as well, False nothing.
+            Show progress on stderr: by default of compiling, which happens once; True adds the
+            chains, False shows nothing.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``; and, for NUTS,
             ``client``, a Dask client whose workers run the chains.
@@ -169,7 +168,7 @@ class EmbeddingEstimator(PredictionTable):
         Warns
         -----
         UserWarning
-            Trouble of the sampler, with the measured value and what to do.
+            Poor diagnostics, with their values and advice.
         """
         bags = as_bags(bags, in_parts=True)
         name, y = label_name(y), self.check_labels(bags, y)
@@ -254,7 +253,7 @@ class EmbeddingEstimator(PredictionTable):
         at = self.coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
         predicting = replace(posterior, draws=self._thinned(posterior.draws))
         groups = fitted_groups(
-            _as_given(posterior.draws, training.covariates),
+            _in_given_units(posterior.draws, training.covariates),
             posterior.stats,
             posterior.attrs,
             {
@@ -293,7 +292,7 @@ class EmbeddingEstimator(PredictionTable):
         Returns
         -------
         TrainingFeatures
-            For `fit_features`; several models may share it.
+            For `fit_features`; several models may share them.
         """
         return training_features(
             bags,
@@ -342,8 +341,8 @@ class EmbeddingEstimator(PredictionTable):
         -----
         Closed form given each draw: the distribution in the model's header in ``stan/``,
         averaged over the draws. With `stan_file` the program's intercept, w, sigma and eta are
-        used the same way, that is with normal noise of standard deviation sigma. Errors of the
-        training labels that `label_sd` told are not part of it.
+        used the same way, that is with normal noise of standard deviation sigma. The measurement
+        errors `label_sd` of the training labels are not part of it.
         """
         bags = self._like_training(bags)
         found = self.predictive_features(_embedded(bags, self._feature_map, self._covariates))
@@ -386,11 +385,11 @@ class EmbeddingEstimator(PredictionTable):
         )
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to be of use; see `bags.labels`."""
+        """Labels as an array, checked; see `bags.labels`."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        """Raise ValueError where labels with these standard errors leave nothing to learn."""
+        """Raise ValueError where the standard errors explain all variation of the labels."""
 
     def check_parameters(self) -> None:
         if self.method not in self.methods:
@@ -412,7 +411,7 @@ class EmbeddingEstimator(PredictionTable):
     def _check_takes_label_sd(self):
         if not self.takes_label_sd:
             raise TypeError(
-                f"{type(self).__name__} takes no label_sd, which BLR, BDR, Shrinkage and "
+                f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage and "
                 "InverseBDR do: leave it out"
             )
 
@@ -420,14 +419,14 @@ class EmbeddingEstimator(PredictionTable):
         held = [] if training.covariates is None else list(training.covariates.levels)
         if held != self.columns_of_bags:
             raise ValueError(
-                f"the model has covariates={self.columns_of_bags}, but the training features hold "
+                f"the model has covariates={self.columns_of_bags}, but the training features have "
                 f"{held}: make these with the model's own training_features"
             )
 
     def _check_likelihood(self):
-        """Raise, or warn, where a program has no normal density of rows."""
+        """Raise, or warn, where a program has no normal density."""
         path = Path(self.stan_file)
-        if not path.is_file() or _OF_NORMAL_ROWS.search(program_text(path)):
+        if not path.is_file() or _NORMAL_DENSITY.search(program_text(path)):
             return
         if not self.compress:
             warnings.warn(
@@ -436,18 +435,18 @@ class EmbeddingEstimator(PredictionTable):
                 "scale sigma",
                 stacklevel=4,
             )
-        elif _TAKES_COMPRESSED not in path.read_text(errors="replace"):
+        elif _COMPRESSED_MARK not in path.read_text(errors="replace"):
             raise ValueError(
-                f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but gets "
-                "compressed rows, which stand for the bags under normal labels alone: pass "
-                f"compress=False, or add the line {_TAKES_COMPRESSED!r} to the program if its "
+                f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but "
+                "compressed rows replace the bags only if the labels are normal: pass "
+                f"compress=False, or add the line {_COMPRESSED_MARK!r} to the program if its "
                 "density is of such rows"
             )
 
-    # ------------------------------------------------------------ what a subclass says
+    # ------------------------------------------------------------ defined by subclasses
 
     def _model(self, training: TrainingFeatures, y: Array) -> Any:
-        """The statistical model with its data, and the priors and constants that a fit keeps."""
+        """The statistical model with its data, priors and constants."""
         raise NotImplementedError
 
     def _predictive(
@@ -461,12 +460,12 @@ class EmbeddingEstimator(PredictionTable):
         return self.predictive_features(embedding)
 
     def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
-        """Draws from the posterior, and what else prediction needs."""
+        """Draws from the posterior, and further constants that predictions need."""
         found = sample_posterior(model, method=self.method, stan_file=self.stan_file, **options)
         return found, {}
 
     def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
-        """The draws, shape (chain, draw, ...), that predictions take."""
+        """The draws, shape (chain, draw, ...), that predictions use."""
         return draws
 
     # ------------------------------------------------------------ state
@@ -492,8 +491,8 @@ def _embedded(bags, feature_map, covariates):
     return replace(embed(bags, feature_map), covariates=x)
 
 
-def _as_given(draws, covariates):
-    """Draws whose gamma is that of the covariates as the user gave them."""
+def _in_given_units(draws, covariates):
+    """Draws with gamma in the units of the covariates as given."""
     if covariates is None:
         return draws
     return {**draws, "gamma": covariates.in_given_units(draws["gamma"])}

@@ -1,4 +1,4 @@
-"""Checks of parameters and of validation bags that several estimators make."""
+"""Checks of parameters and of validation bags, used by several estimators."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embedd
 
 
 def check_counts(**counts: Any) -> None:
-    """Raise ValueError unless these are integers, from 1 or, of warmup, from 0."""
+    """Raise ValueError unless these are integers >= 1, or for warmup >= 0."""
     for name, value in counts.items():
         least = 0 if name == "warmup" else 1
         if not is_integer(value) or value < least:
@@ -27,12 +27,7 @@ def check_counts(**counts: Any) -> None:
 def check_run(
     method: str, options: Mapping[str, Any], *, chains: Any, warmup: Any, draws: Any
 ) -> None:
-    """Raise unless a method of the posterior can be run with these numbers and options.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError unless the method runs with these numbers and options."""
     check_counts(chains=chains, warmup=warmup, draws=draws)
     check_options(method, options, warmup=warmup)
 
@@ -74,12 +69,7 @@ def check_seed(value: Any, name: str = "random_state") -> None:
 
 
 def check_prior(prior: Any) -> None:
-    """Raise unless this is None or a dict of numbers by name; `with_user_values` knows the names.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError unless this is None or a dict of numbers by name."""
     if prior is None:
         return
     if not isinstance(prior, Mapping):
@@ -92,10 +82,10 @@ def check_prior(prior: Any) -> None:
 
 
 class StanFileOfFit(str):
-    """The parameter `stan_file` of a fit that was read from a file, `fit`.
+    """The parameter `stan_file` of a fit that was loaded from the file `fit`.
 
-    Its program may be one of another machine or person: it says where the draws came from, and is
-    not run again until the user sets it.
+    The program may come from another machine or person, so it is not run again until the user
+    sets the parameter.
     """
 
     fit: str
@@ -108,18 +98,13 @@ class StanFileOfFit(str):
 
 
 def check_stan_file(path: Any) -> None:
-    """Raise unless this is None or the path of a file that the user named.
-
-    Raises
-    ------
-    TypeError, ValueError, FileNotFoundError
-    """
+    """Raise TypeError, ValueError or OSError unless this is None or the path of a Stan file."""
     if path is None:
         return
     if isinstance(path, StanFileOfFit):
         raise ValueError(
-            f"stan_file is {str(path)!r} because the fit in {path.fit} says so: see what program "
-            f"that is on this machine, then set it again by set_params(stan_file=...)"
+            f"stan_file is {str(path)!r} in the fit that was loaded from {path.fit}: check that "
+            f"program on this machine, then set it with set_params(stan_file=...)"
         )
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"stan_file must be None or a path, found {path!r}")
@@ -130,14 +115,7 @@ def check_stan_file(path: Any) -> None:
 
 
 def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) -> None:
-    """Raise unless landmarks have one of these names, and a number, or are an array of numbers.
-
-    Whether an array goes with the points, `choose_landmarks` finds out.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError unless landmarks are one of the names or an array (d, p)."""
     try:
         is_array = not isinstance(landmarks, str) and np.ndim(np.asarray(landmarks, float)) == 2
     except (TypeError, ValueError):
@@ -154,13 +132,7 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
 
 
 def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Array:
-    """Labels of training features in the order of their bags, once both are of use.
-
-    Raises
-    ------
-    TypeError, ValueError
-        These are no training features of a kind, or there is not one label for each of their bags.
-    """
+    """Labels in the order of the bags of training features, shape (n,); checks both."""
     if not isinstance(training, kind):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"
@@ -171,7 +143,7 @@ def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Array:
 
 
 def check_folds(cv: Any, n: int) -> None:
-    """Raise ValueError unless this is a number of folds of n bags, a splitter, or splits."""
+    """Raise ValueError unless cv is a number of folds of n bags, a splitter, or splits."""
     if isinstance(cv, Iterable) and not isinstance(cv, str):
         return
     if hasattr(cv, "split") and not isinstance(cv, str):
@@ -183,25 +155,19 @@ def check_folds(cv: Any, n: int) -> None:
 
 
 def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tuple[Array, Array]]:
-    """Splits as a list, once each has labels to learn from.
-
-    Raises
-    ------
-    ValueError
-        The labels of the training bags of a split are all alike, as that of one bag is.
-    """
+    """Splits as a list; raises ValueError where the training labels of one are all equal."""
     splits = list(splits)
     for train, _ in splits:
         if len(np.unique(y[train])) < 2:
             raise ValueError(
-                f"cv leaves {len(train)} bag{'s' * (len(train) > 1)} with labels all alike to "
-                "learn from: give more bags, or validation=(bags, y)"
+                f"cv leaves {len(train)} bag{'s' * (len(train) > 1)} with equal labels for "
+                "training: give more bags, or validation=(bags, y)"
             )
     return splits
 
 
 def check_alphas(alphas: Any, name: str, otherwise: str) -> None:
-    """Raise unless these are positive numbers; `otherwise` is what else could have been given."""
+    """Raise ValueError unless these are positive numbers; `otherwise` is the other valid value."""
     try:
         values = np.atleast_1d(np.asarray(alphas, float))
     except (TypeError, ValueError):
@@ -220,12 +186,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
 
 
 def check_bounds(bounds: Any) -> None:
-    """Raise unless these are (lower, upper) bounds of labels; None is an end that is open.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError unless these are (lower, upper), None for an open end."""
     if bounds is None:
         return
     if isinstance(bounds, str) or not np.iterable(bounds) or len(list(bounds)) != 2:
@@ -247,7 +208,7 @@ def check_power(power: Any) -> None:
 
 
 def check_validation_chooses(alpha: Any) -> None:
-    """Raise ValueError where one penalty is given: validation bags have nothing to choose."""
+    """Raise ValueError where there is a single penalty, so that validation has no choice."""
     if np.isscalar(alpha) and not isinstance(alpha, str):
         raise ValueError(f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out")
 
@@ -257,7 +218,7 @@ def checked_validation(
     bags: Bags,
     check: Callable[[Bags, ArrayLike], Array] = check_labels,
 ) -> tuple[Bags, Array]:
-    """Validation bags and labels, once they are known to go with the training bags."""
+    """Validation bags and labels, checked against the training bags."""
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         raise TypeError(f"validation must be a pair (bags, y), found a {type(validation).__name__}")
     held = as_bags(validation[0]).like(bags.columns)

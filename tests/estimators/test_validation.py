@@ -28,7 +28,7 @@ def loaded(tmp_path, monkeypatch):
 def test_a_program_from_a_file_is_not_run_until_it_is_set_again(loaded, same):
     model = same(loaded)
     assert model.stan_file == "mine.stan" and repr(model.stan_file) == "'mine.stan'"
-    with pytest.raises(ValueError, match="stan_file is 'mine.stan' because the fit in fit.nc says"):
+    with pytest.raises(ValueError, match="stan_file is 'mine.stan' in the fit that was loaded from fit.nc"):
         model.check_parameters()
     model.set_params(stan_file="mine.stan").check_parameters()
     model.set_params(stan_file=None).check_parameters()
@@ -39,7 +39,7 @@ def test_a_loaded_fit_predicts_and_is_saved_again(loaded, tmp_path):
     loaded.save(tmp_path / "again.nc")
     again = bdr_stan.load(tmp_path / "again.nc")
     np.testing.assert_array_equal(again.predict(bags), loaded.predict(bags))
-    with pytest.raises(ValueError, match="again.nc says so"):
+    with pytest.raises(ValueError, match="loaded from .*again.nc"):
         check_stan_file(again.stan_file)
 
 
