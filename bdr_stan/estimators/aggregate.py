@@ -26,7 +26,6 @@ from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_ba
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
-from bdr_stan.estimators.prediction_table import PredictionTable
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_counts,
@@ -56,7 +55,7 @@ _POINTS_LOOKED_AT = 100
 _MOST_BEYOND = 0.05  # of the points, above which a warning is given
 
 
-class AggregateRegressor(BagRegressor, PredictionTable):
+class AggregateRegressor(BagRegressor):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at

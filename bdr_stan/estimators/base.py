@@ -15,9 +15,11 @@ from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges
+from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
+from bdr_stan.predictive.mixture import interval_ends
 from bdr_stan.report.document import write_report
 from bdr_stan.results import files
 from bdr_stan.results.advice import report, sampling_warnings
@@ -38,6 +40,10 @@ _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 def _samples_posterior(estimator):
     return estimator.samples_posterior
+
+
+def _has_predictive(estimator):
+    return hasattr(estimator, "predictive")
 
 
 class BagEstimator(BaseEstimator):
@@ -160,6 +166,27 @@ class BagEstimator(BaseEstimator):
         check_is_fitted(self, "result_")
         priors = self.result_.settings["priors"]
         return table(priors, self.prior_texts) if as_table else dict(priors)
+
+    @available_if(_has_predictive)
+    def predict_table(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
+        """Predictions of bags with their intervals, as a table.
+
+        Parameters
+        ----------
+        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
+            Bags in partitions are predicted where they lie, and only the table travels.
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids
+            n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability,
+            lower, upper of the predicted class. The columns' name is that of the label, where the
+            fit took it from a column or a Series with a name.
+        """
+        interval_ends(level)  # raises before any work is done
+        return prediction_table(self, self._like_training(bags), level)
 
     @property
     def columns_of_bags(self) -> list[str]:

@@ -26,8 +26,8 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.prediction_table import PredictionTable
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -54,7 +54,7 @@ _COMPRESSED_MARK = "// takes compressed rows"
 
 
 @estimator
-class EmbeddingEstimator(PredictionTable):
+class EmbeddingEstimator(BagEstimator):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model

@@ -49,7 +49,8 @@ class ProbabilisticClassifier(BagClassifier):
         -------
         array, shape (n,), labels out of `classes_`
         """
-        return self.classes_[np.argmax(self.predict_proba(bags), axis=1)]
+        most_probable = np.argmax(self.predict_proba(bags), axis=1)
+        return self.classes_[most_probable]
 
     def predict_proba(self, bags: BagsLike) -> Array:
         """Posterior predictive probability of each class.

@@ -13,47 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.predictive.mixture import interval_ends
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class PredictionTable(BagEstimator):
-    """Estimators whose predictions come as a table, too."""
+def prediction_table(model: Any, bags: Bags, level: float) -> "pd.DataFrame":
+    """Predictions with intervals, one row per bag; see `BagEstimator.predict_table`."""
+    import pandas as pd
 
-    def predict_table(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
-        """Predictions of bags with their intervals, as a table.
-
-        Parameters
-        ----------
-        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
-            Bags in partitions are predicted where they lie, and only the table travels.
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame of n rows, indexed by the bags' ids
-            n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability,
-            lower, upper of the predicted class. The columns' name is that of the label, where the
-            fit took it from a column or a Series with a name.
-        """
-        import pandas as pd
-
-        interval_ends(level)  # raises before any work is done
-        bags = self._like_training(bags)
-        if not hasattr(self, "predictive_features"):
-            table = pd.DataFrame(_columns(self, self.predictive(bags), level))
-        else:
-            table = _table_by_parts(_for_predictions(self), bags, level)
-        table.insert(0, "n_points", bags.sizes)
-        table.columns.name = self.result_.settings.get("label_name")
-        return table.set_index(pd.Index(bags.index, name="bag"))
+    if not hasattr(model, "predictive_features"):
+        table = pd.DataFrame(_columns(model, model.predictive(bags), level))
+    else:
+        table = _table_by_parts(_for_predictions(model), bags, level)
+    table.insert(0, "n_points", bags.sizes)
+    table.columns.name = model.result_.settings.get("label_name")
+    return table.set_index(pd.Index(bags.index, name="bag"))
 
 
 def _for_predictions(model):

@@ -28,7 +28,7 @@ def loaded(tmp_path, monkeypatch):
 def test_a_program_from_a_file_is_not_run_until_it_is_set_again(loaded, same):
     model = same(loaded)
     assert model.stan_file == "mine.stan" and repr(model.stan_file) == "'mine.stan'"
-    with pytest.raises(ValueError, match="stan_file is 'mine.stan' in the fit that was loaded from fit.nc"):
+    with pytest.raises(ValueError, match="'mine.stan' in the fit that was loaded from fit.nc"):
         model.check_parameters()
     model.set_params(stan_file="mine.stan").check_parameters()
     model.set_params(stan_file=None).check_parameters()
