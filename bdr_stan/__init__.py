@@ -23,11 +23,7 @@ _HOME_OF = {
     "FreqShrinkage": "estimators",
     "MERR": "estimators",
     "MERRCV": "estimators",
-    "DFDR": "estimators",
-    "AggregateNN": "estimators",
     "AggregateRegressor": "estimators",
-    "BagPixel": "estimators",
-    "ConstantRate": "estimators",
     "SupportMeasureMachine": "estimators",
     "OneClassSMM": "estimators",
     "Stacked": "estimators",
@@ -56,12 +52,15 @@ _HOME_OF = {
     "tune": "tuning",
     "learn_landmarks": "learned_landmarks",
 }
+_BASELINES = ("DFDR", "AggregateNN", "BagPixel", "ConstantRate")
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604
 
 
 def __getattr__(name):
     if name in _HOME_OF:
         return getattr(import_module(f"bdr_stan.{_HOME_OF[name]}"), name)
+    if name in _BASELINES:
+        raise ImportError(f"{name} is a baseline: use `from bdr_stan.baselines import {name}`")
     raise AttributeError(f"module 'bdr_stan' has no attribute {name!r}")
 
 

@@ -25,16 +25,12 @@ from sklearn.base import is_classifier
 from bdr_stan import (
     BDR,
     BLR,
-    DFDR,
     MERR,
     MERRCV,
-    AggregateNN,
     AggregateRegressor,
-    BagPixel,
     Bags,
     BDRClassifier,
     BLRClassifier,
-    ConstantRate,
     FreqShrinkage,
     KernelMean,
     OneClassSMM,
@@ -47,6 +43,7 @@ from bdr_stan import (
     learn_landmarks,
     tune,
 )
+from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32, Polynomial
 
 TOLERANCE = 1e-10

@@ -15,7 +15,8 @@ import time
 import numpy as np
 import pandas as pd
 
-from bdr_stan import AggregateNN, AggregateRegressor, ConstantRate, metrics
+from bdr_stan import AggregateRegressor, metrics
+from bdr_stan.baselines import AggregateNN, ConstantRate
 from bdr_stan.datasets import aggregate_splits, load_elevators
 from bdr_stan.kernels import RBF
 from bdr_stan.plots import COVERS

@@ -13,7 +13,8 @@ import warnings
 import numpy as np
 from sklearn.base import clone
 
-from bdr_stan import BDR, BLR, DFDR, MERRCV, tune
+from bdr_stan import BDR, BLR, MERRCV, tune
+from bdr_stan.baselines import DFDR
 from bdr_stan.kernels import RBF, median_bandwidth
 from bdr_stan.plots import MODELS
 from data_gen.entropy import entropy_sets

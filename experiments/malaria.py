@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bdr_stan import AggregateNN, AggregateRegressor, ConstantRate, plots
+from bdr_stan import AggregateRegressor, plots
+from bdr_stan.baselines import AggregateNN, ConstantRate
 from bdr_stan.kernels import Matern32, map_kernel
 from bdr_stan.metrics import point_calibration, poisson_nll
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
-from bdr_stan import AggregateNN, AggregateRegressor, BagPixel, ConstantRate, metrics, plots
+from bdr_stan import AggregateRegressor, metrics, plots
+from bdr_stan.baselines import AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF
 from bdr_stan.predictive import PointPredictive
 from data_gen.swiss_roll import swiss_roll

@@ -27,17 +27,13 @@ import bdr_stan
 from bdr_stan import (
     BDR,
     BLR,
-    DFDR,
     MERR,
     MERRCV,
     RBF,
-    AggregateNN,
     AggregateRegressor,
-    BagPixel,
     Bags,
     BDRClassifier,
     BLRClassifier,
-    ConstantRate,
     FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
@@ -61,6 +57,7 @@ from bdr_stan import (
     plots,
     tune,
 )
+from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 from bdr_stan.cmdstan.programs import compile_program, eject
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.embedding.mean_embedding import embed

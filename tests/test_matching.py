@@ -13,16 +13,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from bdr_stan import (
     BDR,
     BLR,
-    DFDR,
     MERR,
     MERRCV,
-    AggregateNN,
     AggregateRegressor,
-    BagPixel,
     Bags,
     BDRClassifier,
     BLRClassifier,
-    ConstantRate,
     FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
@@ -39,6 +35,7 @@ from bdr_stan import (
     plots,
     tune,
 )
+from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 
 _TOTALS = {"n_landmarks": 5, "method": "vb", "likelihood": "poisson", "learn_kernel": False}
 ESTIMATORS = [

@@ -28,16 +28,12 @@ from sklearn.base import is_classifier, is_outlier_detector
 from bdr_stan import (
     BDR,
     BLR,
-    DFDR,
     MERR,
     MERRCV,
-    AggregateNN,
     AggregateRegressor,
-    BagPixel,
     Bags,
     BDRClassifier,
     BLRClassifier,
-    ConstantRate,
     FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
@@ -51,6 +47,7 @@ from bdr_stan import (
     SupportMeasureMachine,
     load,
 )
+from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF
 
 # How far numbers may be apart, as a share of the largest. Sums in another order differ in the last

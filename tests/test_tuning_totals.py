@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from bdr_stan import BDR, RBF, AggregateRegressor, BagPixel, Bags, Matern32, tune
+from bdr_stan import BDR, RBF, AggregateRegressor, Bags, Matern32, tune
+from bdr_stan.baselines import BagPixel
 from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
 

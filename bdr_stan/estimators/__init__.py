@@ -1,14 +1,10 @@
 """Estimators: one file per family of models."""
 
 from bdr_stan.estimators.aggregate import AggregateRegressor
-from bdr_stan.estimators.aggregate_nn import AggregateNN
-from bdr_stan.estimators.bag_pixel import BagPixel
 from bdr_stan.estimators.base import load
 from bdr_stan.estimators.bdr import BDR, Shrinkage
 from bdr_stan.estimators.blr import BLR
 from bdr_stan.estimators.classifiers import BDRClassifier, BLRClassifier, ShrinkageClassifier
-from bdr_stan.estimators.constant_rate import ConstantRate
-from bdr_stan.estimators.dfdr import DFDR
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.merr_cv import MERRCV
@@ -20,15 +16,11 @@ from bdr_stan.estimators.support_measures import OneClassSMM, SupportMeasureMach
 __all__ = [
     "BDR",
     "BLR",
-    "DFDR",
     "MERR",
     "MERRCV",
-    "AggregateNN",
     "AggregateRegressor",
     "BDRClassifier",
     "BLRClassifier",
-    "BagPixel",
-    "ConstantRate",
     "FreqShrinkage",
     "InverseBDR",
     "InverseBDRClassifier",

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -483,6 +484,8 @@ def _restored(groups, config, arrays, notes, path):
         """An unfitted estimator; a Stan program of its own is marked as loaded from a file."""
         if params.get("stan_file") is not None:
             params["stan_file"] = StanFileOfFit.of(params["stan_file"], path)
+        if name not in _CLASSES:
+            import_module("bdr_stan.baselines")
         return _CLASSES[name](**params)
 
     members = []

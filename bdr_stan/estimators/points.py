@@ -6,8 +6,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import Bags, PartitionedBags, TableColumns, as_bags
-from bdr_stan.estimators.rate_model import one_bag
 from bdr_stan.types import Array, ArrayLike
+
+
+def one_bag(points: ArrayLike) -> Bags:
+    """Points, shape (n, p), as one bag."""
+    if np.ndim(points) == 0 or len(points) == 0:
+        raise ValueError(f"points have shape {np.shape(points)}, expected (n, p) with n >= 1")
+    return Bags(points, [0, len(points)], copy=False)
 
 
 def as_points(model: Any, points: Any) -> Bags:

@@ -13,6 +13,4 @@
 `ridge_path`, `stacking`, `support_vectors`
     Ridge regression for all penalties at once, weighted averages of regressions, decisions of
     support vector machines.
-`density_distances`
-    Distances between density estimates of bags, and smoothing in them.
 """

@@ -6,8 +6,9 @@ import pytest
 from builders.partitions import COLUMNS, partitions, people_table
 from numpy.testing import assert_allclose
 
-from bdr_stan import RBF, AggregateRegressor, BagPixel, Bags
+from bdr_stan import RBF, AggregateRegressor, Bags
 from bdr_stan.aggregate.rows import bag_means, square_factors, weighted_sums
+from bdr_stan.baselines import BagPixel
 from bdr_stan.kernels import LandmarkFeatures
 
 OPTIONS = {**COLUMNS, "features": ["age", "income"]}

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import BLR, Bags, ConstantRate
+from bdr_stan import BLR, Bags
 from bdr_stan.bags.record import column_ranges, warn_of_other_ranges
+from bdr_stan.baselines import ConstantRate
 
 
 def people(rng, n=60):

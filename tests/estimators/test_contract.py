@@ -30,16 +30,12 @@ import bdr_stan
 from bdr_stan import (
     BDR,
     BLR,
-    DFDR,
     MERR,
     MERRCV,
-    AggregateNN,
     AggregateRegressor,
-    BagPixel,
     Bags,
     BDRClassifier,
     BLRClassifier,
-    ConstantRate,
     FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
@@ -52,6 +48,7 @@ from bdr_stan import (
     StackedClassifier,
     SupportMeasureMachine,
 )
+from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF, Matern32
 
 SUM = RBF(1.0, columns=("x",)) + Matern32(2.0, columns=("z",))
@@ -127,7 +124,7 @@ GRIDS = {  # what a search tries where the model has no landmarks
 
 
 def public_estimators():
-    found = {getattr(bdr_stan, name) for name in bdr_stan.__all__}
+    found = {getattr(m, name) for m in (bdr_stan, bdr_stan.baselines) for name in m.__all__}
     return {each for each in found if isinstance(each, type) and issubclass(each, BaseEstimator)}
 
 

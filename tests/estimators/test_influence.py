@@ -12,7 +12,6 @@ from bdr_stan import (
     BLR,
     RBF,
     AggregateRegressor,
-    BagPixel,
     Bags,
     BDRClassifier,
     BLRClassifier,
@@ -25,6 +24,7 @@ from bdr_stan import (
     Stacked,
     StackedClassifier,
 )
+from bdr_stan.baselines import BagPixel
 from data_gen.dirichlet import dirichlet_bags, influence
 
 pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")

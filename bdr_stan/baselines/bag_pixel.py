@@ -24,7 +24,8 @@ class BagPixel(AggregateRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import BagPixel, Bags
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.baselines import BagPixel
     >>> rng = np.random.default_rng(0)
     >>> rain = rng.uniform(size=(1000, 1))
     >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))

@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 
 import bdr_stan
-from bdr_stan import AggregateNN, Bags, ConstantRate
+from bdr_stan import Bags
+from bdr_stan.baselines import AggregateNN, ConstantRate
 
 MODELS = [ConstantRate(), *NETWORKS]
 

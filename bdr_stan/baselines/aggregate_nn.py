@@ -1,15 +1,17 @@
 """The baseline of a neural network for the rate at a point, learned from totals of bags."""
 
+from dataclasses import KW_ONLY
 from typing import Self
 
 import numpy as np
 
-from bdr_stan.aggregate import network
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
-from bdr_stan.aggregate.network import Loss, Network, Penalties, Rates
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.estimators.rate_model import RateModel
+from bdr_stan.baselines import network
+from bdr_stan.baselines.network import Loss, Network, Penalties, Rates
+from bdr_stan.baselines.rate_model import RateModel
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     check_counts,
     check_not_negative,
@@ -24,6 +26,7 @@ SAMPLE_POINTS = 20_000
 NETWORK_LINKS = ("exp", "square", "identity")
 
 
+@estimator
 class AggregateNN(RateModel):
     """Rate at a point by a network with one hidden layer, fitted to the totals of bags.
 
@@ -78,7 +81,8 @@ class AggregateNN(RateModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import AggregateNN, Bags
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.baselines import AggregateNN
     >>> rng = np.random.default_rng(0)
     >>> rain = rng.uniform(size=(1000, 1))
     >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
@@ -88,32 +92,18 @@ class AggregateNN(RateModel):
     True
     """
 
-    def __init__(
-        self,
-        n_hidden: int = 50,
-        likelihood: str = "poisson",
-        link: str = "exp",
-        *,
-        manifold: float = 0.0,
-        bag_manifold: float = 0.0,
-        l2: float = 0.01,
-        bandwidth: float | str = "median",
-        n_frequencies: int = 200,
-        n_restarts: int = 3,
-        max_iter: int = 500,
-        random_state: int | None = None,
-    ):
-        self.n_hidden = n_hidden
-        self.likelihood = likelihood
-        self.link = link
-        self.manifold = manifold
-        self.bag_manifold = bag_manifold
-        self.l2 = l2
-        self.bandwidth = bandwidth
-        self.n_frequencies = n_frequencies
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_hidden: int = 50
+    likelihood: str = "poisson"
+    link: str = "exp"
+    _: KW_ONLY
+    manifold: float = 0.0
+    bag_manifold: float = 0.0
+    l2: float = 0.01
+    bandwidth: float | str = "median"
+    n_frequencies: int = 200
+    n_restarts: int = 3
+    max_iter: int = 500
+    random_state: int | None = None
 
     def fit(
         self,

@@ -2,24 +2,26 @@
 
 A baseline that knows no kernel means: each bag's density is estimated by itself, and the label of
 a new bag is the average of the labels of bags with a similar density. The distances are those of
-`bdr_stan.kernel_means.density_distances`.
+`bdr_stan.baselines.density_distances`.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.estimators.base import BagRegressor
-from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
-from bdr_stan.kernel_means.density_distances import (
+from bdr_stan.baselines.density_distances import (
     densities_at,
     l1_distances,
     l2_distances,
     overlap_kernel,
     smoothed_labels,
 )
+from bdr_stan.estimators.base import BagRegressor
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
 from bdr_stan.kernels import RBF, check_bandwidth
 from bdr_stan.results.groups import named_groups
@@ -32,6 +34,7 @@ _BANDWIDTHS = 2.0 ** np.arange(-5, 1)
 _SMOOTHINGS = 2.0 ** np.arange(-5, 1.25, 0.5)
 
 
+@estimator
 class DFDR(BagRegressor):
     """Kernel density estimate of each bag, and a weighted average of labels of similar bags.
 
@@ -73,7 +76,7 @@ class DFDR(BagRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import DFDR
+    >>> from bdr_stan.baselines import DFDR
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=40)
     >>> bags = [rng.normal(mean, size=(50, 1)) for mean in y]
@@ -82,20 +85,12 @@ class DFDR(BagRegressor):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        distance: str = "l2",
-        bandwidths: Sequence[float] | None = None,
-        smoothings: Sequence[float] | None = None,
-        n_samples: int = 2000,
-        random_state: int | None = None,
-    ):
-        self.distance = distance
-        self.bandwidths = bandwidths
-        self.smoothings = smoothings
-        self.n_samples = n_samples
-        self.random_state = random_state
+    _: KW_ONLY
+    distance: str = "l2"
+    bandwidths: Sequence[float] | None = None
+    smoothings: Sequence[float] | None = None
+    n_samples: int = 2000
+    random_state: int | None = None
 
     def fit(
         self,

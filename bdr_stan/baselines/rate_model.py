@@ -1,4 +1,4 @@
-"""What models of the rate at a point that have no posterior share: totals of bags, and files."""
+"""Base of the baselines that predict a rate at each point, without a posterior."""
 
 from typing import Self
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike
 from bdr_stan.estimators.base import BagRegressor
+from bdr_stan.estimators.points import one_bag
 from bdr_stan.results.inference_data import dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
@@ -13,21 +14,8 @@ from bdr_stan.types import Array, ArrayLike
 CHUNK_POINTS = 1 << 14
 
 
-def one_bag(points: ArrayLike) -> Bags:
-    """Points, shape (n, p), as one bag.
-
-    Raises
-    ------
-    ValueError, TypeError
-        No array of numbers of this shape, or no point.
-    """
-    if np.ndim(points) == 0 or len(points) == 0:
-        raise ValueError(f"points have shape {np.shape(points)}, expected (n, p) with n >= 1")
-    return Bags(points, [0, len(points)], copy=False)
-
-
 class RateModel(BagRegressor):
-    """Base of estimators that say of each point x a rate(x), and of a bag sum_j p_j rate(x_j)."""
+    """Base of estimators of rate(x) at each point x; the total of a bag is sum_j p_j rate(x_j)."""
 
     def predict(self, bags: BagsLike) -> Array:
         """Mean total of each bag.

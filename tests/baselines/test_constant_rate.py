@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from builders.counted_bags import counts_of_weighted_points
 
-from bdr_stan import ConstantRate
+from bdr_stan.baselines import ConstantRate
 
 
 def test_constant_rates():

@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import bdr_stan
-from bdr_stan import DFDR, Bags
+from bdr_stan import Bags
+from bdr_stan.baselines import DFDR
 
 GRID = np.linspace(-12, 12, 4001)
 

@@ -6,10 +6,10 @@ from builders.counted_bags import counts_of_weighted_points, slices_of_a_roll
 from builders.networks import NETWORKS, name_of
 from sklearn.base import clone
 
-from bdr_stan import AggregateNN, Bags, ConstantRate
-from bdr_stan.aggregate import network
+from bdr_stan import Bags
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-from bdr_stan.estimators import aggregate_nn, rate_model
+from bdr_stan.baselines import AggregateNN, ConstantRate, network
+from bdr_stan.baselines import aggregate_nn, rate_model
 
 # The loss has many minima: rounding, multiplied step by step, can lead to another one.
 FEW_STEPS = {"max_iter": 8}

@@ -6,10 +6,10 @@ from builders.counted_bags import counts_of_weighted_points
 from scipy.optimize import approx_fprime
 
 from bdr_stan import Bags
-from bdr_stan.aggregate import network
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
-from bdr_stan.aggregate.network import (
+from bdr_stan.baselines import network
+from bdr_stan.baselines.network import (
     Loss,
     Network,
     Penalties,

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernel_means.density_distances import (
+from bdr_stan.baselines.density_distances import (
     densities_at,
     l1_distances,
     l2_distances,

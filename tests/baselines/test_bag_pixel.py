@@ -5,8 +5,9 @@ import pytest
 from builders.counted_bags import counts_of_weighted_points
 from sklearn.base import clone
 
-from bdr_stan import AggregateRegressor, BagPixel
+from bdr_stan import AggregateRegressor
 from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.baselines import BagPixel
 
 
 def test_bag_pixel_is_the_regressor_on_mean_points(tmp_path):

@@ -6,10 +6,12 @@ import numpy as np
 
 from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.estimators.rate_model import RateModel
+from bdr_stan.baselines.rate_model import RateModel
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.types import Array, ArrayLike
 
 
+@estimator
 class ConstantRate(RateModel):
     """One rate for all points of a training bag, and the pooled rate for all others.
 
@@ -31,7 +33,8 @@ class ConstantRate(RateModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import Bags, ConstantRate
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.baselines import ConstantRate
     >>> districts = Bags.from_points(np.zeros((6, 1)), sizes=[2, 4])
     >>> model = ConstantRate().fit(districts, [1, 8])
     >>> model.training_rates_
@@ -44,8 +47,7 @@ class ConstantRate(RateModel):
     array([1.5])
     """
 
-    def __init__(self, likelihood: str = "poisson"):
-        self.likelihood = likelihood
+    likelihood: str = "poisson"
 
     def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
         """Fit to bags and their totals.
