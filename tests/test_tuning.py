@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from bdr_stan import BDR, BLR, FreqShrinkage, RBFNetwork, Shrinkage, tune
+from bdr_stan import BDR, BLR, BLRClassifier, FreqShrinkage, RBFNetwork, Shrinkage, tune
 from bdr_stan.embedding import training
-from bdr_stan.estimators import BLRClassifier
 
 
 @pytest.fixture

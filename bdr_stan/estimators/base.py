@@ -21,7 +21,6 @@ from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
 from bdr_stan.predictive.mixture import interval_ends
-from bdr_stan.report.document import write_report
 from bdr_stan.results import files
 from bdr_stan.results.advice import report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
@@ -147,6 +146,8 @@ class BagEstimator(BaseEstimator):
         TypeError, ValueError
             The bags are not those of the fit; the label is not a str.
         """
+        from bdr_stan.report.document import write_report
+
         check_is_fitted(self, "result_")
         if label is None:
             label = self.result_.settings.get("label_name") or "label"
@@ -484,8 +485,11 @@ def _restored(groups, config, arrays, notes, path):
         """An unfitted estimator; a Stan program of its own is marked as loaded from a file."""
         if params.get("stan_file") is not None:
             params["stan_file"] = StanFileOfFit.of(params["stan_file"], path)
-        if name not in _CLASSES:
-            import_module("bdr_stan.baselines")
+        if name not in _CLASSES:  # its module was not imported yet
+            package = import_module("bdr_stan")
+            if name not in package.__all__:
+                package = import_module("bdr_stan.baselines")
+            getattr(package, name, None)
         return _CLASSES[name](**params)
 
     members = []

@@ -8,8 +8,7 @@ from sklearn.base import clone
 
 from bdr_stan import Bags
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-from bdr_stan.baselines import AggregateNN, ConstantRate, network
-from bdr_stan.baselines import aggregate_nn, rate_model
+from bdr_stan.baselines import AggregateNN, ConstantRate, aggregate_nn, network, rate_model
 
 # The loss has many minima: rounding, multiplied step by step, can lead to another one.
 FEW_STEPS = {"max_iter": 8}
