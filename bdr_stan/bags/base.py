@@ -1,4 +1,4 @@
-"""What bags in memory and bags in partitions have in common: ids, metadata and named columns."""
+"""What bags in memory and bags in partitions share: ids, metadata and named columns."""
 
 from collections.abc import Sequence
 from html import escape
@@ -14,14 +14,13 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BagsBase"]
 
 _SHOWN = 12  # names of columns in notebooks
 _FEWEST_OF_A_MASK = 6  # so many indices, drawn with replacement, are hardly all 0 and 1
 
 
 class BagsBase:
-    """Bags, wherever their points lie: a subclass has their number, columns and points."""
+    """Bags in memory or in partitions: a subclass defines their number, columns and points."""
 
     ids: Array | None
     metadata: "pd.DataFrame | None"
@@ -35,7 +34,7 @@ class BagsBase:
         raise NotImplementedError
 
     def __array__(self, *arguments: Any, **options: Any) -> Array:
-        """Raise TypeError, as bags of many sizes are no array."""
+        """Raise TypeError: bags of different sizes are not an array."""
         raise TypeError(
             "bags are not an array: pass them to an estimator of bdr_stan directly, and scale "
             "their columns by transformer= of Bags.from_dataframe instead of in a pipeline"
@@ -53,7 +52,7 @@ class BagsBase:
 
     @property
     def cut(self) -> Array:
-        """Which bags have points in several parts, none of those in memory; bool, shape (n,)."""
+        """Whether each bag has points in several parts; none in memory does; bool, shape (n,)."""
         return np.zeros(len(self), bool)
 
     def take(self, indices: ArrayLike, axis: int = 0) -> Any:
@@ -65,7 +64,7 @@ class BagsBase:
         raise NotImplementedError
 
     def sample_points(self, n: int, rng: np.random.Generator) -> Array:
-        """At most n points, float64, drawn by `rng` without replacement from all bags' points."""
+        """At most n points, float64, drawn without replacement from the points of all bags."""
         total = self.n_points
         rows = np.arange(total) if total <= n else np.sort(rng.choice(total, n, replace=False))
         return self.read_rows(rows).astype(np.float64)
@@ -79,32 +78,26 @@ class BagsBase:
 
     @property
     def index(self) -> Array:
-        """What labels the bags in results: their ids, or 0 to n - 1; shape (n,)."""
+        """Labels of the bags in results: their ids, or 0 to n - 1; shape (n,)."""
         return np.arange(len(self)) if self.ids is None else self.ids
 
     @property
     def sources(self) -> Array:
-        """For each column of the points the number of what it was made of; int, shape (p,).
+        """For each column of the points the index of its source; int, shape (p,).
 
-        The columns of one category of a table share a number; else each has its own.
+        Indicator columns of one category share a source; otherwise each column is its own.
         """
         return np.arange(self.n_features) if self.columns is None else self.columns.sources
 
     def name(self, i: SupportsIndex) -> str:
-        """What messages call bag i: its position and, where it has one, its id."""
+        """Name of bag i in messages: its position and, if it has one, its id."""
         return describe(i, self.ids)
 
     def selected(self, key: Any) -> Array:
         """Indices, from 0 to n - 1, that a slice, an array of integers or a mask selects.
 
-        A mask that is a pandas Series is matched to the ids by its index.
-
-        Raises
-        ------
-        IndexError
-            There is no such bag, or the key is none of these.
-        ValueError
-            The index of a mask does not name the bags.
+        A mask that is a pandas Series is matched to the ids by its index. Raises IndexError for an
+        invalid key and ValueError where the index of a mask does not match the ids.
         """
         if isinstance(key, tuple):
             raise TypeError("bags have one index: select columns before making the bags")
@@ -141,26 +134,20 @@ class BagsBase:
         whose: str = "the bags",
         known: str = "the model was fitted to",
     ) -> None:
-        """Raise unless the points have these columns, made by the same transformer.
+        """Raise ValueError unless the points have these columns, made by the same transformer.
 
         Parameters
         ----------
         n_features : int
             Number of columns expected.
         features : sequence of str, optional
-            Their names; not compared where these or the bags' own are missing.
+            Their names; not compared if these or the bags' own are missing.
         columns : TableColumns, optional
-            How the points that are expected were made of the columns of a table.
+            How the expected points were made from the columns of a table.
         whose : str, default "the bags"
-            What the message calls these bags.
+            Name of these bags in the message.
         known : str, default "the model was fitted to"
             Words of the message before what was expected, such as "the training bags have".
-
-        Raises
-        ------
-        ValueError
-            The columns differ in number or, where both have names, in name or order; one was
-            made by a transformer, the other not, or by another.
         """
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(
@@ -183,7 +170,7 @@ class BagsBase:
                 )
 
     def _repr_html_(self) -> str:
-        """For notebooks: the same as a table, with the names of the first columns."""
+        """Summary table for notebooks."""
         facts: dict[str, Any] = {"bags": len(self), "points": self.n_points}
         if len(self):
             low, middle, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
@@ -200,5 +187,5 @@ class BagsBase:
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
 
     def _about_points(self) -> dict[str, str]:
-        """Further rows of that table."""
+        """Further rows of the summary table."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Features of cells in an AnnData object, as the points of bags: an embedding, a layer or genes.
+"""Features of cells in an AnnData object as points of bags: an embedding, a layer or genes.
 
-What lies in a file (``backed="r"``) is read in chunks of rows, what is sparse made dense chunk by
-chunk, so that nothing but the points themselves is ever held whole.
+Backed data are read in chunks of rows and sparse ones made dense chunk by chunk, so that only the
+points themselves are ever completely in memory.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,11 @@ import numpy as np
 from bdr_stan.bags.checks import near_names
 from bdr_stan.types import Array
 
-__all__ = ["cell_features", "cell_values", "check_anndata", "check_obs_columns"]
-
 _CHUNK_BYTES = 1 << 26
 
 
 def check_anndata(adata: Any) -> None:
-    """Raise unless this is an AnnData object that has cells."""
+    """Raise unless this is an AnnData object with at least one cell."""
     try:
         from anndata import AnnData
     except ImportError:
@@ -33,7 +31,7 @@ def check_anndata(adata: Any) -> None:
 
 
 def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> list[str]:
-    """The columns of metadata, once `adata.obs` is known to have these and `bag`, each once."""
+    """The columns of metadata; raises unless `adata.obs` has these and `bag`, each once."""
     if isinstance(metadata, str):
         raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
     metadata = list(metadata or [])
@@ -49,19 +47,9 @@ def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> l
 def cell_features(
     adata: Any, features: str | Sequence[str]
 ) -> tuple[tuple[str, str | None], Array | None, list[str]]:
-    """Where the features lie, and what they are called.
+    """Location, column indices and names of features: an obsm key, a layer, "X" or variables.
 
-    Parameters
-    ----------
-    adata : AnnData
-    features : str or list of str
-        A key of `obsm` or `layers`, "X", or names of variables, whose values are those of X.
-
-    Returns
-    -------
-    place : (str, str or None), ("X", None), ("obsm", key) or ("layers", key)
-    columns : int array, or None for all
-    names : list of str
+    The location is ("X", None), ("obsm", key) or ("layers", key); indices None mean all columns.
     """
     if not isinstance(features, str):
         columns = _variables(adata, list(features))
@@ -116,18 +104,7 @@ def cell_values(
     *,
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Array:
-    """Values of the cells' features, dense, shape (n_cells, p), float32 where they are.
-
-    Parameters
-    ----------
-    adata : AnnData
-    place, columns
-        From `cell_features`.
-    order : int array, shape (n_cells,), optional
-        Cells in the order of the points.
-    chunk_bytes : int, default 64 MB
-        Read this much at a time.
-    """
+    """Dense values of features from `cell_features`, shape (n_cells, p), rows in `order`."""
     part, key = place
     n = adata.n_obs
     width = adata.obsm[key].shape[1] if part == "obsm" else adata.n_vars
@@ -150,7 +127,7 @@ def cell_values(
 
 
 def _dense(block, columns):
-    """Rows of a matrix as an array, their chosen columns alone."""
+    """Selected columns of a block of rows, as an array."""
     if hasattr(block, "to_numpy"):  # a data frame
         block = block.to_numpy()
     block = block if columns is None else block[:, columns]

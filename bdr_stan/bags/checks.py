@@ -1,7 +1,7 @@
-"""What the arrays that make bags must be: each is checked here, once.
+"""Checks of the arrays that make bags.
 
-Every check gives its array back in the form that `Bags` keeps, or raises with a sentence that
-names the bag, point and column and how to mend it.
+Each check returns its array in the form that `Bags` keeps, or raises an error that names the bag,
+point and column and says how to correct it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,22 +16,6 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "LARGEST_VALUE",
-    "as_bag",
-    "as_features",
-    "as_ids",
-    "as_offsets",
-    "as_points",
-    "as_real_numbers",
-    "as_sizes",
-    "as_vector",
-    "as_weights",
-    "describe",
-    "near_names",
-    "plain",
-    "values_are_usable",
-]
 
 # Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
 LARGEST_VALUE = 1e30
@@ -40,7 +24,7 @@ _SEARCHED = 1_000  # values of an array in which a message finds an example
 
 
 def values_are_usable(block: Array) -> bool:
-    """Whether every value is finite and not a nodata marker; two quick passes, no temporaries.
+    """Whether every value is finite and not a nodata marker.
 
     Parameters
     ----------
@@ -74,18 +58,18 @@ def as_real_numbers(values: ArrayLike) -> Array:
 
 
 def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
-    """What messages call bag i: its position and, where it has one, its id."""
+    """Name of bag i in messages: its position and, if it has one, its id."""
     i = int(i)
     return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {plain(ids[i])!r})"
 
 
 def plain(value: object) -> object:
-    """A NumPy number or string as Python's own, which messages show without its type."""
+    """A NumPy scalar as the Python value, which messages show without its type."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def near_names(name: object, known: Iterable[object]) -> str:
-    """What messages say of an unknown name: which of the known ones it may mean, or all of them."""
+    """Advice for an unknown name: the known names that are similar, or else all of them."""
     names = [str(k) for k in known]
     near = get_close_matches(str(name), names, n=3, cutoff=0.5)
     if near:
@@ -95,7 +79,7 @@ def near_names(name: object, known: Iterable[object]) -> str:
 
 
 def as_points(points: ArrayLike) -> Array:
-    """Stacked points as contiguous floats, shape (N_points, p); a memory map as it is."""
+    """Stacked points as contiguous floats, shape (N_points, p); a memory map unchanged."""
     _check_unmasked(points, "points")
     if not isinstance(points, np.ndarray):
         points = np.asarray(points)
@@ -133,7 +117,7 @@ def as_bag(array: ArrayLike, name: str) -> Array:
 
 
 def _check_unmasked(values, name):
-    """NumPy hands on what lies below a mask: values that somebody marked as unusable."""
+    """Raise for masked values, which NumPy would otherwise silently unmask."""
     if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(
@@ -142,7 +126,7 @@ def _check_unmasked(values, name):
 
 
 def as_vector(values: object, n: int, name: str, unit: str) -> Array:
-    """Array of shape (n,); messages call it `name`, and what its entries belong to `unit`."""
+    """Array of shape (n,); messages call it `name` and its entries values per `unit`."""
     _check_unmasked(values, name)
     values = np.asarray(values)
     if values.shape != (n,):
@@ -151,7 +135,7 @@ def as_vector(values: object, n: int, name: str, unit: str) -> Array:
 
 
 def as_offsets(offsets: ArrayLike, n_points: int) -> Array:
-    """Offsets as int64, rising from 0 to `n_points`."""
+    """Offsets as int64, increasing from 0 to `n_points`."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype.kind not in "iu":
         raise TypeError("offsets must be a 1-D array of integers, one more than there are bags")
@@ -165,7 +149,7 @@ def as_offsets(offsets: ArrayLike, n_points: int) -> Array:
 
 
 def as_sizes(sizes: ArrayLike, n_points: int) -> Array:
-    """Sizes of bags as int64, >= 0, of sum `n_points`."""
+    """Sizes of bags as int64, >= 0, with sum `n_points`."""
     sizes = np.asarray(sizes)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
         raise TypeError("sizes must be a 1-D array of integers, one a bag")

@@ -1,6 +1,6 @@
-"""How the columns of a table become those of points: numbers as they are, categories one-hot.
+"""Columns of a table as columns of points: numbers unchanged, categories one-hot.
 
-What was done to one table is kept with its bags, so that new tables are read alike.
+The encoding is kept with the bags, so that new tables are read in the same way.
 """
 
 import warnings
@@ -13,22 +13,6 @@ import numpy as np
 from bdr_stan.bags.checks import plain
 from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
-
-__all__ = [
-    "ColumnsOfPart",
-    "TableColumns",
-    "as_categories",
-    "as_numbers",
-    "dropped_rows",
-    "learn_columns",
-    "merged_columns",
-    "missing_counts",
-    "said_of_columns",
-    "same_transformer",
-    "warn_of_columns",
-    "warn_of_copies",
-    "warn_of_marks",
-]
 
 # A text column of more values is a name or an id rather than a category.
 _MOST_CATEGORIES = 100
@@ -47,14 +31,14 @@ class TableColumns:
     names : tuple of str
         Columns of the table, in the order of the points' columns.
     categories : dict, name -> tuple
-        Values of the columns that are no numbers: each has a column "name=value" of 0 and 1.
+        Values of the columns that are not numeric: each has an indicator column "name=value".
     fills : dict, name -> float
-        What stands for a missing number; "name missing" then is a column of 0 and 1. For
-        categories NaN: all their columns are 0.
+        Replacement of a missing number, whose column is followed by an indicator column
+        "name missing". NaN for categories, all of whose columns are 0 then.
     bag, weight : str, optional
-        Columns of the table that name a row's bag and its weight there.
+        Columns of the table with the bag and the weight of each row.
     transformer : scikit-learn transformer, optional
-        Your own, fitted, which does all of this instead.
+        Your own, fitted, which replaces all of this.
 
     Examples
     --------
@@ -84,7 +68,7 @@ class TableColumns:
 
     @property
     def sources(self) -> Array:
-        """For each of the points' columns the number of the table's column that it comes from."""
+        """For each column of the points the index of the table's column it comes from."""
         if self.transformer is not None:
             return np.arange(len(self.features))
         counts = [len(self._made_of(source)) for source in self.names]
@@ -104,13 +88,12 @@ class TableColumns:
         order : int array, shape (n_rows,), optional
             Rows of the table in the order of the points.
         unseen : {"error", "other"}, default "error"
-            What to do with a category that is not among `categories`: raise, or set all columns
-            of its kind to 0.
+            For a value that is not among `categories`: raise, or set all its indicators to 0.
 
         Raises
         ------
         TypeError, ValueError
-            A column is missing or of another kind, or holds missing or unknown values.
+            A column is missing or of another type, or has missing or unknown values.
         """
         if self.transformer is not None:
             frame = table.select(self.names).to_pandas()
@@ -153,14 +136,14 @@ class TableColumns:
         out[rows, columns[rows]] = 1
 
     def check_complete(self, table: Any) -> None:
-        """Raise ValueError with the counts of missing values in columns that may have none."""
+        """Raise ValueError with the counts of missing values in columns without fills."""
         if self.transformer is None:
             counts = missing_counts(table, [name for name in self.names if name not in self.fills])
             if counts:
                 raise ValueError(_said_of_missing(counts))
 
     def same_points(self, other: "TableColumns") -> bool:
-        """Whether a row of a table becomes the same point by these columns and by others."""
+        """Whether each row of a table becomes the same point with these and other columns."""
         return (
             self.features == other.features
             and self.fills.keys() == other.fills.keys()
@@ -168,23 +151,11 @@ class TableColumns:
         )
 
     def aligned(self, points: Array, own: "TableColumns", bag_of: Any) -> Array:
-        """Points of a table that was read by itself, with the columns of these.
+        """Points of a table that was read with `own` columns, in these columns, shape (N, p).
 
-        A category that the table lacks has a column of zeros; one that is new is refused. What
-        stands for a missing number becomes what stands for it here.
-
-        Parameters
-        ----------
-        points : array, shape (n_points, p)
-        own : TableColumns
-            How the table was read.
-        bag_of : callable
-            What messages call the bag of a point.
-
-        Raises
-        ------
-        ValueError
-            A category or a missing value where the training table has none.
+        A category that the table lacks gets a column of zeros, a new one raises ValueError, and
+        fills are replaced by those of these columns. ``bag_of(row)`` names the bag of a point in
+        messages.
         """
         place = {name: k for k, name in enumerate(own.features)}
         features = self.features
@@ -208,13 +179,7 @@ class TableColumns:
         return alike
 
     def config(self) -> dict[str, Any]:
-        """What a file keeps; a transformer of your own it cannot.
-
-        Raises
-        ------
-        TypeError
-            There is one.
-        """
+        """Settings for a file; TypeError with a transformer, which a file cannot keep."""
         if self.transformer is not None:
             raise TypeError(
                 "a file cannot keep the transformer of the table's columns: pickle the estimator, "
@@ -230,7 +195,7 @@ class TableColumns:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Self:
-        """The columns of what `config` gave."""
+        """The columns from the settings that `config` returns."""
         categories = {name: tuple(values) for name, values in config["categories"].items()}
         known = {"names": tuple(config["names"]), "categories": categories}
         return cls(**{**config, **known})
@@ -244,14 +209,8 @@ def same_transformer(
 ) -> bool:
     """Whether two sets of points may have been made by the same transformer, or by none.
 
-    Points that come from no table have no record of one: their names decide, unless those before
-    and after the transformer are the same.
-
-    Parameters
-    ----------
-    known, other : TableColumns, or None
-    known_names, other_names : sequence of str, or None
-        Names of the points' columns.
+    Points that come from no table have no record: their names decide, unless the names before and
+    after the transformer are the same.
     """
     transformers = [None if c is None else c.transformer for c in (known, other)]
     if transformers[0] is transformers[1]:
@@ -283,21 +242,10 @@ def learn_columns(
     bag: str | None = None,
     weight: str | None = None,
 ) -> TableColumns:
-    """How to make points of these columns of a table.
+    """Encoding of the columns `names` of a narwhals DataFrame.
 
-    Parameters
-    ----------
-    table : narwhals DataFrame
-    names : sequence of str
-    missing : {"error", "indicator"}
-    transformer : scikit-learn transformer, optional
-    bag, weight : str
-        As `TableColumns` keeps them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A column of dates, nested values or mixed kinds, one of too many texts, or a missing value.
+    Raises TypeError or ValueError for dates, nested values, mixed types, too many texts or missing
+    values.
     """
     import narwhals as nw
 
@@ -329,19 +277,19 @@ def learn_columns(
 
 @dataclass(frozen=True)
 class ColumnsOfPart:
-    """What the columns of a point hold in one part of a table.
+    """Columns of a point in one part of a table.
 
     Attributes
     ----------
     where : str
-        What messages call the part.
+        Name of the part in messages.
     columns : TableColumns
-        Of this part by itself.
+        Learned from this part alone.
     n_rows : int
     missing : dict, name -> int
-        Missing values of each column that has some.
+        Number of missing values of each column that has some.
     means : dict, name -> float
-        Of the values that are there, of each column of numbers.
+        Mean of the values present in each numeric column.
     """
 
     where: str
@@ -352,7 +300,7 @@ class ColumnsOfPart:
 
     @classmethod
     def of(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
-        """Those of a part, a narwhals DataFrame, whose points are made by its own columns."""
+        """Those of a part, a narwhals DataFrame, with points from its own columns."""
         place = {name: k for k, name in enumerate(columns.features)}
         means = {
             name: float(np.mean(points[:, place[name]], dtype=np.float64))
@@ -363,18 +311,12 @@ class ColumnsOfPart:
         return cls(where, columns, len(table), missing, means)
 
     def present(self, name: str) -> int:
-        """Number of rows that have a value there."""
+        """Number of rows with a value in this column."""
         return self.n_rows - self.missing.get(name, 0)
 
 
 def merged_columns(parts: Sequence[ColumnsOfPart]) -> TableColumns:
-    """The columns of a table from those of its parts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A column that holds numbers in one part and texts in another, or too many texts in all.
-    """
+    """Columns of a table from those of its parts; raises where their types differ."""
     categories, fills = {}, {}
     for name in parts[0].columns.names:
         known = [part for part in parts if part.present(name)] or parts[:1]
@@ -399,7 +341,7 @@ def merged_columns(parts: Sequence[ColumnsOfPart]) -> TableColumns:
 
 
 def missing_counts(table: Any, names: Sequence[str]) -> dict[str, int]:
-    """Number of missing values of each of these columns that has some."""
+    """Number of missing values in each of these columns that has some."""
     return {name: n for name in names if (n := int(is_missing(table[name], name).sum()))}
 
 
@@ -417,20 +359,14 @@ def _is_number_column(series):
 
 
 def _is_single(series, is_category):
-    """Whether float32 holds what is made of a column."""
+    """Whether float32 represents a column exactly."""
     import narwhals as nw
 
     return is_category or series.dtype == nw.Float32
 
 
 def as_numbers(series: Any, name: str) -> Array:
-    """Column of numbers or booleans as floats, shape (n_rows,).
-
-    Raises
-    ------
-    TypeError
-        The column holds something else.
-    """
+    """Column of numbers or booleans as floats, shape (n_rows,); TypeError for others."""
     import narwhals as nw
 
     if not _is_number_column(series):
@@ -442,17 +378,9 @@ def as_numbers(series: Any, name: str) -> Array:
 
 
 def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
-    """Column of texts or categories as codes and the values they stand for, in order.
+    """Column of texts or categories as codes, -1 where missing, and sorted values as str.
 
-    Returns
-    -------
-    codes : int array, shape (n_rows,), -1 where missing
-    values : list of str
-
-    Raises
-    ------
-    TypeError
-        Dates, nested values, or values of several kinds.
+    Raises TypeError for dates, nested values, or values of several types.
     """
     import narwhals as nw
     import pandas as pd
@@ -485,12 +413,12 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
 
 
 def _some(values, at_most):
-    """The first of several values as messages show them."""
+    """The first values of a list as messages show them."""
     return ", ".join(map(repr, values[:at_most])) + ", ..." * (len(values) > at_most)
 
 
 def check_number_of_levels(values: Collection[str], name: str) -> None:
-    """Raise ValueError where a column of texts has too many to be a category."""
+    """Raise ValueError where a text column has too many values for a category."""
     if len(values) > _MOST_CATEGORIES:
         raise ValueError(
             f"column {name!r} holds {len(values)} different texts, too many for a category: group "
@@ -512,16 +440,7 @@ def warn_of_columns(
     columns: TableColumns,
     metadata: Any = None,
 ) -> None:
-    """Warn of columns that are constant, that name the bag, or that follow a label.
-
-    Parameters
-    ----------
-    points : array, shape (N_points, p)
-    offsets : array, shape (n + 1,)
-    columns : TableColumns
-    metadata : pandas DataFrame, optional
-        Among its columns may be the label.
-    """
+    """Warn of columns that are constant, that identify the bag, or that follow a label."""
     starts = offsets[:-1]
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     several = np.diff(offsets) > 1
@@ -544,13 +463,7 @@ def warn_of_columns(
 
 
 def warn_of_marks(points: Array, names: Sequence[str]) -> None:
-    """Warn of columns whose least or largest value looks like a mark of missing values.
-
-    Parameters
-    ----------
-    points : array, shape (N_points, p)
-    names : sequence of str, length p
-    """
+    """Warn of columns whose smallest or largest value looks like a missing-value code."""
     ends = np.stack([points.min(axis=0), points.max(axis=0)])
     for end, k in np.argwhere(np.isin(ends, _MARKS)):
         mark = ends[end, k]
@@ -565,13 +478,9 @@ def warn_of_marks(points: Array, names: Sequence[str]) -> None:
 
 
 def warn_of_copies(points: Array, offsets: Array) -> None:
-    """Warn where every row seems to stand several times in its bag, as after a join.
+    """Warn where every row seems to occur several times in its bag, as after a join.
 
-    Parameters
-    ----------
-    points : array, shape (N_points, p)
-    offsets : array, shape (n + 1,)
-        The smallest bags are looked at; a table of whole numbers may well have equal rows.
+    Only the smallest bags are compared; a table of whole numbers may well have equal rows.
     """
     import pandas as pd
 
@@ -596,7 +505,7 @@ def warn_of_copies(points: Array, offsets: Array) -> None:
 def said_of_columns(
     constant: Sequence[str], of_bags: Sequence[str], ids: Sequence[str] = ()
 ) -> list[str]:
-    """Sentences on columns that are constant, the same within each bag, or like a bag's id."""
+    """Messages about columns that are constant, constant within bags, or like an id."""
     return [
         sentence.format(_some(names, 5))
         for sentence, names in (
@@ -617,7 +526,7 @@ def said_of_columns(
 
 
 def _said_of_followers(points, offsets, features, metadata):
-    """Sentences on columns whose means follow a number of the bags without an error."""
+    """Messages about columns whose bag means are a linear function of bag metadata."""
     n = len(offsets) - 1
     if n < 5:
         return []
@@ -641,7 +550,7 @@ def _said_of_followers(points, offsets, features, metadata):
 
 
 def dropped_rows(table: Any, names: Sequence[str]) -> Array:
-    """Which rows have a missing value in one of these columns; bool array, shape (n_rows,)."""
+    """Which rows have a missing value in one of these columns; bool array, (n_rows,)."""
     lacking = np.zeros(len(table), bool)
     for name in names:
         lacking |= is_missing(table[name], name)

@@ -17,14 +17,12 @@ from bdr_stan.bags.readers import (
 )
 from bdr_stan.types import PathName
 
-__all__ = ["parts_of"]
-
 _PART_BYTES = 1 << 25  # of the wanted columns as floats; a row group is never cut
 
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of one file, and what the names of its folders say ("year=2020")."""
+    """Some row groups of one file, and columns from the names of its folders ("year=2020")."""
 
     path: str
     groups: tuple[int, ...]
@@ -51,13 +49,13 @@ class RowGroups:
 
 
 def _state_of(path):
-    """Size and time of the last change of a file."""
+    """Size and modification time of a file."""
     found = Path(path).stat()
     return found.st_size, found.st_mtime_ns
 
 
 def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
-    """Row groups one below the other, as a pyarrow table."""
+    """Row groups stacked in one pyarrow table."""
     import pyarrow as pa
 
     tables = [each.table(columns) for each in groups]
@@ -72,25 +70,11 @@ def parts_of(
     metadata: Sequence[str] | None,
     like: Any = None,
 ) -> tuple[list[Part], list[str]]:
-    """Parts of the table in Parquet files, without reading more than the files' footers.
+    """Parts of the table in Parquet files, and names of the feature columns.
 
-    Parameters
-    ----------
-    path : as for `parquet_files`
-    bag, features, weight, metadata, like
-        As for `Bags.from_dataframe`.
-
-    Returns
-    -------
-    parts : list of Part
-    features : list of str
-        Columns of a point.
-
-    Raises
-    ------
-    ImportError, OSError, TypeError, ValueError
-        Dask or pyarrow is missing, no file is there or it is no Parquet, a column is missing or of
-        one kind in one file and of another in the next.
+    Reads only the files' footers; arguments as for `Bags.from_dataframe`. Raises where Dask or
+    pyarrow is missing, there is no valid file, or a column is missing or differs in type between
+    files.
     """
     delayed = _delayed()
     files = parquet_files(path)
@@ -123,7 +107,7 @@ def _delayed():
 
 
 def _schemas(files, wanted):
-    """The kind of each column of each file, by name, and what the names of its folders say."""
+    """Type of each column of each file, by name, and columns from the names of its folders."""
     import pyarrow as pa
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
@@ -145,7 +129,7 @@ def _schemas(files, wanted):
 
 
 def _kind(kind):
-    """Numbers, texts or another kind of values; None of a column that is empty."""
+    """Numbers, texts or another type of values; None for an empty column."""
     import pyarrow as pa
 
     types = pa.types
@@ -161,7 +145,7 @@ def _kind(kind):
 
 
 def _check_same_columns(files, schemas, folder_values, columns, *, closed):
-    """Refuse files whose columns differ; all of their columns count where they are `closed`."""
+    """Raise where the files' columns differ; if `closed`, no file may have others."""
     seen = {}
     for path, schema, values in zip(files, schemas, folder_values, strict=True):
         for name in columns:
@@ -188,7 +172,7 @@ def _check_same_columns(files, schemas, folder_values, columns, *, closed):
 
 
 def _row_groups(states, folder_values, n_columns):
-    """Row groups of the files in their order, in lists of about as many rows as a part holds."""
+    """Row groups of the files in order, grouped into parts of limited size."""
     import pyarrow.parquet as pq
 
     at_most = max(1, _PART_BYTES // (8 * n_columns))

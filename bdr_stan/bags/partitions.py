@@ -1,7 +1,7 @@
-"""Bags whose points lie in the parts of a table, read part by part by Dask.
+"""Bags whose points stay in the parts of a table, read part by part by Dask.
 
-Points never move: a part gives what is asked of it for its bags, and that is brought together in
-the order of the parts, whichever was done first. No result depends on the number of workers.
+Each part returns a result for its bags; results are combined in the order of the parts, whatever
+order they finish in, so that no result depends on the number of workers.
 """
 
 import sys
@@ -34,16 +34,14 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PartitionedBags", "parts_of_dask"]
-
 
 class PartitionedBags(BagsBase):
     """Bags of points that stay in the parts of a Dask DataFrame or of Parquet files.
 
     Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
-    take them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
-    `load` brings them into memory, for all else. What is known of each bag is held in memory: its
-    id, its size, its row of metadata.
+    accept them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
+    `load` reads them into memory for everything else. Memory has only the id, size and metadata row
+    of each bag.
 
     Attributes
     ----------
@@ -56,7 +54,7 @@ class PartitionedBags(BagsBase):
     totals : array, shape (n,)
         Sum of the weights of each bag, its size without weights.
     client : distributed.Client, or None
-        The cluster that computes, where one was given.
+        The cluster that computes, if one was given.
 
     Examples
     --------
@@ -87,13 +85,12 @@ class PartitionedBags(BagsBase):
         metadata: "pd.DataFrame | None" = None,
         client: Any = None,
     ) -> None:
-        """All as `of` finds it.
+        """Arguments as `from_parts` computes them.
 
         codes : list of int arrays
-            For the bags of each part, in the order of their ids, their number among all; -1 where
-            they do not count.
+            For the bags of each part, in the order of their ids, their index among all, or -1.
         sizes_in_parts : list of int arrays
-            Numbers of their points there.
+            Their numbers of points in the part.
         """
         self._parts, self._codes, self._sizes_in_parts = parts, codes, sizes_in_parts
         self._reader = reader
@@ -116,16 +113,10 @@ class PartitionedBags(BagsBase):
         unseen: str = "error",
         client: Any = None,
     ) -> Self:
-        """Look at all parts once: count, check values, learn the columns.
+        """Bags of (parts, feature columns): one pass that counts, checks values and learns columns.
 
-        Parameters
-        ----------
-        kind : type
-            What the rows of a part become in memory: `Bags`.
-        parts : pair
-            The parts, and the columns of a point.
-        bag, features, weight, metadata, missing, like, unseen, client
-            As for `Bags.from_dask`.
+        ``kind`` is `Bags`, the type of the rows of a part in memory; the rest is as for
+        `Bags.from_dask`.
         """
         columns = columns_of(like, features, missing, None, unseen)
         check_client(client)
@@ -177,7 +168,7 @@ class PartitionedBags(BagsBase):
 
     @property
     def columns(self) -> TableColumns:  # type: ignore[override]
-        """How the points are made of the columns of the table."""
+        """How the points are made from the columns of the table."""
         return cast(TableColumns, self._reader.columns)
 
     @property
@@ -197,17 +188,17 @@ class PartitionedBags(BagsBase):
 
     @property
     def n_parts(self) -> int:
-        """Number of parts that hold points of these bags."""
+        """Number of parts with points of these bags."""
         return sum(bool(np.any(codes >= 0)) for codes in self._codes)
 
     @property
     def n_points(self) -> int:
-        """Number of points of all bags, without those of weight 0 that are alone in a part."""
+        """Number of points of all bags, without bags' pieces of weight 0."""
         return int(self._rows_in_parts.sum())
 
     @property
     def cut(self) -> Array:
-        """Which bags have points in several parts; bool array, shape (n,)."""
+        """Whether each bag has points in several parts; bool array, shape (n,)."""
         parts_of = np.zeros(len(self), np.int64)
         for codes in self._codes:
             parts_of[codes[codes >= 0]] += 1
@@ -242,7 +233,7 @@ class PartitionedBags(BagsBase):
         ----------
         indices : integers, shape (m,), all different
         axis : 0
-            Bags have no other; NumPy and scikit-learn name it.
+            The only axis; NumPy and scikit-learn name it.
 
         Raises
         ------
@@ -273,17 +264,7 @@ class PartitionedBags(BagsBase):
         )
 
     def like(self, columns: TableColumns | None) -> "PartitionedBags":
-        """The bags with the columns of another table that was read into the same features.
-
-        Parameters
-        ----------
-        columns : TableColumns, such as those of the training bags, or None for no change
-
-        Raises
-        ------
-        ValueError
-            Missing values where the other table has none.
-        """
+        """As `Bags.like`; ValueError where only the other table has no missing values."""
         own = self.columns
         if columns is None or own.same_points(columns) or own.names != columns.names:
             return self  # `check_like` says what differs
@@ -306,21 +287,21 @@ class PartitionedBags(BagsBase):
         *per_bag: Array | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[tuple[Array, Any]]:
-        """What a function makes of the bags of each part, in the order of the parts.
+        """Apply a function to the bags of each part; yields results in the order of the parts.
 
         Parameters
         ----------
         function : callable
-            Called as ``function(bags, *per_bag)`` with what a part has of its bags, `Bags`, and
-            their rows of `per_bag`; it travels to the workers, and so does what it returns back.
+            Called as ``function(bags, *per_bag)`` with the part's `Bags` and their rows of
+            `per_bag`; it and its result are sent between machines.
         per_bag : arrays, shape (n, ...), or None
-            A row for each bag.
+            One row per bag.
         progress : callable, optional
             Called as ``progress(points done, points in all)``.
 
         Yields
         ------
-        numbers of the part's bags, all different, and what the function returned
+        indices of the part's bags, all different, and the result of the function
         """
         arguments, which = [], []
         for part, codes in zip(self._parts, self._codes):
@@ -339,7 +320,7 @@ class PartitionedBags(BagsBase):
                 progress(done, self.n_points)
 
     def read_rows(self, rows: Array) -> Array:
-        """Copy of the points at `rows` of all points, in the order of the parts and their rows."""
+        """Copy of the points at `rows` of all points, ordered by part and row."""
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(self._rows_in_parts)
         bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
@@ -383,13 +364,7 @@ def parts_of_dask(
     metadata: Sequence[str] | None,
     like: Any = None,
 ) -> tuple[list[Part], list[str]]:
-    """Partitions of a Dask DataFrame, and which columns make a point; see `Bags.from_dask`.
-
-    Raises
-    ------
-    ImportError, TypeError, ValueError
-        Dask is missing, this is no Dask DataFrame, or it lacks a column.
-    """
+    """Partitions of a Dask DataFrame and names of the feature columns, see `Bags.from_dask`."""
     try:
         import dask.dataframe as dd
     except ImportError as error:
@@ -439,15 +414,9 @@ def in_order(
 ) -> Iterator[Any]:
     """Results of ``function(*arguments[k], shared)`` in the order of k, computed by Dask.
 
-    Parameters
-    ----------
-    function : callable
-    arguments : list of tuples
-        Dask's Delayed among them are computed first.
-    shared : object
-        Sent once to each worker.
-    client : distributed.Client, optional
-        Default the running one; without one Dask's own scheduler, threads as a rule.
+    Delayed objects among the arguments are computed first; `shared` is sent once to each worker.
+    Without `client` the running one computes, and without one Dask's own scheduler, usually
+    threads.
     """
     from dask import compute, config, delayed
 
@@ -472,7 +441,7 @@ def in_order(
 
 
 def check_client(client: Any) -> Any:
-    """Raise unless this is a client that runs, or None; give it back."""
+    """A running Dask client, or None; raises for anything else."""
     if client is None:
         return None
     if not hasattr(client, "compute") or not hasattr(client, "status"):
@@ -506,7 +475,7 @@ def _check_some_rows(surveys, dropped):
 
 
 def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], Array]:
-    """Numbers of the bags of each part, and all ids in order."""
+    """Indices of the bags of each part among all, and all ids in order."""
     kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in surveys]
     if len(set(kinds)) > 1:
         first, other = kinds.index("numbers"), kinds.index("other values")

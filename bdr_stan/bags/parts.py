@@ -1,4 +1,4 @@
-"""Parts of a table that is too large for one place, and what each says of its bags."""
+"""Parts of a table that is too large for memory, and summaries of their bags."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,17 +19,9 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Dropped", "Part", "PartReader", "PartSurvey", "survey"]
-
 
 class Part(NamedTuple):
-    """A part of a table.
-
-    where : str
-        What messages call it.
-    table : dask Delayed
-        A pandas or pyarrow table.
-    """
+    """A part of a table: its name in messages, and a Dask Delayed of a pandas or pyarrow table."""
 
     where: str
     table: Any
@@ -37,21 +29,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class PartReader:
-    """How the rows of a part become bags.
+    """How the rows of a part become bags; fields as arguments of `Bags.from_dataframe`.
 
-    Attributes
-    ----------
-    kind : type
-        `Bags`: what is made of them.
-    bag, weight : str
-        Columns of the table.
-    metadata : sequence of str, or None
-    names : sequence of str
-        Columns of a point.
-    missing, unseen : str
-        As for `Bags.from_dataframe`.
-    columns : TableColumns, or None
-        How points are made of the columns, once that is known for all parts together.
+    `kind` is `Bags`, the type to make; `columns` is None until they are known for all parts
+    together.
     """
 
     kind: Callable[..., Any]
@@ -66,10 +47,7 @@ class PartReader:
     def rows(self, table: Any, keep: Array | None = None) -> Any:
         """The rows of a part that count, a narwhals DataFrame.
 
-        Parameters
-        ----------
-        table : pandas or pyarrow table
-        keep : bool array, one a bag of the part in the order of their ids, or None for all
+        `keep`, a bool per bag of the part in the order of their ids, selects bags.
         """
         import narwhals as nw
 
@@ -100,21 +78,22 @@ class PartReader:
 
 @dataclass(frozen=True)
 class PartSurvey:
-    """What a part says of its bags, and of the columns of a point.
+    """Summary of a part: its bags, and the columns of a point.
 
     Attributes
     ----------
     ids : array, shape (k,)
-        Of the bags that have points here, in order.
+        Of the bags with points in the part, in order.
     sizes : int array, shape (k,)
     largest, sums, squares : arrays, shape (k,)
-        Largest weight of each bag here, sum of its weights over that, and of their squares.
+        Largest weight of each bag in the part; sums of its weights and of their squares, relative
+        to the largest.
     metadata : pandas DataFrame of k rows, or None
     columns : ColumnsOfPart
     low, high : dicts, name -> float
-        Smallest and largest value of each column of numbers.
+        Smallest and largest value of each numeric column.
     varies : dict, name -> bool
-        Whether a column of numbers differs between points of a bag.
+        Whether a numeric column differs between points of a bag.
     """
 
     ids: Array
@@ -131,11 +110,11 @@ class PartSurvey:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Rows of a part that were left out as they miss values.
+    """Rows of a part that were dropped for missing values.
 
     n : int
     missing : dict, name -> int
-        Missing values of each column.
+        Number of missing values of each column.
     ids : array
         Of bags that have no other rows in this part.
     """
@@ -146,23 +125,9 @@ class Dropped:
 
 
 def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | None, Dropped | None]:
-    """Look at a part of a table, once, and check its values.
+    """Summary of a part, None if it has no rows, and its dropped rows, None if there are none.
 
-    Parameters
-    ----------
-    table : pandas or pyarrow table
-    where : str
-        What messages call the part.
-    reader : PartReader
-
-    Returns
-    -------
-    what is there, None of a part without rows; what was left out, None where nothing was
-
-    Raises
-    ------
-    TypeError, ValueError
-        Of values that are of no use; the sentence names the part.
+    Checks all values; the errors that it raises name the part, `where`.
     """
     try:
         rows = reader.rows(table)

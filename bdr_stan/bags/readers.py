@@ -1,8 +1,8 @@
 """Readers of bags: lists of arrays, stacked points, tables and files.
 
-Each gives the arguments of `Bags`. Their public face, with parameters and errors, are the
-classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet`,
-`Bags.from_csv` and `Bags.from_anndata`.
+Each returns the arguments of `Bags`; parameters and errors are documented at `Bags.from_list`,
+`Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet`, `Bags.from_csv` and
+`Bags.from_anndata`.
 """
 
 import glob
@@ -56,26 +56,6 @@ _OF_LINES = (
     *("comment", "skiprows", "skipinitialspace", "skip_blank_lines"),
 )
 
-__all__ = [
-    "bag_codes",
-    "bags_of_table",
-    "codes_of_rows",
-    "columns_like",
-    "columns_of",
-    "feature_columns",
-    "folder_columns",
-    "from_anndata",
-    "from_csv",
-    "from_dataframe",
-    "from_list",
-    "from_parquet",
-    "from_points",
-    "index_columns",
-    "named_columns",
-    "one_row_a_bag",
-    "parquet_files",
-]
-
 
 def from_list(
     arrays: Sequence[ArrayLike] | Array,
@@ -84,7 +64,7 @@ def from_list(
     metadata: "pd.DataFrame | None" = None,
     features: Iterable[object] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from 2-D arrays, one a bag; see `Bags.from_list`."""
+    """Arguments of `Bags` from 2-D arrays, one per bag."""
     if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
         raise TypeError(
             f"expected a list of 2-D arrays, one a bag, found a {type(arrays).__name__}"
@@ -109,7 +89,7 @@ def from_list(
 
 
 def _names_of_frames(arrays, names, features):
-    """Names of the points' columns: those given, else those of data frames, which must agree."""
+    """Names of the points' columns: those given, else of data frames, which must agree."""
     frames = [(name, _columns_of_frame(array)) for name, array in zip(names, arrays)]
     frames = [(name, columns) for name, columns in frames if columns is not None]
     for name, columns in frames[1:]:
@@ -123,7 +103,7 @@ def _names_of_frames(arrays, names, features):
 
 
 def _columns_of_frame(values):
-    """Names of the columns of a data frame; None of an array, and of columns that only count."""
+    """Names of a data frame's columns; None for an array or the default 0, 1, .. ."""
     columns = getattr(values, "columns", None)
     if columns is None or list(columns) == list(range(len(columns))):
         return None
@@ -131,7 +111,7 @@ def _columns_of_frame(values):
 
 
 def _names_of_columns(features, columns):
-    """The names given, unless they are the names of other columns; else those of the columns."""
+    """The names given, unless they are names of other columns; else those of the columns."""
     if features is None or columns is None or isinstance(features, str):
         return columns if features is None else features
     features = [str(name) for name in features]
@@ -153,7 +133,7 @@ def from_points(
     metadata: "pd.DataFrame | None" = None,
     features: Iterable[object] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from stacked points; see `Bags.from_points`."""
+    """Arguments of `Bags` from stacked points."""
     if (bag is None) == (sizes is None):
         raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
     features = _names_of_columns(features, _columns_of_frame(points))
@@ -198,7 +178,7 @@ def from_dataframe(
     like: Any = None,
     unseen: str = "error",
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a table with one row a point; see `Bags.from_dataframe`."""
+    """Arguments of `Bags` from a table with one row per point."""
     import narwhals as nw
 
     frame: Any = df
@@ -241,13 +221,7 @@ def feature_columns(
     weight: str | None,
     metadata: Sequence[str] | None,
 ) -> list[str]:
-    """The columns of a point: those given, or all that have no other role.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A column that is named is not there, or in two roles; no column is left.
-    """
+    """The columns of a point: those given, or all without another role; raises without any."""
     named = named_columns(columns, bag, features, weight, metadata)
     if features is not None and len(features) == 0:
         raise ValueError("features is empty: name the columns of a point, or leave it out")
@@ -267,15 +241,7 @@ def bags_of_table(
     *,
     unseen: str = "error",
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a table and what is known of its columns.
-
-    Parameters
-    ----------
-    table : narwhals DataFrame, of at least one row
-    columns : TableColumns
-    bag, weight, metadata, unseen
-        As for `Bags.from_dataframe`.
-    """
+    """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
     weights = None if weight is None else as_numbers(table[weight], weight)
     codes, ids = codes_of_rows(table, bag)
     order = _grouping(codes)
@@ -295,7 +261,7 @@ def bags_of_table(
 
 
 def _values_of(series):
-    """Values of a column of metadata; categories stay such, as they may be codes."""
+    """Values of a column of metadata; categories stay categories, as they may be codes."""
     import narwhals as nw
     import pandas as pd
 
@@ -304,7 +270,7 @@ def _values_of(series):
 
 
 def codes_of_rows(table: Any, bag: str) -> tuple[Array, Array]:
-    """Number of each row's bag, in the order of the ids, and the bags' ids."""
+    """Index of each row's bag, in the order of the ids, and the bags' ids."""
     return bag_codes(
         table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
     )
@@ -318,7 +284,7 @@ def from_parquet(
     metadata: Sequence[str] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a Parquet file or folder; see `Bags.from_parquet`."""
+    """Arguments of `Bags` from a Parquet file or folder."""
     try:
         import pyarrow.parquet as pq
     except ImportError:
@@ -338,7 +304,7 @@ def from_parquet(
 
 
 def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
-    """Columns of a Parquet schema in which pandas keeps the index of its rows, but those wanted."""
+    """Columns of a Parquet schema with the pandas index of its rows, except wanted ones."""
     kept = (schema.pandas_metadata or {}).get("index_columns", [])
     kept = {name for name in kept if isinstance(name, str)}
     return (kept | {n for n in schema.names if n.startswith("__index_level_")}) - set(wanted)
@@ -347,7 +313,7 @@ def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
 def folder_columns(files: Sequence[str]) -> Any:
     """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
 
-    A column is of codes where a number in it has leading zeros: "01" is not 1.
+    A column has codes where a number in it has leading zeros: "01" is not 1.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -371,13 +337,7 @@ def folder_columns(files: Sequence[str]) -> Any:
 
 
 def parquet_files(path: PathName) -> list[str]:
-    """Paths of a file, of the Parquet files of a folder and its folders, or of a pattern.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is none.
-    """
+    """Paths of a file, the Parquet files in a folder tree, or a pattern; raises if none."""
     place = as_path(path)
     if place.is_dir():
         inside = sorted(place.rglob("*.parquet"))
@@ -407,7 +367,7 @@ def from_csv(
     unseen: str = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a CSV file; see `Bags.from_csv`."""
+    """Arguments of `Bags` from a CSV file."""
     import pandas as pd
 
     _check_exists(path)
@@ -447,7 +407,7 @@ def from_anndata(
     features: str | Sequence[str] = "X_pca",
     metadata: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from an AnnData object; see `Bags.from_anndata`."""
+    """Arguments of `Bags` from an AnnData object."""
     check_anndata(adata)
     metadata = check_obs_columns(adata, bag, metadata)
     place, columns, names = cell_features(adata, features)
@@ -468,7 +428,7 @@ def from_anndata(
 
 
 def columns_of(like, features, missing, transformer, unseen):
-    """The columns of bags or of a fit that a table is to be read like; None where there is none."""
+    """The columns of bags or of a fit that a table is to be read like; None without `like`."""
     for name, value, known in (
         ("missing", missing, ("error", "drop", "indicator")),
         ("unseen", unseen, ("error", "other")),
@@ -496,13 +456,13 @@ def columns_of(like, features, missing, transformer, unseen):
 
 
 def columns_like(like, features):
-    """Names of the feature columns, where they are known before the table is read."""
+    """Names of the feature columns if they are known before the table is read, else None."""
     columns = columns_of(like, features, "error", None, "error") if like is not None else None
     return features if columns is None else list(columns.names)
 
 
 def _check_header(path, options):
-    """Raise ValueError where a column name stands twice in the first row of a CSV file."""
+    """Raise ValueError where a column name occurs twice in the first row of a CSV file."""
     import pandas as pd
 
     if "header" in options or "names" in options:
@@ -526,7 +486,7 @@ def _check_named_header(path, header):
 
 
 def _without_missing(table, features, bag):
-    """The rows of a table in which no feature is missing, with a warning that counts the others."""
+    """Rows of a table in which no feature is missing; warns with counts of the others."""
     lacking = dropped_rows(table, features)
     if not lacking.any():
         return table
@@ -562,7 +522,7 @@ def _stack_weights(weights, arrays, names):
 
 
 def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
-    """Number of each point's bag, in order of first appearance or of the ids, and the bags' ids."""
+    """Index of each point's bag, ordered by first appearance or by id, and the bags' ids."""
     import pandas as pd
 
     codes, ids = pd.factorize(bag)
@@ -584,13 +544,13 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
 
 
 def _grouping(codes: Array) -> Array | None:
-    """Order that brings each bag's points together; None where they already are."""
+    """Order that sorts points by bag; None where they already are."""
     grouped = np.all(codes[1:] >= codes[:-1])
     return None if grouped else np.argsort(codes, kind="stable")
 
 
 def named_columns(columns, bag, features, weight, metadata):
-    """The columns named by the arguments, each once; ValueError where one is missing."""
+    """The columns named by the arguments, each once; raises where one is missing."""
     for argument, names in (("features", features), ("metadata", metadata)):
         if isinstance(names, str):
             raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
@@ -619,7 +579,7 @@ def named_columns(columns, bag, features, weight, metadata):
 
 
 def one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":
-    """Table of columns of the points, constant within bags, with one row a bag."""
+    """Table with one row per bag from columns of the points that are constant within bags."""
     import pandas as pd
 
     first = np.unique(codes, return_index=True)[1]

@@ -1,4 +1,4 @@
-"""What a fit keeps of its training bags, and new bags must agree with."""
+"""What a fit keeps of its training bags to check new bags against."""
 
 import warnings
 from collections.abc import Mapping
@@ -11,8 +11,6 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
-
-__all__ = ["BagsRecord", "column_ranges", "warn_of_other_ranges"]
 
 _SAMPLE = 5_000  # points whose quantiles are kept, or compared with those
 _FEWEST_VALUES = 20  # of a column of new bags that are compared
@@ -30,7 +28,7 @@ class BagsRecord:
     features : list of str, or None
         Names of the points' columns.
     columns : TableColumns, or None
-        How the points were made of the columns of a table.
+        How the points were made from the columns of a table.
     weighted : bool
         Whether points have weights.
     ranges : array, shape (2, p), or None
@@ -65,7 +63,7 @@ class BagsRecord:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the settings of a fit keep of it, by name."""
+        """Entries in the settings of a fit, by name."""
         return {
             "n_features": self.n_features,
             "feature_names": self.features,
@@ -80,13 +78,9 @@ class BagsRecord:
 
 
 def column_ranges(bags: BagsBase) -> Array | None:
-    """1% and 99% quantiles of each column's nonzero values in a sample of the points.
+    """1% and 99% quantiles of each column's nonzero values in a sample of points, shape (2, p).
 
-    Zeros are the same in all units. NaN for columns of zeros; None where points lie in partitions.
-
-    Returns
-    -------
-    array, shape (2, p), or None
+    Zeros are the same in all units. NaN for columns of zeros; None for points in partitions.
     """
     if isinstance(bags, PartitionedBags):
         return None
@@ -99,14 +93,9 @@ def column_ranges(bags: BagsBase) -> Array | None:
 
 
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
-    """Warn of columns nearly all of whose nonzero values lie outside the training range.
+    """Warn of columns nearly all of whose nonzero values are outside the training `ranges`.
 
-    Parameters
-    ----------
-    bags : Bags or PartitionedBags
-        A single bag may well be unlike all others, and is not compared.
-    ranges : array, shape (2, p), or None
-        As `column_ranges` of the training bags.
+    A single bag is not compared: it may well differ from all others.
     """
     if ranges is None or len(bags) < 2 or isinstance(bags, PartitionedBags):
         return
