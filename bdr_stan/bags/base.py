@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 12  # names of columns in notebooks
-_FEWEST_OF_A_MASK = 6  # so many indices, drawn with replacement, are hardly all 0 and 1
+_MIN_MASK_SIZE = 6  # this many indices drawn with replacement are hardly ever all 0 and 1
 
 
 class BagsBase:
@@ -110,11 +110,7 @@ class BagsBase:
             if key.shape != (len(self),):
                 raise IndexError(f"the mask has shape {key.shape}, expected ({len(self)},)")
             return np.flatnonzero(key)
-        if (
-            key.shape == (len(self),)
-            and len(self) >= _FEWEST_OF_A_MASK
-            and np.isin(key, (0, 1)).all()
-        ):
+        if key.shape == (len(self),) and len(self) >= _MIN_MASK_SIZE and np.isin(key, (0, 1)).all():
             raise IndexError(
                 f"the key is {len(key)} numbers 0 and 1, as many as there are bags: make a mask of "
                 "them, np.asarray(key, bool)"
@@ -157,35 +153,47 @@ class BagsBase:
             )
         if self.n_features != n_features:
             raise ValueError(
-                f"{whose} have {self.n_features} features a point, but {known} {n_features}: "
+                f"{whose} have {self.n_features} features per point, but {known} {n_features}: "
                 "pass the same columns in the same order"
             )
         if self.features is None or features is None:
             return
-        for k, (own, name) in enumerate(zip(self.features, features)):
-            if own != name:
+        for k, (found, name) in enumerate(zip(self.features, features)):
+            if found != name:
                 raise ValueError(
-                    f"column {k} of {whose} is {own!r}, but {known} {name!r} there: "
+                    f"column {k} of {whose} is {found!r}, but {known} {name!r} there: "
                     "pass the same columns in the same order"
                 )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if len(self) == 0:
+            return f"{name}(0 bags, {self.n_features} features)"
+        return (
+            f"{name}({len(self)} bags, {self.n_points} points, {self.n_features} features, sizes "
+            f"{self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
+            f"(min / median / max), {self._storage()}{', weighted' if self.weighted else ''})"
+        )
 
     def _repr_html_(self) -> str:
         """Summary table for notebooks."""
         facts: dict[str, Any] = {"bags": len(self), "points": self.n_points}
         if len(self):
-            low, middle, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
-            facts["points of a bag"] = f"{low} / {middle:g} / {high} (min / median / max)"
+            low, median, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
+            facts["points per bag"] = f"{low} / {median:g} / {high} (min / median / max)"
         names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
         more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
         facts["columns"] = ", ".join(names[:_SHOWN]) + more
         if self.metadata is not None:
             facts["columns of the bags"] = ", ".join(map(str, self.metadata.columns[:_SHOWN]))
+        facts["weights"] = "one per point" if self.weighted else "none"
+        facts["storage"] = self._storage()
         rows = "".join(
             f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>'
-            for name, value in {**facts, **self._about_points()}.items()
+            for name, value in facts.items()
         )
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
 
-    def _about_points(self) -> dict[str, str]:
-        """Further rows of the summary table."""
+    def _storage(self) -> str:
+        """How the points are stored, such as their type."""
         raise NotImplementedError

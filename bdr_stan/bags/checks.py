@@ -6,21 +6,17 @@ point and column and says how to correct it.
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
-if TYPE_CHECKING:
-    pass
-
-
-# Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
+# Rasters mark missing cells by values such as -3.4e38; no measurement is as large as this.
 LARGEST_VALUE = 1e30
-_MOST_NAMES = 20  # that a message lists
-_SEARCHED = 1_000  # values of an array in which a message finds an example
+_MAX_NAMES = 20  # listed in a message
+_SEARCHED = 1_000  # values of an array that are searched for an example in a message
 
 
 def values_are_usable(block: Array) -> bool:
@@ -74,8 +70,8 @@ def near_names(name: object, known: Iterable[object]) -> str:
     near = get_close_matches(str(name), names, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
-    return f"it has {shown}" + (", .." if len(names) > _MOST_NAMES else "")
+    shown = ", ".join(map(repr, names[:_MAX_NAMES]))
+    return f"it has {shown}" + (", .." if len(names) > _MAX_NAMES else "")
 
 
 def as_points(points: ArrayLike) -> Array:
@@ -130,7 +126,7 @@ def as_vector(values: object, n: int, name: str, unit: str) -> Array:
     _check_unmasked(values, name)
     values = np.asarray(values)
     if values.shape != (n,):
-        raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one a {unit}")
+        raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one per {unit}")
     return values
 
 
@@ -152,7 +148,7 @@ def as_sizes(sizes: ArrayLike, n_points: int) -> Array:
     """Sizes of bags as int64, >= 0, with sum `n_points`."""
     sizes = np.asarray(sizes)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
-        raise TypeError("sizes must be a 1-D array of integers, one a bag")
+        raise TypeError("sizes must be a 1-D array of integers, one per bag")
     sizes = sizes.astype(np.int64)
     if np.any(sizes < 0):
         raise ValueError(f"the size of bag {np.argmax(sizes < 0)} is negative")
@@ -180,7 +176,7 @@ def as_ids(ids: ArrayLike, n: int) -> Array:
 def as_features(features: Iterable[object], p: int) -> list[str]:
     """Names of p columns."""
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise TypeError(f"features must be a list of names, one a column, found {features!r}")
+        raise TypeError(f"features must be a list of names, one per column, found {features!r}")
     names = [str(name) for name in features]
     if len(names) != p:
         raise ValueError(f"features names {len(names)} columns, but points have {p}")
@@ -201,13 +197,18 @@ def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
             f"{describe(i, ids)}, point {bad[0] - offsets[i]}: weight is {weights[bad[0]]:g} "
             f"({len(bad)} such in all): weights must be finite and >= 0"
         )
-    weightless = np.flatnonzero(np.maximum.reduceat(weights, offsets[:-1]) == 0)
+    check_bags_have_weight(np.maximum.reduceat(weights, offsets[:-1]), ids)
+    return weights
+
+
+def check_bags_have_weight(largest: Array, ids: Array | None) -> None:
+    """Raise ValueError where the largest weight of a bag, shape (n,), is 0."""
+    weightless = np.flatnonzero(largest == 0)
     if len(weightless):
         raise ValueError(
             f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
             "in all): leave it out, with its label"
         )
-    return weights
 
 
 def _as_floats(array: Array, name: str) -> Array:

@@ -53,7 +53,7 @@ def cut_chunks(offsets: Array, n_points: int) -> list[Chunk]:
     point, none of which shares its chunk with another bag.
     """
     if n_points < 1:
-        raise ValueError(f"a chunk must hold at least one point, found n_points={n_points!r}")
+        raise ValueError(f"a chunk must have at least one point, found n_points={n_points!r}")
     chunks = []
     first, n = 0, len(offsets) - 1
     while first < n:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bdr_stan.maps.grid import Pixels
 
 
-_CHECK_BYTES = 1 << 22  # read this much at a time where an array may be a memory map
+_CHECK_BYTES = 1 << 22  # read at a time, so that a memory map stays on disk
 
 
 class Bags(BagsBase):
@@ -113,8 +113,8 @@ class Bags(BagsBase):
         self.metadata = None if metadata is None else as_metadata(metadata, n, self.ids).copy()
         if pixels is not None and len(pixels) != len(self.points):
             raise ValueError(
-                f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one a "
-                "point"
+                f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one "
+                "per point"
             )
         self.pixels = pixels
         if n == 0:
@@ -341,7 +341,7 @@ class Bags(BagsBase):
                     "transform the table before it is written, or leave lazy out"
                 )
             parts = parquet.parts_of(path, bag, features, weight, metadata, options.get("like"))
-            return PartitionedBags.of(
+            return PartitionedBags.from_parts(
                 cls, parts, bag, features, weight, metadata, client=client, **options
             )
         if client is not None:
@@ -396,7 +396,7 @@ class Bags(BagsBase):
             Columns that are constant or the same for all points of a bag; dropped rows.
         """
         parts = parts_of_dask(ddf, bag, features, weight, metadata, like)
-        return PartitionedBags.of(
+        return PartitionedBags.from_parts(
             cls,
             parts,
             bag,
@@ -675,7 +675,7 @@ class Bags(BagsBase):
             return self
         transformed = columns.transformer is not None or self.columns.transformer is not None
         if self.columns.names != columns.names or transformed:
-            return self  # `check_like` says what differs
+            return self  # `check_like` raises for what differs
 
         def bag_of(row):
             return self.name(np.searchsorted(self.offsets, row, side="right") - 1)
@@ -738,7 +738,8 @@ class Bags(BagsBase):
         values = np.asarray(values)
         if values.shape[:1] != (len(self.points),):
             raise ValueError(
-                f"values has shape {values.shape}, expected ({len(self.points)}, ...): one a point"
+                f"values has shape {values.shape}, expected ({len(self.points)}, ...): one per "
+                "point"
             )
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
@@ -831,24 +832,8 @@ class Bags(BagsBase):
             what = f"value is {value}"
         return f"{where}: {what} ({count} such in all): drop these points or fill them in"
 
-    def __repr__(self) -> str:
-        kind = ", memory map" if self.is_memory_map else ""
-        weighted = ", weighted" if self.weights is not None else ""
-        if len(self) == 0:
-            return f"Bags(0 bags, {self.n_features} features)"
-        sizes = self.sizes
-        return (
-            f"Bags({len(self)} bags, {len(self.points)} points, {self.n_features} features, "
-            f"sizes {sizes.min()} / {np.median(sizes):g} / {sizes.max()} (min / median / max), "
-            f"{self.points.dtype}{weighted}{kind})"
-        )
-
-    def _about_points(self) -> dict[str, str]:
-        memory_map = ", memory map" if self.is_memory_map else ""
-        return {
-            "weights": "none" if self.weights is None else "one a point",
-            "values": f"{self.points.dtype}{memory_map}",
-        }
+    def _storage(self) -> str:
+        return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
 
 
 def _share_memory(array, values):
@@ -908,7 +893,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
         if X.ndim != 3:
             raise TypeError(
                 f"X is a single array of shape {X.shape}, not bags: pass a list of 2-D arrays, "
-                "one a bag, or Bags.from_points(points, bag=...)"
+                "one per bag, or Bags.from_points(points, bag=...)"
             )
         n, size, p = X.shape
         return Bags(X.reshape(n * size, p), np.arange(n + 1) * size, copy=False)
@@ -916,4 +901,4 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
         return Bags.from_list(X)
     if hasattr(X, "columns"):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
-    raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one a bag")
+    raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one per bag")

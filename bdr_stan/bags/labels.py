@@ -45,7 +45,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
         labels = as_real_numbers(labels)
     except (TypeError, ValueError):
-        raise TypeError("the labels y are not numbers: pass one number a bag") from None
+        raise TypeError("the labels y are not numbers: pass one number per bag") from None
     check_one_a_bag(labels, len(bags))
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
@@ -157,8 +157,8 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
         )
     if several and len(classes) == len(labels):
         raise ValueError(
-            f"each of the {len(labels)} bags has a class of its own, so nothing tells what bags of "
-            "a class share: give several bags of a class"
+            f"each of the {len(labels)} bags has its own class, so nothing can be learned about a "
+            "class: give several bags per class"
         )
     return labels
 
@@ -277,19 +277,21 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
     values = np.asarray(label_sd)
     if values.shape != (n,):
         raise ValueError(
-            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number a bag"
+            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number per bag"
         )
     try:
         if values.dtype == bool:
             raise TypeError
         values = as_real_numbers(np.where(pd.isna(values), np.nan, values))
     except (TypeError, ValueError):
-        raise TypeError("label_sd holds what is no number: pass one number a bag") from None
+        raise TypeError(
+            "label_sd has values that are not numbers: pass one number per bag"
+        ) from None
     bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
             f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} such in all), "
-            "but a standard error is positive: mend it, or leave these bags out"
+            "but a standard error is positive: correct it, or leave these bags out"
         )
     return values
 
@@ -310,9 +312,9 @@ def check_one_a_bag(labels: Array, n: int) -> None:
     if labels.shape == (n, 1):
         raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
     if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label a bag")
+        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label per bag")
     if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label a bag")
+        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label per bag")
 
 
 def _name(bags: BagsLike, i: int) -> str:

@@ -73,7 +73,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         return None
     shown = ", ".join(repr(plain(label)) for label in index[:_SHOWN].to_list())
     shown += ", .." if len(index) > _SHOWN else ""
-    mend = (
+    advice = (
         f"index {name} by the ids of the bags, or pass {name}.to_numpy() where it is in their order"
     )
     missing = np.flatnonzero(~wanted.isin(index)) if one_level else np.arange(len(wanted))
@@ -81,11 +81,11 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         bag = missing[0]
         raise ValueError(
             f"the index of {name}, {shown}, lacks the id {plain(wanted[bag])!r} of bag {bag} "
-            f"({len(missing)} such in all): {mend}"
+            f"({len(missing)} such in all): {advice}"
         )
     if not index.is_unique:
-        twice = plain(index[index.duplicated()][0])
-        raise ValueError(f"the index of {name} has {twice!r} more than once: {mend}")
+        repeated = plain(index[index.duplicated()][0])
+        raise ValueError(f"the index of {name} has {repeated!r} more than once: {advice}")
     raise ValueError(
         f"{name} has {len(index)} rows, but there are {len(wanted)} bags: pass {name}.loc[bags.ids]"
     )
@@ -102,7 +102,7 @@ def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "pd.DataF
     if rows is not None:
         metadata = metadata.iloc[rows]
     if len(metadata) != n:
-        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one a bag")
+        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one per bag")
     if ids is None or metadata.index.equals(pd.Index(ids)):
         return metadata
     return metadata.set_axis(pd.Index(ids), axis=0)

@@ -1,6 +1,5 @@
 """Parquet files as parts of a table, each small enough to be read at once."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +7,16 @@ from typing import Any
 
 from bdr_stan.bags.parts import Part
 from bdr_stan.bags.readers import (
-    columns_like,
     feature_columns,
     folder_columns,
     index_columns,
+    known_features,
     named_columns,
     parquet_files,
 )
 from bdr_stan.types import PathName
 
-_PART_BYTES = 1 << 25  # of the wanted columns as floats; a row group is never cut
+_PART_BYTES = 1 << 25  # of the wanted columns as floats; row groups are read completely
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class RowGroups:
                 f"{self.path} is gone or has changed since the bags were made: make them again by "
                 "Bags.from_parquet(.., lazy=True)"
             )
-        held = [name for name in columns if name not in self.folder_values]
-        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=held)
+        stored = [name for name in columns if name not in self.folder_values]
+        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=stored)
         for name in columns:
             if name in self.folder_values:
                 value = pa.scalar(self.folder_values[name])
@@ -79,15 +78,15 @@ def parts_of(
     delayed = _delayed()
     files = parquet_files(path)
     states = {path: _state_of(path) for path in files}
-    known = columns_like(like, features)
+    known = known_features(like, features)
     schemas, folder_values = _schemas(files, [bag, weight, *(known or []), *(metadata or [])])
     names = [*schemas[0], *folder_values[0]]
     features = feature_columns(names, bag, known, weight, metadata)
     columns = named_columns(names, bag, features, weight, metadata)
     _check_same_columns(files, schemas, folder_values, columns, closed=known is None)
     groups = _row_groups(states, folder_values, len(columns))
-    parts = [Part(_where(of), delayed(read_groups, pure=False)(of, columns)) for of in groups]
-    return parts, features
+    read = delayed(read_groups, pure=False)
+    return [Part(_where(part), read(part, columns)) for part in groups], features
 
 
 def _where(groups):
@@ -118,11 +117,10 @@ def _schemas(files, wanted):
             schema = pq.read_schema(path)
         except pa.ArrowInvalid as error:
             raise ValueError(
-                f"{path} is no Parquet file: {' '.join(str(error).split())}"
+                f"{path} is not a Parquet file: {' '.join(str(error).split())}"
             ) from error
         index = index_columns(schema, wanted)
-        held = [field for field in schema if field.name not in index]
-        schemas.append({field.name: _kind(field.type) for field in held})
+        schemas.append({f.name: _kind(f.type) for f in schema if f.name not in index})
     table = ds.dataset(files, format="parquet", partitioning=folder_columns(files))
     values = [ds.get_partition_keys(each.partition_expression) for each in table.get_fragments()]
     return schemas, values
@@ -166,7 +164,7 @@ def _check_same_columns(files, schemas, folder_values, columns, *, closed):
         more = [name for name in schema if name not in columns]
         if closed and more:
             raise ValueError(
-                f"{path} has a column {more[0]!r}, which {files[0]} has not: give all files the "
+                f"{path} has a column {more[0]!r}, which {files[0]} lacks: give all files the "
                 "same columns, or name those of a point by features"
             )
 
@@ -175,28 +173,24 @@ def _row_groups(states, folder_values, n_columns):
     """Row groups of the files in order, grouped into parts of limited size."""
     import pyarrow.parquet as pq
 
-    at_most = max(1, _PART_BYTES // (8 * n_columns))
-    found, rows = [[]], 0
-    for path, values in zip(states, folder_values, strict=True):
+    max_rows = max(1, _PART_BYTES // (8 * n_columns))
+    parts: list[dict[str, list[int]]] = [{}]  # row groups of each file in each part
+    rows = 0
+    for path in states:
         footer = pq.read_metadata(path)
         for k in range(footer.num_row_groups):
             n = footer.row_group(k).num_rows
-            if found[-1] and rows + n > at_most:
-                found.append([])
+            if parts[-1] and rows + n > max_rows:
+                parts.append({})
                 rows = 0
-            found[-1].append((path, k, values))
+            parts[-1].setdefault(path, []).append(k)
             rows += n
+    values = dict(zip(states, folder_values, strict=True))
     return [
         [
-            RowGroups(path, tuple(k for _, k, _ in of_file), values, states[path])
-            for (path, values), of_file in _by_file(part)
+            RowGroups(path, tuple(groups), values[path], states[path])
+            for path, groups in part.items()
         ]
-        for part in found
+        for part in parts
         if part
     ]
-
-
-def _by_file(part):
-    for path, of_file in itertools.groupby(part, key=lambda group: group[0]):
-        groups = list(of_file)
-        yield (path, groups[0][2]), groups

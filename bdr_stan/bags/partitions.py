@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
@@ -17,16 +18,22 @@ from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.checks import describe
-from bdr_stan.bags.columns import TableColumns, merged_columns, said_of_columns
+from bdr_stan.bags.checks import check_bags_have_weight
+from bdr_stan.bags.columns import (
+    TableColumns,
+    column_messages,
+    counts_text,
+    dropped_message,
+    merged_columns,
+)
 from bdr_stan.bags.parts import Part, PartReader, PartSurvey, survey
 from bdr_stan.bags.readers import (
     bag_codes,
-    columns_like,
-    columns_of,
     feature_columns,
+    known_features,
     named_columns,
-    one_row_a_bag,
+    one_row_per_bag,
+    resolve_like,
 )
 from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike
@@ -99,7 +106,7 @@ class PartitionedBags(BagsBase):
         self.client = client
 
     @classmethod
-    def of(
+    def from_parts(
         cls,
         kind: Callable[..., Any],
         parts: tuple[Sequence[Part], Sequence[str]],
@@ -118,42 +125,42 @@ class PartitionedBags(BagsBase):
         ``kind`` is `Bags`, the type of the rows of a part in memory; the rest is as for
         `Bags.from_dask`.
         """
-        columns = columns_of(like, features, missing, None, unseen)
+        columns = resolve_like(like, features, missing, None, unseen)
         check_client(client)
         tables, names = parts
         reader = PartReader(kind, bag, weight, metadata, names, missing, unseen, columns)
         found = list(in_order(survey, [(p.table, p.where) for p in tables], reader, client=client))
         surveys = [each for each, _ in found if each is not None]
-        held = [part for part, (each, _) in zip(tables, found) if each is not None]
+        nonempty = [part for part, (each, _) in zip(tables, found) if each is not None]
         _check_some_rows(surveys, [dropped for _, dropped in found])
         codes, ids = _number_bags(surveys, bag)
         pieces = np.concatenate(codes)
         sizes = np.zeros(len(ids), np.int64)
         np.add.at(sizes, pieces, np.concatenate([each.sizes for each in surveys]))
         _warn_of_dropped([dropped for _, dropped in found], sizes, ids)
-        about = None
+        table = None
         if metadata is not None:
             values = {
                 name: np.concatenate([each.metadata[name].to_numpy() for each in surveys])
                 for name in metadata
             }
-            about = one_row_a_bag(values, pieces, ids, bag)
+            table = one_row_per_bag(values, pieces, ids, bag)
         if columns is None:
             columns = merged_columns([each.columns for each in surveys])
             _warn_of_columns(surveys, columns)
         weights = {"effective_sizes": sizes.astype(float), "totals": sizes.astype(float)}
         if weight is not None:
             weights = _merged_weights(surveys, codes, ids)
-            # A bag's points without weight add nothing where all of them in a part are such.
+            # Where all weights of a bag in a part are 0, its points there contribute nothing.
             codes = [np.where(e.largest > 0, c, -1) for c, e in zip(codes, surveys)]
         return cls(
-            held,
+            nonempty,
             codes,
             [each.sizes for each in surveys],
-            replace(reader, columns=columns, metadata=None),  # they are known now
+            replace(reader, columns=columns, metadata=None),  # metadata have been read
             ids=ids,
             sizes=sizes,
-            metadata=about,
+            metadata=table,
             client=client,
             **weights,
         )
@@ -164,7 +171,7 @@ class PartitionedBags(BagsBase):
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Array]:
-        raise TypeError("the bags lie in partitions and are not read one by one: use bags.load()")
+        raise TypeError("the bags are in partitions and are not read one by one: use bags.load()")
 
     @property
     def columns(self) -> TableColumns:  # type: ignore[override]
@@ -208,18 +215,8 @@ class PartitionedBags(BagsBase):
     def _rows_in_parts(self):
         return np.array([s[c >= 0].sum() for c, s in zip(self._codes, self._sizes_in_parts)])
 
-    def __repr__(self) -> str:
-        weighted = ", weighted" if self.weighted else ""
-        if len(self) == 0:
-            return f"PartitionedBags(0 bags, {self.n_features} features)"
-        return (
-            f"PartitionedBags({len(self)} bags, {self.n_points} points, {self.n_features} "
-            f"features, sizes {self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
-            f"(min / median / max), {self.n_parts} parts{weighted})"
-        )
-
-    def _about_points(self):
-        return {"weights": "one a point" if self.weighted else "none", "parts": str(self.n_parts)}
+    def _storage(self):
+        return f"{self.n_parts} parts"
 
     # ------------------------------------------------------------ selection
 
@@ -245,14 +242,14 @@ class PartitionedBags(BagsBase):
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
         indices = self.selected(indices)
-        place = np.full(len(self) + 1, -1)  # the last: what does not count stays so
-        place[indices] = np.arange(len(indices))
-        if np.any(place[indices] != np.arange(len(indices))):
+        position = np.full(len(self) + 1, -1)  # the last entry: excluded bags, code -1, stay so
+        position[indices] = np.arange(len(indices))
+        if np.any(position[indices] != np.arange(len(indices))):
             raise ValueError("bags in partitions can be selected once each: load() them first")
-        place[-1] = -1
+        position[-1] = -1
         return PartitionedBags(
             self._parts,
-            [place[codes] for codes in self._codes],
+            [position[codes] for codes in self._codes],
             self._sizes_in_parts,
             self._reader,
             ids=self.ids[indices],
@@ -265,19 +262,18 @@ class PartitionedBags(BagsBase):
 
     def like(self, columns: TableColumns | None) -> "PartitionedBags":
         """As `Bags.like`; ValueError where only the other table has no missing values."""
-        own = self.columns
-        if columns is None or own.same_points(columns) or own.names != columns.names:
-            return self  # `check_like` says what differs
-        more = [name for name in own.fills if name not in columns.fills]
+        current = self.columns
+        if columns is None or current.same_points(columns) or current.names != columns.names:
+            return self  # `check_like` raises for what differs
+        more = [name for name in current.fills if name not in columns.fills]
         if more:
             raise ValueError(
-                f"column {more[0]!r} misses values, but in the training table it does not: fill "
-                "them in, or leave these points out by missing='drop'"
+                f"column {more[0]!r} has missing values, but none in the training table: fill "
+                "them in, or drop these points by missing='drop'"
             )
-        alike = object.__new__(PartitionedBags)
-        vars(alike).update(vars(self))
-        alike._reader = replace(self._reader, columns=columns)
-        return alike
+        bags = copy(self)
+        bags._reader = replace(self._reader, columns=columns)
+        return bags
 
     # ------------------------------------------------------------ passes over the points
 
@@ -379,7 +375,7 @@ def parts_of_dask(
     if bag not in ddf.columns and bag == ddf.index.name:
         ddf = ddf.reset_index()
     names = list(ddf.columns)
-    features = feature_columns(names, bag, columns_like(like, features), weight, metadata)
+    features = feature_columns(names, bag, known_features(like, features), weight, metadata)
     ddf = ddf[named_columns(names, bag, features, weight, metadata)]
     parts = [Part(f"partition {k}", table) for k, table in enumerate(ddf.to_delayed())]
     return parts, features
@@ -391,7 +387,7 @@ def parts_of_dask(
 def _on_part(table, keep, per_bag, shared):
     reader, function = shared
     bags = reader.bags(reader.rows(table, keep))
-    # A worker has a thread for each core already; BLAS with one gives the same bits everywhere.
+    # A worker already has one thread per core; BLAS with one gives the same bits everywhere.
     threadpool_limits(1, user_api="blas")
     with parallel_config("sequential"):
         return function(bags, *per_bag)
@@ -429,13 +425,13 @@ def in_order(
         if client is None:
             yield from compute(*tasks)
             return
-        # A few numbers of each bag travel with the tasks: of millions of bags Dask would warn.
+        # Tasks include a few numbers per bag: for millions of bags Dask would warn.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
             futures = deque(client.compute(tasks))
         try:
             while futures:
                 yield futures[0].result()
-                futures.popleft()  # what a part gave need not stay on its worker
+                futures.popleft()  # frees the result on its worker
         finally:
             client.cancel(list(futures))
 
@@ -448,13 +444,13 @@ def check_client(client: Any) -> Any:
         raise TypeError(f"client must be a distributed.Client, found a {type(client).__name__}")
     if client.status != "running":
         raise ValueError(
-            f"the Dask client is {client.status}: connect anew, and make the bags with the new one"
+            f"the Dask client is {client.status}: connect again, and make the bags with the new one"
         )
     return client
 
 
 def _running_client():
-    distributed = sys.modules.get("distributed")  # whoever has a client has imported it
+    distributed = sys.modules.get("distributed")  # imported wherever there is a client
     if distributed is None:
         return None
     try:
@@ -470,7 +466,8 @@ def _check_some_rows(surveys, dropped):
     if surveys:
         return
     if any(dropped):
-        raise ValueError(f"every row misses a value ({_counts(dropped)}): leave these columns out")
+        counts = counts_text(_missing_counts(dropped))
+        raise ValueError(f"every row has a missing value ({counts}): leave these columns out")
     raise ValueError("no part of the table has a row: there are no bags")
 
 
@@ -494,12 +491,7 @@ def _merged_weights(surveys, codes, ids):
     largest = np.zeros(len(ids))
     for which, part in zip(codes, surveys):
         largest[which] = np.maximum(largest[which], part.largest)
-    weightless = np.flatnonzero(largest == 0)
-    if len(weightless):
-        raise ValueError(
-            f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
-            "in all): leave it out, with its label"
-        )
+    check_bags_have_weight(largest, ids)
     sums, squares = np.zeros(len(ids)), np.zeros(len(ids))
     for which, part in zip(codes, surveys):
         relative = part.largest / largest[which]
@@ -508,26 +500,21 @@ def _merged_weights(surveys, codes, ids):
     return {"effective_sizes": sums**2 / squares, "totals": sums * largest}
 
 
-def _counts(dropped):
-    counts = sum((Counter(each.missing) for each in dropped if each), Counter())
-    return ", ".join(f"{name!r} {n}" for name, n in counts.items())
+def _missing_counts(dropped):
+    return sum((Counter(each.missing) for each in dropped if each), Counter())
 
 
 def _warn_of_dropped(dropped, sizes, ids):
-    left_out = sum(each.n for each in dropped if each)
-    if not left_out:
+    n = sum(each.n for each in dropped if each)
+    if not n:
         return
     lost = {value for each in dropped if each for value in each.ids.tolist()} - set(ids.tolist())
-    warnings.warn(
-        f"left out {left_out} of {left_out + sizes.sum()} points, which miss values "
-        f"({_counts(dropped)})"
-        + (f"; {len(lost)} bags have no other points and are left out" if lost else ""),
-        stacklevel=4,
-    )
+    message = dropped_message(n, n + sizes.sum(), _missing_counts(dropped), len(lost))
+    warnings.warn(message, stacklevel=4)
 
 
 def _warn_of_columns(surveys, columns):
-    constant, of_bags = [], []
+    constant, within = [], []
     for name in columns.names:
         known = [each for each in surveys if name in each.low]
         if name in columns.categories or name in columns.fills:
@@ -537,7 +524,7 @@ def _warn_of_columns(surveys, columns):
         elif max(each.sizes.max() for each in known) > 1 and not any(
             each.varies[name] for each in known
         ):
-            of_bags.append(name)
-    told = said_of_columns(constant, of_bags)
-    if told:
-        warnings.warn("; ".join(told), stacklevel=4)
+            within.append(name)
+    messages = column_messages(constant, within)
+    if messages:
+        warnings.warn("; ".join(messages), stacklevel=4)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from bdr_stan.bags.columns import (
-    ColumnsOfPart,
+    PartColumns,
     TableColumns,
     dropped_rows,
     learn_columns,
     missing_counts,
 )
-from bdr_stan.bags.readers import bags_of_table, codes_of_rows
+from bdr_stan.bags.readers import bags_of_table, row_codes
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class PartReader:
 
         rows = nw.from_native(table, eager_only=True)
         if self.missing == "drop":
-            lacking = dropped_rows(rows, self.names)
-            rows = rows.filter((~lacking).tolist()) if lacking.any() else rows
+            missing = dropped_rows(rows, self.names)
+            rows = rows.filter((~missing).tolist()) if missing.any() else rows
         if keep is None:
             return rows
-        codes, _ = codes_of_rows(rows, self.bag)
+        codes, _ = row_codes(rows, self.bag)
         return rows.filter(keep[codes].tolist())
 
     def read(self, rows: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class PartSurvey:
         Largest weight of each bag in the part; sums of its weights and of their squares, relative
         to the largest.
     metadata : pandas DataFrame of k rows, or None
-    columns : ColumnsOfPart
+    columns : PartColumns
     low, high : dicts, name -> float
         Smallest and largest value of each numeric column.
     varies : dict, name -> bool
@@ -102,7 +102,7 @@ class PartSurvey:
     sums: Array
     squares: Array
     metadata: "pd.DataFrame | None"
-    columns: ColumnsOfPart
+    columns: PartColumns
     low: Mapping[str, float]
     high: Mapping[str, float]
     varies: Mapping[str, bool]
@@ -144,7 +144,7 @@ def _dropped(table, rows, reader):
     whole = nw.from_native(table, eager_only=True)
     if len(rows) == len(whole):
         return None
-    _, ids = codes_of_rows(whole, reader.bag)
+    _, ids = row_codes(whole, reader.bag)
     known = set(rows[reader.bag].to_list())
     lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
     return Dropped(len(whole) - len(rows), missing_counts(whole, reader.names), lost)
@@ -166,17 +166,17 @@ def _survey(table, rows, reader, where):
     if read["weights"] is None:
         reader.kind(**read)  # checks all values
     else:
-        # A bag may have its weight in other parts.
-        weighs = np.add.reduceat(np.abs(read["weights"]), starts) != 0
-        if weighs.all():
+        # Bags may have all of their weight in other parts: then nothing here is checked or kept.
+        has_weight = np.add.reduceat(np.abs(read["weights"]), starts) != 0
+        if has_weight.all():
             reader.kind(**read)
-        elif weighs.any():
-            reader.bags(reader.rows(table, weighs))
+        elif has_weight.any():
+            reader.bags(reader.rows(table, has_weight))
         largest = np.maximum.reduceat(read["weights"], starts)
-        scaled = read["weights"] / np.repeat(np.where(weighs, largest, 1), sizes)
+        scaled = read["weights"] / np.repeat(np.where(has_weight, largest, 1), sizes)
         sums, squares = np.add.reduceat(scaled, starts), np.add.reduceat(scaled**2, starts)
-    place = {name: k for k, name in enumerate(columns.features)}
-    of = {name: place[name] for name in columns.names if name not in columns.categories}
+    position = {name: k for k, name in enumerate(columns.features)}
+    numeric = {name: position[name] for name in columns.names if name not in columns.categories}
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     return PartSurvey(
         read["ids"],
@@ -185,8 +185,8 @@ def _survey(table, rows, reader, where):
         sums,
         squares,
         read["metadata"],
-        ColumnsOfPart.of(where, rows, columns, points),
-        {name: lowest[:, k].min() for name, k in of.items()},
-        {name: highest[:, k].max() for name, k in of.items()},
-        {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in of.items()},
+        PartColumns.from_points(where, rows, columns, points),
+        {name: lowest[:, k].min() for name, k in numeric.items()},
+        {name: highest[:, k].max() for name, k in numeric.items()},
+        {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in numeric.items()},
     )

@@ -33,12 +33,14 @@ from bdr_stan.bags.checks import (
 from bdr_stan.bags.columns import (
     TableColumns,
     as_numbers,
+    counts_text,
+    dropped_message,
     dropped_rows,
     learn_columns,
     missing_counts,
     warn_of_columns,
     warn_of_copies,
-    warn_of_marks,
+    warn_of_missing_codes,
 )
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
@@ -49,8 +51,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
 
-# Options of read_csv that say how a line becomes cells.
-_OF_LINES = (
+# Options of read_csv that determine how a line is split into cells.
+_LINE_OPTIONS = (
     *("sep", "delimiter", "quotechar", "quoting", "doublequote", "escapechar", "dialect"),
     *("encoding", "encoding_errors", "compression", "engine"),
     *("comment", "skiprows", "skipinitialspace", "skip_blank_lines"),
@@ -67,7 +69,7 @@ def from_list(
     """Arguments of `Bags` from 2-D arrays, one per bag."""
     if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
         raise TypeError(
-            f"expected a list of 2-D arrays, one a bag, found a {type(arrays).__name__}"
+            f"expected a list of 2-D arrays, one per bag, found a {type(arrays).__name__}"
         )
     names = [describe(i, ids) for i in range(len(arrays))]
     features = _names_of_frames(arrays, names, features)
@@ -190,7 +192,7 @@ def from_dataframe(
         raise TypeError(
             f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
         ) from None
-    columns = columns_of(like, features, missing, transformer, unseen)
+    columns = resolve_like(like, features, missing, transformer, unseen)
     if columns is not None:
         features = columns.names
     features = feature_columns(table.columns, bag, features, weight, metadata)
@@ -208,7 +210,7 @@ def from_dataframe(
     warn_of_similar_ids(read["ids"])
     warn_of_copies(read["points"], read["offsets"])
     if columns.transformer is None:
-        warn_of_marks(read["points"], columns.features)
+        warn_of_missing_codes(read["points"], columns.features)
     if like is None:
         warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
     return read
@@ -243,19 +245,18 @@ def bags_of_table(
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
     weights = None if weight is None else as_numbers(table[weight], weight)
-    codes, ids = codes_of_rows(table, bag)
+    codes, ids = row_codes(table, bag)
     order = _grouping(codes)
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
     values = None if metadata is None else {name: _values_of(table[name]) for name in metadata}
-    about = None if values is None else one_row_a_bag(values, codes, ids, bag)
     return {
         "points": points,
         "offsets": _offsets(np.bincount(codes)),
         "weights": weights,
         "ids": ids,
-        "metadata": about,
+        "metadata": None if values is None else one_row_per_bag(values, codes, ids, bag),
         "columns": columns,
     }
 
@@ -269,7 +270,7 @@ def _values_of(series):
     return pd.Categorical(values) if series.dtype in (nw.Categorical, nw.Enum) else values
 
 
-def codes_of_rows(table: Any, bag: str) -> tuple[Array, Array]:
+def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
     """Index of each row's bag, in the order of the ids, and the bags' ids."""
     return bag_codes(
         table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
@@ -295,7 +296,7 @@ def from_parquet(
     dataset = pq.ParquetDataset(
         path if Path(path).exists() else files, partitioning=folder_columns(files)
     )
-    wanted = columns_like(options.get("like"), features)
+    wanted = known_features(options.get("like"), features)
     index = index_columns(dataset.schema, [bag, weight, *(wanted or []), *(metadata or [])])
     columns = [c for c in dataset.schema.names if c not in index]
     named = named_columns(columns, bag, wanted, weight, metadata)
@@ -341,7 +342,7 @@ def parquet_files(path: PathName) -> list[str]:
     place = as_path(path)
     if place.is_dir():
         inside = sorted(place.rglob("*.parquet"))
-        # Spark and others keep what is no data under such names.
+        # Spark and others use such names for files that are not data.
         found = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
         if not found:
             raise FileNotFoundError(f"the folder {path} holds no file that ends in .parquet")
@@ -370,10 +371,11 @@ def from_csv(
     """Arguments of `Bags` from a CSV file."""
     import pandas as pd
 
-    _check_exists(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {path}")
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
     _check_header(path, options)
-    wanted = columns_like(like, features)
+    wanted = known_features(like, features)
     named = named_columns(list(header), bag, wanted, weight, metadata)
     if wanted is not None:
         options = {"usecols": named} | options
@@ -419,7 +421,7 @@ def from_anndata(
     warn_of_similar_ids(ids)
     about = {name: adata.obs[name].to_numpy() for name in metadata}
     return {
-        "metadata": one_row_a_bag(about, codes, ids, bag) if about else None,
+        "metadata": one_row_per_bag(about, codes, ids, bag) if about else None,
         "points": cell_values(adata, place, columns, _grouping(codes)),
         "offsets": _offsets(np.bincount(codes)),
         "ids": ids,
@@ -427,7 +429,7 @@ def from_anndata(
     }
 
 
-def columns_of(like, features, missing, transformer, unseen):
+def resolve_like(like, features, missing, transformer, unseen):
     """The columns of bags or of a fit that a table is to be read like; None without `like`."""
     for name, value, known in (
         ("missing", missing, ("error", "drop", "indicator")),
@@ -443,7 +445,7 @@ def columns_of(like, features, missing, transformer, unseen):
         return None
     if features is not None or transformer is not None or missing == "indicator":
         raise ValueError(
-            "like says which columns make a point and how: leave out features, transformer and "
+            "like determines the columns of a point: leave out features, transformer and "
             "missing='indicator'"
         )
     columns = like.columns if hasattr(like, "offsets") else getattr(like, "columns_", None)
@@ -455,9 +457,9 @@ def columns_of(like, features, missing, transformer, unseen):
     return columns
 
 
-def columns_like(like, features):
+def known_features(like, features):
     """Names of the feature columns if they are known before the table is read, else None."""
-    columns = columns_of(like, features, "error", None, "error") if like is not None else None
+    columns = resolve_like(like, features, "error", None, "error") if like is not None else None
     return features if columns is None else list(columns.names)
 
 
@@ -467,7 +469,7 @@ def _check_header(path, options):
 
     if "header" in options or "names" in options:
         return
-    kept = {name: options[name] for name in _OF_LINES if name in options}
+    kept = {name: options[name] for name in _LINE_OPTIONS if name in options}
     names = pd.read_csv(path, **kept, nrows=1, header=None, dtype=str).iloc[0]
     twice = names[names.notna() & names.duplicated()]
     if len(twice):
@@ -487,19 +489,17 @@ def _check_named_header(path, header):
 
 def _without_missing(table, features, bag):
     """Rows of a table in which no feature is missing; warns with counts of the others."""
-    lacking = dropped_rows(table, features)
-    if not lacking.any():
+    missing = dropped_rows(table, features)
+    if not missing.any():
         return table
-    counts = ", ".join(f"{name!r} {n}" for name, n in missing_counts(table, features).items())
-    kept = table.filter((~lacking).tolist())
+    counts = missing_counts(table, features)
+    kept = table.filter((~missing).tolist())
     if len(kept) == 0:
-        raise ValueError(f"every row misses a value ({counts}): leave these columns out")
+        raise ValueError(
+            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
+        )
     lost = table[bag].n_unique() - kept[bag].n_unique()
-    warnings.warn(
-        f"left out {lacking.sum()} of {len(table)} points, which miss values ({counts})"
-        + (f"; {lost} bags have no other points and are left out" if lost else ""),
-        stacklevel=4,
-    )
+    warnings.warn(dropped_message(missing.sum(), len(table), counts, lost), stacklevel=4)
     return kept
 
 
@@ -516,7 +516,8 @@ def _stack_weights(weights, arrays, names):
     for w, array, name in zip(weights, arrays, names):
         if w.shape != (len(array),):
             raise ValueError(
-                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one a point"
+                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one per "
+                "point"
             )
     return np.concatenate(weights) if weights else np.empty(0)
 
@@ -531,14 +532,14 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
             order = np.argsort(ids, kind="stable")
         except TypeError:  # ids of several kinds have no order
             order = np.argsort([str(value) for value in ids], kind="stable")
-        place = np.empty(len(ids) + 1, np.int64)
-        place[order], place[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
-        codes, ids = place[codes], ids[order]
+        rank = np.empty(len(ids) + 1, np.int64)
+        rank[order], rank[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
+        codes, ids = rank[codes], ids[order]
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise ValueError(
             f"{message.format(missing[0])} ({len(missing)} such in all): "
-            "fill it in or leave these points out"
+            "fill it in or drop these points"
         )
     return codes, ids
 
@@ -557,7 +558,7 @@ def named_columns(columns, bag, features, weight, metadata):
     for name in columns:
         if not isinstance(name, str):
             raise TypeError(
-                f"the table has a column named {name!r}, which is no text: rename its columns, as "
+                f"the table has a column named {name!r}, which is not text: rename its columns, as "
                 "by df.columns = df.columns.astype(str)"
             )
     features, metadata = list(features or []), list(metadata or [])
@@ -565,9 +566,9 @@ def named_columns(columns, bag, features, weight, metadata):
     for name in named:
         if name not in columns:
             raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
-    twice = [name for k, name in enumerate(features) if name in features[:k]]
-    if twice:
-        raise ValueError(f"features names the column {twice[0]!r} twice: name each once")
+    repeated = [name for k, name in enumerate(features) if name in features[:k]]
+    if repeated:
+        raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
     roles = {"bag": [bag], "weight": [] if weight is None else [weight], "metadata": metadata}
     for role, names in roles.items():
         for name in names:
@@ -578,7 +579,9 @@ def named_columns(columns, bag, features, weight, metadata):
     return list(dict.fromkeys(named))
 
 
-def one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":
+def one_row_per_bag(
+    columns: dict[str, Array], codes: Array, ids: Array, bag: str
+) -> "pd.DataFrame":
     """Table with one row per bag from columns of the points that are constant within bags."""
     import pandas as pd
 
@@ -602,8 +605,3 @@ def _check_constant(values, codes, first, name, ids):
             f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
             "value for each bag"
         )
-
-
-def _check_exists(path):
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no file {path}")

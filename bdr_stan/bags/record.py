@@ -12,9 +12,9 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 
-_SAMPLE = 5_000  # points whose quantiles are kept, or compared with those
-_FEWEST_VALUES = 20  # of a column of new bags that are compared
-_MOST_OUTSIDE = 0.95  # share of new values outside the range of 98% of the training values
+_SAMPLE = 5_000  # points from which quantiles are estimated
+_MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
+_MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the training values
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     outside = ((points < ranges[0]) | (points > ranges[1])) & (points != 0)
     n_values = np.sum(points != 0, axis=0)
     share = outside.sum(axis=0) / np.maximum(n_values, 1)
-    for k in np.flatnonzero((share > _MOST_OUTSIDE) & (n_values >= _FEWEST_VALUES)):
+    for k in np.flatnonzero((share > _MAX_SHARE_OUTSIDE) & (n_values >= _MIN_VALUES)):
         name = k if bags.features is None else repr(bags.features[k])
         values = points[points[:, k] != 0, k]
         warnings.warn(

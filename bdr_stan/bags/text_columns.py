@@ -36,10 +36,10 @@ def check_are_categories(values: Collection[str], name: str) -> None:
             "them, such as years since 2000, or leave it out"
         )
     numbers = [value for value in values if _NUMBER.fullmatch(value.strip())]
-    written = any(not _is_plain_number(value) for value in numbers)  # as in $1,200
-    if len(numbers) > len(values) / 2 and (len(values) > 2 or written):
-        odd = [value for value in values if value not in numbers]
-        what = f"text such as {odd[0]!r} among numbers" if odd else "numbers written as text"
+    formatted = any(not _is_plain_number(value) for value in numbers)  # as in $1,200
+    if len(numbers) > len(values) / 2 and (len(values) > 2 or formatted):
+        others = [value for value in values if value not in numbers]
+        what = f"text such as {others[0]!r} among numbers" if others else "numbers written as text"
         example = next((v for v in numbers if not _is_plain_number(v)), numbers[0])
         raise TypeError(
             f"column {name!r} holds {what}, such as {example!r}: make numbers of its cells, as by "
@@ -74,7 +74,7 @@ def ids_of_text(texts: Any) -> Any:
 def _simplified(value):
     """Text of an id without accidental differences: blanks, case, Unicode forms, zeros."""
     text = " ".join(normalize("NFKC", str(value)).casefold().split())
-    has_zeros = text[:1] in "0-" or text.endswith(".0")  # the search takes ten times as long
+    has_zeros = text[:1] in "0-" or text.endswith(".0")  # ten times as fast as the search
     return _ZEROS.sub(r"\1", text) if has_zeros else text
 
 
@@ -88,9 +88,9 @@ def warn_of_similar_ids(ids: Array) -> None:
     similar = np.flatnonzero(alike.duplicated())
     if len(similar):
         first = alike.drop_duplicates()
-        place = pd.Series(first.index, index=first.to_numpy())
+        position = pd.Series(first.index, index=first.to_numpy())
         pairs = ", ".join(
-            f"{plain(ids[place[alike[i]]])!r} and {plain(ids[i])!r}" for i in similar[:_SHOWN]
+            f"{plain(ids[position[alike[i]]])!r} and {plain(ids[i])!r}" for i in similar[:_SHOWN]
         )
         warnings.warn(
             f"{len(similar)} bags have ids like those of others but for type, leading zeros, case "

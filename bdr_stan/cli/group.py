@@ -1,4 +1,4 @@
-"""The program ``bdr-stan``, and how its commands end."""
+"""The program ``bdr-stan``, and how its commands report errors."""
 
 import warnings
 
@@ -11,7 +11,7 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
 class OneSentence(click.Group):
-    """Group whose commands end an expected error with its message alone, exit code 1."""
+    """Group whose commands report an expected error as its message alone, exit code 1."""
 
     def invoke(self, ctx):
         with warnings.catch_warnings():

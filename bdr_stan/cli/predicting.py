@@ -53,7 +53,7 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
 
 
 def _warn_of_formulas(ids):
-    """Warn of ids that spreadsheet programs take for formulas; changed ids would match no table."""
+    """Warn of ids that spreadsheets read as formulas; changed ids would match no table."""
     formulas = [text for text in ids if isinstance(text, str) and _FORMULA.match(text)]
     if formulas:
         warnings.warn(

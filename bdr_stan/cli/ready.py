@@ -1,4 +1,4 @@
-"""Commands around fits: a demonstration, and Stan with its programs."""
+"""Commands other than fits: a demonstration, and Stan with its programs."""
 
 import sys
 from pathlib import Path

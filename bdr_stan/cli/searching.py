@@ -140,7 +140,7 @@ def tune(
 
 
 def _numbers(option, text, kind):
-    """Numbers that commas part."""
+    """Numbers separated by commas."""
     try:
         return [kind(each) for each in text.split(",")]
     except ValueError:
@@ -150,7 +150,7 @@ def _numbers(option, text, kind):
 
 
 def _as_text(table):
-    """The table of `tune` with ranks, whose columns of other things than numbers are text."""
+    """The table of `tune` with ranks, with columns that are not numeric as text."""
     table = table.copy()
     for name in table.columns:
         if table[name].dtype.kind not in "iuf":

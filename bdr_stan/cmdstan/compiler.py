@@ -1,7 +1,7 @@
-"""The C++ compiler and make: whether they are there, which they are, running them.
+"""The C++ compiler and make: finding and running them.
 
-Where there is no g++, the compiler is clang of the PyPI package ziglang, where that is
-installed; where there is no make, `without_make.py` runs the makefile's commands.
+Without g++, the compiler is clang from the PyPI package ziglang if that is installed; without make,
+`without_make.py` runs the makefile's commands.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memo
 
 
 def make_program() -> str:
-    """The make that is run: the environment variable MAKE, else make."""
+    """The make to run: the environment variable MAKE, else make."""
     return os.environ.get("MAKE") or "make"
 
 
@@ -49,7 +49,7 @@ def cxx_program() -> str:
 
 
 def zig_program() -> str:
-    """Zig's C++ compiler with its flags, for executables that run on every Linux since 2014."""
+    """Zig's C++ compiler with its flags, for executables that run on any Linux since 2014."""
     headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _FOR_ZIG))
     return (
         # The oldest processors too: without a target it would build for the one at hand.
@@ -60,7 +60,7 @@ def zig_program() -> str:
 
 
 def zig_directory() -> Path | None:
-    """Folder of the PyPI package ziglang; None where that is missing or of another version."""
+    """Folder of the PyPI package ziglang; None where it is missing or of another version."""
     try:
         version = importlib.metadata.version("ziglang")
         spec = importlib.util.find_spec("ziglang")
@@ -72,9 +72,9 @@ def zig_directory() -> Path | None:
 
 
 def missing_programs(own: bool = True) -> list[str]:
-    """Which of compiler and make are missing to compile; `own`: for a home of ours.
+    """Which of compiler and make are missing to compile; `own`: for a home built by this package.
 
-    Another CmdStan takes neither zig nor what stands for make.
+    Another CmdStan can use neither zig nor the replacement of make.
     """
     compiler = cxx_program() if own else os.environ.get("CXX") or "g++"
     missing = [] if _found(compiler) else [compiler]
@@ -84,12 +84,7 @@ def missing_programs(own: bool = True) -> list[str]:
 
 
 def require_compiler(own: bool = True) -> None:
-    """Stop where the compiler or make is missing; `own`: for a home of ours.
-
-    Raises
-    ------
-    ToolchainError : one of them is not on the PATH; the text says what to install.
-    """
+    """Raise ToolchainError where the compiler or make is missing; `own` as above."""
     missing = missing_programs(own)
     if missing:
         from_pypi = f"{COMPILER_HINT}; or " if own else ""
@@ -101,13 +96,13 @@ def require_compiler(own: bool = True) -> None:
 
 
 def compiler_version(program: str) -> str:
-    """First line of what the compiler says of itself, "" if it cannot be run."""
+    """First line of the compiler's version, "" if it cannot be run."""
     found = _found(program)
     return _version(program, found) if found else ""
 
 
 def _found(program):
-    """Path of the compiler; that of ziglang is found in its package."""
+    """Path of the compiler, which may be in the ziglang package."""
     return shutil.which(program.split()[0], path=_environment()["PATH"])
 
 
@@ -127,7 +122,7 @@ def _version(program, found):
 
 
 def make_local_texts(home: PathName) -> list[str]:
-    """Text of the user's own make settings, which change what is built."""
+    """Texts of the user's own make settings, which change what is built."""
     files = (Path(home) / "make" / "local", Path.home() / ".config" / "stan" / "make.local")
     return [file.read_text() for file in files if file.is_file()]
 
@@ -136,7 +131,7 @@ def make_local_texts(home: PathName) -> list[str]:
 
 
 def _room():
-    """How many compilers may run at once: each takes up to 3 GB."""
+    """Number of compilers that may run at once: each takes up to 3 GB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(os.cpu_count() or 1, int(memory / 3e9)))
 
@@ -147,7 +142,7 @@ _running: set[subprocess.Popen] = set()
 
 @contextmanager
 def side_by_side(n: int) -> Iterator[Executor]:
-    """Threads to compile in; where the block is interrupted, compilers end and none starts."""
+    """Threads to compile in; on an interrupt running compilers end and none starts."""
     with ThreadPoolExecutor(n) as pool:
         try:
             yield pool
@@ -165,18 +160,10 @@ def side_by_side(n: int) -> Iterator[Executor]:
 
 
 def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[int, str]:
-    """Run make when there is room for one more compiler; the exit code and all it printed.
+    """Run make in `home` when memory allows; the exit code and all output.
 
-    Parameters
-    ----------
-    home : path, the folder that make runs in
-    workplace : path, where the compiler keeps its temporary files
-    what : str, what is compiled, for the message
-    *arguments : str, of make
-
-    Raises
-    ------
-    ToolchainError : no room on the disk, the compiler was killed, or the call interrupted.
+    `what` is compiled with temporary files in `workplace`. Raises ToolchainError where the disk is
+    full, the compiler was killed, or the call was interrupted.
     """
     with _slot:
         if interrupted.is_set():
@@ -196,7 +183,7 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
 
 
 def disk_is_full(what: str) -> str:
-    """The sentence for it, about compiling `what`."""
+    """Message about a full disk while compiling `what`."""
     return (
         f"the disk is full, compiling {what} in {cache_directory()} stopped; "
         "make room, or set the environment variable BDR_STAN_CACHE to another folder"
@@ -204,7 +191,7 @@ def disk_is_full(what: str) -> str:
 
 
 def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, str]:
-    """Run make, or what stands for it, in the home; the exit code and all it printed."""
+    """Run make, or its replacement, in the home; the exit code and all output."""
     make = [make_program()]
     if not (shutil.which("make") or os.environ.get("MAKE")):
         make = [sys.executable, "-I", str(_HERE / "without_make.py")]
@@ -252,6 +239,6 @@ def _environment():
 
 
 def _end(process):
-    """End make and all that it started."""
+    """End make and all processes that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

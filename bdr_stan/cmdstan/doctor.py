@@ -1,4 +1,4 @@
-"""Look at everything Stan needs, and say how to mend what is wrong."""
+"""Check everything that Stan needs, with advice on how to fix what is wrong."""
 
 import os
 import shlex
@@ -26,16 +26,16 @@ from bdr_stan.cmdstan.programs import (
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: what it is, whether it is well, and how to mend it.
+    """One check: what was checked, whether it is well, and how to fix it.
 
     Attributes
     ----------
     what : str
     ok : bool
     detail : str
-        Its version or place, or what is wrong.
+        Its version or location, or what is wrong.
     mend : str, default ""
-        A command or an advice; "" where it is well.
+        A command or advice; "" where it is well.
 
     Examples
     --------
@@ -52,14 +52,14 @@ class Finding(NamedTuple):
 
 
 def doctor() -> list[Finding]:
-    """Look at the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
+    """Check the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
 
-    Builds nothing. What only compiling needs may be missing where the package brought its
-    programs compiled.
+    Builds nothing. Where the package includes compiled programs, what only compiling needs may be
+    missing.
 
     Returns
     -------
-    list of Finding, with `mend` a command or an advice where `ok` is False.
+    list of Finding, with `mend` a command or advice where `ok` is False.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def doctor() -> list[Finding]:
 
 
 def _prebuilt():
-    """The programs that came with the package; one that is not used is compiled."""
+    """The programs included in the package; those that cannot be used are compiled."""
     folder = prebuilt.prebuilt_directory()
     unused = [name for name in program_names() if not is_prebuilt(name)]
     if unused:
@@ -95,7 +95,7 @@ def _prebuilt():
 
 
 def _for_own(finding):
-    """What is missing is of no matter but to programs of one's own."""
+    """What is missing matters only for edited programs."""
     return Finding(
         finding.what,
         True,
@@ -193,7 +193,7 @@ def _programs():
 
 
 def _left_over():
-    """A word on programs of earlier versions, which only take room."""
+    """Text about programs of earlier versions, which only take disk space."""
     entries = programs_left_over()
     if not entries:
         return ""

@@ -1,6 +1,4 @@
-"""The text of a stock program for users to edit: its likelihood in one function, and log_lik."""
-
-__all__ = ["text_to_edit"]
+"""The text of a stock program for users to edit: one likelihood function, and log_lik."""
 
 _ABOUT = """\
   // The likelihood of the labels, also that of log_lik below: edit it here.
@@ -90,14 +88,9 @@ _LIKELIHOODS = {
 
 
 def text_to_edit(name: str, text: str) -> str:
-    """A stock program with its likelihood in a function, which the model and log_lik both use.
+    """A stock program with its likelihood in one function, which the model and log_lik use.
 
-    Parameters
-    ----------
-    name : str
-        Programs without such a likelihood get a sentence in their head instead.
-    text : str
-        As it stands in ``stan/``.
+    `text` is the program as in ``stan/``; programs without such a likelihood get a comment instead.
     """
     head, functions, rest = text.partition("functions {\n")
     if name not in _LIKELIHOODS:

@@ -78,7 +78,7 @@ class ProgramError(ToolchainError):
 
 
 def stan_directory() -> Path:
-    """Folder of the Stan programs that come with the package."""
+    """Folder of the Stan programs included in the package."""
     package = Path(__file__).parents[1]
     installed = package / "stan"
     return installed if installed.is_dir() else package.parent / "stan"
@@ -94,7 +94,7 @@ def program_path(name: str) -> Path:
 
     Raises
     ------
-    ValueError : there is no such program; the text lists those there are.
+    ValueError : there is no such program; the message lists the existing ones.
     """
     if name not in program_names():
         raise ValueError(
@@ -104,26 +104,24 @@ def program_path(name: str) -> Path:
 
 
 def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
-    """Write a stock program, ready to edit, with its includes in ``functions/`` beside it.
+    """Write a stock program, ready to edit, with its includes in ``functions/`` next to it.
 
-    The likelihood of blr, bdr and blr_logit is a function of its own, from which
-    generated quantities compute log_lik for ``az.loo`` and ``az.compare``.
+    In blr, bdr and blr_logit the likelihood is one function, from which generated quantities
+    compute log_lik for ``az.loo`` and ``az.compare``.
 
     Parameters
     ----------
     name : str, a stock program
     target : path, a file ending in .stan or a folder for ``<name>.stan``
-    force : bool, overwrite files that are there already
+    force : bool, overwrite existing files
 
-    Returns
-    -------
-    list of Path, the files written, the program first; a file that is there already with
-    the same text is left alone.
+    Returns ------- list of Path, the files written, the program first; an existing file with the
+    same text is unchanged.
 
     Raises
     ------
     ValueError : no such program.
-    FileExistsError : a file is there already; nothing is written.
+    FileExistsError : a file exists; nothing is written.
     """
     program = program_path(name)
     target = as_path(target, "target")
@@ -155,7 +153,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
 
 
 def program_text(program: PathName) -> str:
-    """The text of a user's program and of all that it includes, without comments."""
+    """The text of a user's program and of all its includes, without comments."""
     source = _source(program)
     paths = [source, *_includes(source, _include_folders(source)).values()]
     return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
@@ -172,21 +170,21 @@ def compile_program(
     stanc_options: Mapping[str, Any] | None = None,
     cpp_options: Mapping[str, Any] | None = None,
 ) -> "cmdstanpy.CmdStanModel":
-    """Compile a Stan program, or take what came with the package or is in the cache.
+    """Compile a Stan program, or take the executable from the package or the cache.
 
-    Nothing is written beside the program. Sets up CmdStan first if there is none and
-    something is to be compiled.
+    Nothing is written next to the program. Sets up CmdStan first if there is none and something has
+    to be compiled.
 
     Parameters
     ----------
     program : str or path
-        Name of a stock program, or path of a .stan file. Its includes are looked for in
-        its own folder, then in that of the stock programs.
+        Name of a stock program, or path of a .stan file. Its includes are searched in its own
+        folder, then in that of the stock programs.
     threads : bool, default whether the program calls reduce_sum
         Build with STAN_THREADS (reduce_sum, several chains in one process).
-    progress : bool, default True; show on stderr what takes long
-    stanc_options : dict, such as {"O1": True}, as cmdstanpy takes them
-        Beside those that the program names in a line "// stanc: --O1".
+    progress : bool, default True; show long tasks on stderr
+    stanc_options : dict, such as {"O1": True}, as for cmdstanpy
+        In addition to those in a line "// stanc: --O1" of the program.
     cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
 
     Returns
@@ -198,7 +196,7 @@ def compile_program(
     ValueError : no such stock program.
     FileNotFoundError : no such file.
     ProgramError : the program does not compile; the text is the compiler's message.
-    ToolchainError : no compiler, no room.
+    ToolchainError : no compiler, no disk space.
     """
     import cmdstanpy
 
@@ -227,7 +225,7 @@ def compile_program(
 
 @cache
 def _model(entry, name):
-    """The model of a program in the cache; cmdstanpy runs stanc to make it, each time."""
+    """The model of a program in the cache, kept because cmdstanpy runs stanc to make it."""
     import cmdstanpy
 
     # cmdstanpy gives stanc the folder as a path of includes, which stanc cuts at commas.
@@ -236,24 +234,24 @@ def _model(entry, name):
 
 
 def is_prebuilt(name: str) -> bool:
-    """Whether the executable of a stock program that came with the package is used."""
+    """Whether the package's own executable of a stock program is used."""
     files, flags = _ingredients(program_path(name))
     return _prebuilt(name, files, flags, choose()) is not None
 
 
 def stock_key(name: str) -> str:
-    """Digest of all that the executable of a stock program is made of, with a home of ours."""
+    """Digest of everything the executable of a stock program is made from, with our home."""
     files, flags = _ingredients(program_path(name))
     return _key(files, flags, home_directory())
 
 
 def compiled_programs() -> dict[Path, list[str]]:
-    """Every program in the cache with what is wrong with it, nothing where it is whole."""
+    """Every program in the cache with its faults, an empty list where there are none."""
     return {entry: damage(entry) for entry in _cached() if _ENTRY.fullmatch(entry.name)}
 
 
 def programs_left_over() -> list[Path]:
-    """What earlier versions of bdr_stan compiled; nothing uses it any more."""
+    """Programs compiled by earlier versions of bdr_stan, which are no longer used."""
     return [entry for entry in _cached() if not _ENTRY.fullmatch(entry.name)]
 
 
@@ -286,7 +284,7 @@ def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
 
 
 def _prebuilt(name, files, flags, home):
-    """What came with the package for a program, None where there is none or it does not run.
+    """The package's executable of a program, None where there is none or it does not run.
 
     Another CmdStan than ours compiles its own, unless it cannot.
     """
@@ -297,7 +295,7 @@ def _prebuilt(name, files, flags, home):
 
 
 def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.CmdStanModel":
-    """A model that needs no stanc to tell what its program declares."""
+    """A model that needs no stanc for information about its program."""
     import cmdstanpy
 
     class PrebuiltModel(cmdstanpy.CmdStanModel):
@@ -310,12 +308,12 @@ def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.
 
 
 def _safe_name(stem):
-    """A name that make, the shell and C++ take as it is."""
+    """A name without characters that are special to make, the shell or C++."""
     return re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", stem))
 
 
 def _include_folders(source, stanc_options=None):
-    """Where includes are looked for, in this order."""
+    """Folders to search for includes, in order."""
     given = (stanc_options or {}).get("include-paths", [])
     given = given.split(",") if isinstance(given, str) else [os.fspath(p) for p in given]
     folders = [source.parent, *map(Path, given), stan_directory()]
@@ -325,7 +323,7 @@ def _include_folders(source, stanc_options=None):
 def _includes(source, folders):
     """Files that a program includes, directly or not: name in the program -> path.
 
-    What is not found is left to stanc, which tells the line.
+    Files that are not found are left to stanc, whose message has the line.
     """
     found = {}
     pending = [source]
@@ -344,7 +342,7 @@ def _text(path):
 
 
 def _own_options(source):
-    """Options of stanc that a program asks for in its line "// stanc: --O1"."""
+    """Options of stanc in a program's line "// stanc: --O1"."""
     words = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
     return {word.removeprefix("--"): True for word in words}
 
@@ -368,7 +366,7 @@ def _make_flags(cpp_options, threads):
 
 
 def _entry(stem):
-    """Where a program is cached for the compiler there is; without one, for any compiler."""
+    """Cache entry of a program for the current compiler, or without one, for any compiler."""
     folder = cache_directory() / "programs"
     if missing_programs():
         built = [path for path in folder.glob(f"{stem}-*") if ".building-" not in path.name]
@@ -380,7 +378,7 @@ def _entry(stem):
 
 
 def _is_ready(entry, name, home):
-    """Whether a program can be run; what it needs of the home is mended on the way."""
+    """Whether a program can be run; also repairs what it needs of the home."""
     if damage(entry):
         return False
     if is_own(home):
@@ -389,7 +387,7 @@ def _is_ready(entry, name, home):
 
 
 def _trial(executable):
-    """What goes wrong when an executable tells what it is, "" if it does; tried once."""
+    """Error of an executable that is asked for its info, "" if there is none; run once."""
     state = (executable, digest(executable))
     if state in _TRIED:
         return ""
@@ -406,7 +404,7 @@ def _trial(executable):
 
 
 def _key(files, flags, home):
-    """Digest of everything the executable depends on but the compiler."""
+    """Digest of everything the executable depends on except the compiler."""
     settings = [os.environ.get(name, "") for name in _ENVIRONMENT]
     machine = [platform.machine()]
     if any(
@@ -442,7 +440,7 @@ def _cpu_model():
 
 
 def _build(entry, name, source, files, flags, home):
-    """Compile in a folder of its own that becomes the cache entry."""
+    """Compile in a separate folder that becomes the cache entry."""
     stanc_flags = [f"--filename-in-msg={name}.stan", "--include-paths=."]
     stanc_flags += [f.removeprefix(_STANC) for f in flags if f.startswith(_STANC)]
     make_flags = [f for f in flags if not f.startswith((_STANC, _HEADER))]
@@ -471,7 +469,7 @@ def _build(entry, name, source, files, flags, home):
 
 @contextmanager
 def _path_for_make(building: Path, home: Path) -> Iterator[str]:
-    """A path to a folder that make, run in the home, and its shell take as it is."""
+    """A path to a folder without characters that are special to make or its shell."""
     relative = os.path.relpath(building, home)
     if _SAFE_PATH.fullmatch(relative):
         yield relative
@@ -490,7 +488,7 @@ def _path_for_make(building: Path, home: Path) -> Iterator[str]:
 def _copy(files, building):
     """Copy program and includes; the name of each copy -> path of the original.
 
-    An include by an absolute path or through ".." gets another name, in the copies too.
+    An include by an absolute path or through ".." gets another name, also in the copies' text.
     """
     outside = [name for name in files if os.path.isabs(name) or ".." in Path(name).parts]
     names = {name: f"outside/{i}/{Path(name).name}" for i, name in enumerate(outside)}
@@ -517,7 +515,7 @@ def _user_header(flags):
 
 
 def _link_header(flags, source, building, folder):
-    """A header that includes the user's from its own folder; what make is told of it."""
+    """Write a header that includes the user's from its own folder; arguments of make."""
     path = _user_header(flags)
     if path is None and not any("allow-undefined" in flag for flag in flags):
         return []
@@ -528,7 +526,7 @@ def _link_header(flags, source, building, folder):
 
 
 def _translate(home, building, name, flags, source, copies):
-    """Have stanc write the C++ code; called by itself for its message without make's noise."""
+    """Run stanc to write the C++ code; separately from make, for its message alone."""
     said = subprocess.run(
         [home / "bin" / "stanc", *flags, f"--o={name}.hpp", f"{name}.stan"],
         cwd=building,
@@ -555,7 +553,7 @@ def _make(home, building, source, *arguments):
 
 
 def _errors(said):
-    """The compiler's first error with what follows it, without make's own lines."""
+    """The compiler's first error with the lines after it, without make's own lines."""
     lines = [line for line in said.splitlines() if not line.startswith("make")]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
     return "\n".join(lines[first : first + 15])

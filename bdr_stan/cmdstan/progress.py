@@ -1,4 +1,4 @@
-"""One line that says what takes so long: live on a terminal and in a notebook, else plain."""
+"""A status line for long tasks: live on a terminal and in a notebook, otherwise plain lines."""
 
 import importlib.util
 import sys
@@ -18,18 +18,17 @@ def status(
     after: float = 1.0,
     detail: Callable[[], str] = lambda: "",
 ) -> Iterator[None]:
-    """Show `text` with the time elapsed while the block runs, on stderr.
+    """Show `text` with the elapsed time on stderr while the block runs.
 
-    A live line on a terminal, and in a notebook that has ipywidgets; elsewhere a plain line
-    when the block has run for a while, one at least every ten seconds from then on, and one at
-    the end.
+    A live line on a terminal, and in a notebook with ipywidgets; elsewhere a plain line once the
+    block has run for a while, then at least one every ten seconds, and one at the end.
 
     Parameters
     ----------
     text : str
     show : bool, default True; False or None shows nothing
-    after : float, seconds for which nothing is shown, so that what is quick says nothing
-    detail : callable, gives a short text on how far the block is
+    after : float, seconds before anything is shown, so that short tasks show nothing
+    detail : callable, returns a short text on progress
     """
     if not show:
         yield
@@ -59,7 +58,7 @@ def status(
 
 
 def shows_bars() -> bool:
-    """Whether stderr shows lines that change: a terminal, or a notebook with ipywidgets."""
+    """Whether stderr can show changing lines: a terminal, or a notebook with ipywidgets."""
     return sys.stderr.isatty() or (
         _in_notebook() and importlib.util.find_spec("ipywidgets") is not None
     )

@@ -1,7 +1,7 @@
-"""Folders for what Stan reads and writes during a fit, gone when the fit is over.
+"""Temporary folders for what Stan reads and writes during a fit.
 
-They stand in one folder a process, locked by it. A process that is killed leaves its own,
-and perhaps chains that still write there: the next one ends these and clears it.
+They are in one folder per process, locked by it. A process that is killed leaves its folder, and
+perhaps chains that still write there: the next process ends these and removes it.
 """
 
 import atexit
@@ -28,12 +28,7 @@ _LOCK, _ALSO = "lock", "also"
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """Give an empty folder; where the block ends badly, what still runs in it is ended.
-
-    Raises
-    ------
-    ToolchainError : the disk of temporary files is full.
-    """
+    """An empty folder; on an error, processes that still run in it are ended."""
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(dir=_home_of_folders()))
@@ -55,7 +50,7 @@ def scratch_folder() -> Iterator[str]:
 
 
 def _is_of_a_full_disk(error):
-    """Whether there was no room: chains that find none write less and report nothing of it."""
+    """Whether the disk is full: chains on a full disk write less and report no error."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     return shutil.disk_usage(tempfile.gettempdir()).free < _LEAST_ROOM
@@ -69,10 +64,10 @@ def _end(folder):
 
 @contextmanager
 def _interrupts_end_all_in(folder):
-    """An interrupt ends what runs in the folder before it is raised.
+    """On an interrupt, end what runs in the folder before raising it.
 
-    It may come while CmdStanPy starts chains, which would then wait for those it has started.
-    Whoever treats interrupts in another way goes on to do so.
+    It may come while CmdStanPy starts chains, which would then wait for those already started.
+    Custom handlers of interrupts are left in place.
     """
     raises = signal.default_int_handler
     in_main = threading.current_thread() is threading.main_thread()
@@ -115,7 +110,7 @@ def _of_this_process(pid):
 
 
 def _folder_of_cmdstanpy(folder):
-    """Where CmdStanPy keeps files until the end of the process: here, if it is not loaded yet."""
+    """CmdStanPy's folder for files until the process ends; in ours if not loaded yet."""
     usual = tempfile.tempdir
     tempfile.tempdir = str(folder)
     try:

@@ -1,11 +1,11 @@
-"""CmdStan's programs stansummary and diagnose, which CmdStanPy calls, on top of ArviZ.
+"""CmdStan's programs stansummary and diagnose, which CmdStanPy calls, based on ArviZ.
 
-Run as ``python -m bdr_stan.cmdstan.summaries stansummary [options] FILE ...``; the files
-are Stan CSV files, one a chain. Table and texts are those of CmdStan 2.36 and later, with
-rank-normalised diagnostics.
+Run as ``python -m bdr_stan.cmdstan.summaries stansummary [options] FILE ...`` with one Stan CSV
+file per chain. Table and texts are those of CmdStan 2.36 and later, with rank-normalised
+diagnostics.
 
-Source: Vehtari, Gelman, Simpson, Carpenter, Burkner (2021), Rank-normalization, folding,
-and localization: an improved R-hat.
+Source: Vehtari, Gelman, Simpson, Carpenter, Burkner (2021), Rank-normalization, folding, and
+localization: an improved R-hat.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _RHAT, _ESS_A_CHAIN, _EBFMI = 1.01, 100, 0.3  # where CmdStan begins to warn
 
 
 class Draws(NamedTuple):
-    """What Stan CSV files hold.
+    """Contents of Stan CSV files.
 
     names : list of str, columns as Stan prints them, "beta[1,2]"
     values : array, shape (chain, draw, column), without warmup
@@ -37,7 +37,7 @@ class Draws(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program named by the first argument; its exit code."""
+    """Run the program named by the first argument; returns its exit code."""
     program, *rest = sys.argv[1:] if arguments is None else arguments
     try:
         return {"stansummary": stansummary, "diagnose": diagnose}[program](rest)
@@ -50,12 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_draws(files: Sequence[str]) -> Draws:
-    """Draws after warmup of one or more chains, cut to the shortest.
-
-    Raises
-    ------
-    ValueError : a file has no draws, or other columns than the first.
-    """
+    """Draws after warmup of one or more chains, truncated to the shortest."""
     chains, seconds, settings = [], 0.0, {}
     names: list[str] = []
     for file in files:
@@ -99,7 +94,7 @@ def _read_chain(file):
 
 
 def _pretty(name):
-    """Stan's name of a CSV column: beta.1.2 is beta[1,2], z.real stays."""
+    """Stan's name of a CSV column: beta.1.2 is beta[1,2], z.real is unchanged."""
     name, *rest = name.split(".")
     indices = ",".join(part for part in rest if part.isdigit())
     fields = "".join(f".{part}" for part in rest if not part.isdigit())
@@ -164,7 +159,7 @@ def _rows(draws, percentiles, sig_figs):
 
 
 def diagnose(arguments: Sequence[str]) -> int:
-    """Look for what makes draws untrustworthy, and say what can be done."""
+    """Check draws for common problems, and say what can be done."""
     parser = argparse.ArgumentParser("diagnose", description=diagnose.__doc__)
     parser.add_argument("files", nargs="+", metavar="FILE", help="Stan CSV files, one a chain")
     files = parser.parse_args(arguments).files
