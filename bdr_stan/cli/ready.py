@@ -51,11 +51,11 @@ def setup(source):
 
 
 @click.command(
-    short_help="Look for what Stan lacks.",
+    short_help="Check everything that Stan needs.",
     epilog=example("bdr-stan doctor"),
 )
 def doctor():
-    """Look at everything Stan needs; exit code 1, with what to do, if something is wrong."""
+    """Check everything that Stan needs; exit code 1, with advice, if something is wrong."""
     from bdr_stan import cmdstan
 
     findings = cmdstan.doctor()
@@ -63,19 +63,19 @@ def doctor():
         detail = " ".join(finding.detail.split())
         click.echo(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.what}: {detail}")
         if not finding.ok:
-            click.echo(f"       mend it with: {finding.mend}")
+            click.echo(f"       fix it with: {finding.mend}")
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 
 @click.command(
-    short_help="Copy a Stan program, to change it.",
+    short_help="Copy a Stan program to edit.",
     epilog=example("bdr-stan eject bdr my_bdr.stan"),
 )
 @click.argument("name")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def eject(name, target, force):
-    """Write the Stan program NAME, with its functions beside it, to TARGET (.stan or a folder).
+    """Write the Stan program NAME, with its functions, to TARGET (.stan or a folder).
 
     Fit your variant with: bdr-stan fit --stan-file TARGET
     """
@@ -92,7 +92,7 @@ def eject(name, target, force):
 )
 @click.argument("programs", metavar="NAME_OR_PATH...", nargs=-1, required=True)
 def compile_(programs):
-    """Compile programs of the package, by name, or your own, by path; nothing if it is done."""
+    """Compile programs of the package, by name, or your own, by path, unless done already."""
     from bdr_stan.cmdstan.programs import compile_program
 
     for program in programs:

@@ -43,11 +43,11 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
     if path.suffix == ".parquet":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
-        raise ValueError(f"{path} is neither .parquet nor .csv: give the table one of these forms")
+        raise ValueError(f"{path} is neither .parquet nor .csv: write it in one of these formats")
     try:
         return Bags.from_csv(path, bag, **columns, dtype={bag: str})
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no CSV table: {str(error).strip()}") from error
+        raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
 
 
 def in_memory(bags: Any) -> "Bags":
@@ -70,16 +70,16 @@ def read_labelled(
     and `covariates` are names separated by commas. Raises where the file or a column is missing, a
     column has two roles, or labels are text for a `model` of numbers.
     """
-    points, about = split(features), split(covariates) or []
-    of_roles = {role: [column] for role, column in roles.items()}
-    check_roles(**of_roles, features=points or [], covariates=about)
-    of_bags = [roles[role] for role in ("label", "label_sd", "trials") if roles.get(role)]
+    point_columns, bag_columns = split(features), split(covariates) or []
+    columns = {role: [column] for role, column in roles.items()}
+    check_roles(**columns, features=point_columns or [], covariates=bag_columns)
+    metadata = [roles[role] for role in ("label", "label_sd", "trials") if roles.get(role)]
     bags = read_bags(
         path,
         str(roles["bag"]),
-        features=points,
+        features=point_columns,
         weight=roles["weight"],
-        metadata=[*of_bags, *about],
+        metadata=[*metadata, *bag_columns],
         missing=missing,
     )
     click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
@@ -88,7 +88,7 @@ def read_labelled(
     if y.dtype.kind not in "fiub" and not model.endswith("classifier"):
         classifier = f"{model}-classifier"
         raise TypeError(
-            f"label column {roles['label']!r} holds text, not numbers: encode or mend it, or use "
+            f"label column {roles['label']!r} holds text, not numbers: encode it, or use "
             f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
         )
     return bags, y

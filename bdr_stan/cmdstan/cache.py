@@ -24,7 +24,7 @@ from bdr_stan.cmdstan.processes import end_all_in
 
 _MANIFEST = "manifest.json"
 
-# Set while a call that was interrupted waits for its threads, which then begin nothing new.
+# Set while an interrupted call waits for its threads, which then start nothing new.
 interrupted = threading.Event()
 
 

@@ -29,7 +29,7 @@ COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
 _HERE = Path(__file__).parent
 _FOR_ZIG = ("guarded_tbb.hpp", "int128_division.hpp")
 _FULL = ("No space left on device", "Disk quota exceeded")
-# Zig aborts without a word, Error 134, where its clang is killed.
+# Zig aborts without a message, Error 134, where its clang is killed.
 _KILLED = ("Killed signal", "error: Killed", "Terminated signal")
 _KILLED += ("Error 134", "Error 137", "Error 143")
 _NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
@@ -52,7 +52,7 @@ def zig_program() -> str:
     """Zig's C++ compiler with its flags, for executables that run on any Linux since 2014."""
     headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _FOR_ZIG))
     return (
-        # The oldest processors too: without a target it would build for the one at hand.
+        # A generic target: by default it would build for this machine's processor alone.
         f"zig c++ -target {platform.machine()}-linux-gnu.2.17 -O2 -s -Qunused-arguments "
         f"-Wno-enum-constexpr-conversion -DBDR_STAN_HEADERS={headers.hexdigest()[:8]} "
         + " ".join(f"-include {name}" for name in _FOR_ZIG)
@@ -109,7 +109,7 @@ def _found(program):
 @lru_cache
 def _version(program, found):
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [found, *program.split()[1:], "--version"],
             check=False,
             capture_output=True,
@@ -118,7 +118,7 @@ def _version(program, found):
         )
     except OSError:
         return ""
-    return said.stdout.partition("\n")[0]
+    return output.stdout.partition("\n")[0]
 
 
 def make_local_texts(home: PathName) -> list[str]:
@@ -170,16 +170,16 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
             raise ToolchainError(f"compiling {what} was interrupted")
         zig = workplace / "zig"
         folders = {"TMPDIR": str(workplace), "ZIG_LOCAL_CACHE_DIR": str(zig)}
-        code, said = run_make(home, *arguments, **folders)
+        code, output = run_make(home, *arguments, **folders)
         shutil.rmtree(zig, ignore_errors=True)
-    if code != 0 and any(text in said for text in _FULL):
+    if code != 0 and any(text in output for text in _FULL):
         raise ToolchainError(disk_is_full(what))
-    if code < 0 or (code != 0 and any(text in said for text in (*_KILLED, *_NO_MEMORY))):
+    if code < 0 or (code != 0 and any(text in output for text in (*_KILLED, *_NO_MEMORY))):
         raise ToolchainError(
-            f"the compiler was ended while compiling {what}, most likely for want of memory "
+            f"the compiler was ended while compiling {what}, most likely for lack of memory "
             "(it takes up to 3 GB); close other programs, then try again"
         )
-    return code, said
+    return code, output
 
 
 def disk_is_full(what: str) -> str:
@@ -210,19 +210,19 @@ def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, 
     try:
         if interrupted.is_set():
             _end(process)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
     except BaseException:
         _end(process)
         process.communicate()
         raise
     finally:
         _running.discard(process)
-    return process.returncode, said
+    return process.returncode, output
 
 
 def _environment():
     """The environment of make and the compiler, which may be ziglang's."""
-    # Another make that called us must not pass on its flags.
+    # Flags of a make that called this process must not be inherited.
     inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     path = inherited.get("PATH", os.defpath)
     zig = zig_directory() if cxx_program().split()[0] == "zig" else None

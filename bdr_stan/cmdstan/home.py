@@ -76,7 +76,7 @@ def find_wheel() -> Path:
         spec = None
     if spec is None or spec.origin is None:
         raise ToolchainError(
-            f"the PyPI package httpstan {WHEEL_VERSION}, which carries Stan's compiler and "
+            f"the PyPI package httpstan {WHEEL_VERSION}, which includes Stan's compiler and "
             f"headers, is not installed: {INSTALL_HINT}"
         )
     if version != WHEEL_VERSION:
@@ -147,14 +147,14 @@ def assemble() -> None:
             with built_whole(home) as building, writing():
                 _fill(building, wheel)
         elif damage(home):
-            _mend(home, wheel)
+            _repair(home, wheel)
         if _linked_headers(home) != wheel / "include":
             _link_headers(home, wheel)
         for tool in _stale_tools(home):
             _replace(home / "bin" / tool, _tool(tool), mode=0o755)
 
 
-def mend_what_runs(home: Path) -> None:
+def repair_libraries(home: Path) -> None:
     """Repair the libraries and tools that a compiled program uses, where damaged."""
     if home == home_directory() and (damage(home) or _stale_tools(home)):
         assemble()
@@ -176,9 +176,9 @@ def compile_driver(home: Path, flags: Sequence[str] = (), show: bool = True) -> 
             with writing():
                 for stale in (*home.glob(f"{name}.*.tmp"), home / name):
                     stale.unlink(missing_ok=True)
-            code, said = compile_with_make(home, temporary, "Stan's driver", *flags, "build")
+            code, output = compile_with_make(home, temporary, "Stan's driver", *flags, "build")
     if code != 0:
-        raise ToolchainError(f"Stan's driver did not compile:\n{_last_lines(said)}")
+        raise ToolchainError(f"Stan's driver did not compile:\n{_last_lines(output)}")
 
 
 def _driver_is_whole(home, name):
@@ -190,10 +190,10 @@ def _driver_is_whole(home, name):
 
 
 def _driver_object(home, flags):
-    code, said = run_make(home, "-s", *flags, "driver-object")
+    code, output = run_make(home, "-s", *flags, "driver-object")
     if code != 0:
-        raise ToolchainError(f"make failed in {home}:\n{_last_lines(said)}")
-    return said.split()[-1]
+        raise ToolchainError(f"make failed in {home}:\n{_last_lines(output)}")
+    return output.split()[-1]
 
 
 def _last_lines(text, n=30):
@@ -224,7 +224,7 @@ def _fill(home, wheel):
     seal(home)
 
 
-def _mend(home, wheel):
+def _repair(home, wheel):
     """Replace all files except the driver's objects, each by a rename."""
     with workplace(home) as fresh, writing():
         _fill(fresh, wheel)
@@ -275,10 +275,10 @@ def _link_headers(home, wheel):
 
 def identity(home: Path) -> str:
     """Text that changes when programs must be compiled again for this home."""
-    # The name of ours tells its content, wherever the cache is; another may be rebuilt in place.
+    # The name of ours has a digest of its content; another may be rebuilt in place.
     stanc = home / "bin" / "stanc"
     if home == home_directory():
-        whose = (home.name,)
+        state: tuple[object, ...] = (home.name,)
     else:
-        whose = (str(home), stanc.stat().st_size, stanc.stat().st_mtime_ns)
-    return repr((whose, make_local_texts(home)))
+        state = (str(home), stanc.stat().st_size, stanc.stat().st_mtime_ns)
+    return repr((state, make_local_texts(home)))

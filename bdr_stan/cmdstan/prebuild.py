@@ -40,7 +40,7 @@ def prebuild(folder: Path) -> None:
     shutil.copy2(home_directory() / "lib" / _LIBRARY, folder)
     for name, model in models.items():
         shutil.copy2(str(model.exe_file), folder / name)
-        _look_beside(folder / name)
+        _set_library_path(folder / name)
     _copy_licences(folder)
     write_manifest(
         folder, {name: (stock_key(name), model.src_info()) for name, model in models.items()}
@@ -56,7 +56,7 @@ def _copy_licences(folder):
         shutil.copyfile(str(text.locate()), folder / f"licence of {Path(name).parent.name}.txt")
 
 
-def _look_beside(executable):
+def _set_library_path(executable):
     """Make an executable prefer the library next to it to any in LD_LIBRARY_PATH."""
     subprocess.run(["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", executable], check=True)
 

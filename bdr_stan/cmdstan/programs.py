@@ -43,8 +43,8 @@ from bdr_stan.cmdstan.home import (
     home_directory,
     identity,
     is_own,
-    mend_what_runs,
     path_to_run,
+    repair_libraries,
 )
 from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
 from bdr_stan.cmdstan.progress import status
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _STANC, _HEADER = "STANCFLAGS+=", "USER_HEADER="
 _TRIED: set[tuple[Path, str]] = set()
 _SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
-# Variables that make takes from the environment.
+# Variables that make reads from the environment.
 _ENVIRONMENT = (
     *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
@@ -130,7 +130,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     texts = {target: text_to_edit(program.stem, _text(program))}
     for include, path in _includes(program, _include_folders(program)).items():
         texts[target.parent / include] = _text(path)
-    # An include that another program brought along before is no obstacle.
+    # An include that another program shares may exist already.
     texts = {
         path: text for path, text in texts.items() if not (path.is_file() and _text(path) == text)
     }
@@ -279,8 +279,8 @@ def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
     files = {f"{_safe_name(source.stem)}.stan": source, **includes}
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    of_stanc = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
-    return files, [*of_stanc, *_make_flags(cpp_options, threads)]
+    stanc_flags = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
+    return files, [*stanc_flags, *_make_flags(cpp_options, threads)]
 
 
 def _prebuilt(name, files, flags, home):
@@ -360,7 +360,7 @@ def _make_flags(cpp_options, threads):
     options = dict(cpp_options or {})
     if threads:
         options.setdefault("STAN_THREADS", "TRUE")
-    # make asks whether a variable is set, not to what
+    # make tests whether a variable is set, not its value
     given = {name: value for name, value in options.items() if value not in (None, "")}
     return [f"{name}={value}" for name, value in given.items() if value is not False]
 
@@ -382,7 +382,7 @@ def _is_ready(entry, name, home):
     if damage(entry):
         return False
     if is_own(home):
-        mend_what_runs(home)
+        repair_libraries(home)
     return not _trial(entry / name)
 
 
@@ -392,13 +392,13 @@ def _trial(executable):
     if state in _TRIED:
         return ""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
         )
     except OSError as error:
         return str(error.strerror)
-    if said.returncode != 0 or "stan_version_major" not in said.stdout:
-        return said.stderr.strip() or f"exit code {said.returncode}"
+    if output.returncode != 0 or "stan_version_major" not in output.stdout:
+        return output.stderr.strip() or f"exit code {output.returncode}"
     _TRIED.add(state)
     return ""
 
@@ -424,19 +424,12 @@ def _cpu_model():
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor()
-    return "\n".join(
-        sorted(
-            {
-                line
-                for line in text.splitlines()
-                if line.startswith(("model name", "flags", "Features"))
-            }
-        )
-    )
+    prefixes = ("model name", "flags", "Features")
+    return "\n".join(sorted({x for x in text.splitlines() if x.startswith(prefixes)}))
 
 
-# No name that a user chose reaches make or its shell: program, includes and header are
-# copied, or linked, under safe names to a folder beside the home, and called from there.
+# No name that a user chose reaches make or its shell: program, includes and header are copied, or
+# linked, under safe names to a folder next to the home, and compiled there.
 
 
 def _build(entry, name, source, files, flags, home):
@@ -527,7 +520,7 @@ def _link_header(flags, source, building, folder):
 
 def _translate(home, building, name, flags, source, copies):
     """Run stanc to write the C++ code; separately from make, for its message alone."""
-    said = subprocess.run(
+    output = subprocess.run(
         [home / "bin" / "stanc", *flags, f"--o={name}.hpp", f"{name}.stan"],
         cwd=building,
         check=False,
@@ -535,9 +528,9 @@ def _translate(home, building, name, flags, source, copies):
         text=True,
         errors="replace",
     )
-    if said.returncode == 0:
+    if output.returncode == 0:
         return
-    message = (said.stderr or said.stdout).strip()
+    message = (output.stderr or output.stdout).strip()
     if "No space left on device" in message:
         raise ToolchainError(disk_is_full(source.name))
     for copy, path in copies.items():
@@ -547,13 +540,13 @@ def _translate(home, building, name, flags, source, copies):
 
 
 def _make(home, building, source, *arguments):
-    code, said = compile_with_make(home, building, source.name, *arguments)
+    code, output = compile_with_make(home, building, source.name, *arguments)
     if code != 0:
-        raise ProgramError(f"{source} does not compile as C++:\n{_errors(said)}")
+        raise ProgramError(f"{source} does not compile as C++:\n{_errors(output)}")
 
 
-def _errors(said):
+def _errors(output):
     """The compiler's first error with the lines after it, without make's own lines."""
-    lines = [line for line in said.splitlines() if not line.startswith("make")]
+    lines = [line for line in output.splitlines() if not line.startswith("make")]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
     return "\n".join(lines[first : first + 15])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_EVERY = 10.0  # seconds between plain lines
+_SECONDS_BETWEEN_LINES = 10.0  # plain ones, which stay in logs
 
 
 @contextmanager
@@ -37,13 +37,13 @@ def status(
     start = time.monotonic()
     done = threading.Event()
 
-    def tell():
+    def update():
         wait = after
         while not done.wait(wait):
-            lines.say(time.monotonic() - start, detail())
+            lines.show(time.monotonic() - start, detail())
             wait = lines.every
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=update, daemon=True)
     thread.start()
     try:
         yield
@@ -71,18 +71,18 @@ def _in_notebook():
 
 
 class _PlainLines:
-    every = _EVERY
+    every = _SECONDS_BETWEEN_LINES
 
     def __init__(self, text):
-        self.text, self.said = text, False
+        self.text, self.shown = text, False
 
-    def say(self, seconds, detail):
-        told = f"{self.text}: {seconds:.0f} s" if self.said else f"{self.text} ..."
-        self.said = True
-        print(told + (f", {detail}" if detail else ""), file=sys.stderr, flush=True)
+    def show(self, seconds, detail):
+        line = f"{self.text}: {seconds:.0f} s" if self.shown else f"{self.text} ..."
+        self.shown = True
+        print(line + (f", {detail}" if detail else ""), file=sys.stderr, flush=True)
 
     def end(self, seconds):
-        if self.said and seconds is not None:
+        if self.shown and seconds is not None:
             print(f"{self.text}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
@@ -103,7 +103,7 @@ class _LiveLines:
         self.text = text
         self.task = self.line.add_task(text, total=None)  # its time begins here
 
-    def say(self, seconds, detail):
+    def show(self, seconds, detail):
         self.line.start()
         self.line.update(self.task, description=self.text + (f", {detail}" if detail else ""))
 

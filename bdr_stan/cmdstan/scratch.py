@@ -22,8 +22,8 @@ from bdr_stan.cmdstan.cache import ToolchainError
 from bdr_stan.cmdstan.processes import end_all_in
 
 _PREFIX = "bdr_stan-fits-"
-_LEAST_ROOM = 1 << 20  # bytes
-_LOCK, _ALSO = "lock", "also"
+_MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
+_LOCK, _CMDSTANPY_FOLDER = "lock", "also"  # files: the lock; the path of cmdstanpy's folder
 
 
 @contextmanager
@@ -31,11 +31,11 @@ def scratch_folder() -> Iterator[str]:
     """An empty folder; on an error, processes that still run in it are ended."""
     folder = None
     try:
-        folder = Path(tempfile.mkdtemp(dir=_home_of_folders()))
-        with _interrupts_end_all_in(folder):
+        folder = Path(tempfile.mkdtemp(dir=_existing_process_folder()))
+        with _end_all_on_interrupt(folder):
             yield str(folder)
     except BaseException as error:
-        full = isinstance(error, Exception) and _is_of_a_full_disk(error)
+        full = isinstance(error, Exception) and _is_disk_full(error)  # before files are removed
         if folder is not None:
             _end(folder)
         if full:
@@ -49,21 +49,21 @@ def scratch_folder() -> Iterator[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_of_a_full_disk(error):
+def _is_disk_full(error):
     """Whether the disk is full: chains on a full disk write less and report no error."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return shutil.disk_usage(tempfile.gettempdir()).free < _LEAST_ROOM
+    return shutil.disk_usage(tempfile.gettempdir()).free < _MIN_FREE_BYTES
 
 
 def _end(folder):
-    # Without its folder no chain that still waits can start.
+    # Without its folder no waiting chain can start.
     shutil.rmtree(folder, ignore_errors=True)
     end_all_in(folder)
 
 
 @contextmanager
-def _interrupts_end_all_in(folder):
+def _end_all_on_interrupt(folder):
     """On an interrupt, end what runs in the folder before raising it.
 
     It may come while CmdStanPy starts chains, which would then wait for those already started.
@@ -86,26 +86,26 @@ def _interrupts_end_all_in(folder):
         signal.signal(signal.SIGINT, raises)
 
 
-def _home_of_folders():
-    folder = _of_this_process(os.getpid())
-    if not folder.is_dir():  # somebody cleared the temporary files
-        _of_this_process.cache_clear()
-        folder = _of_this_process(os.getpid())
+def _existing_process_folder():
+    folder = _process_folder(os.getpid())
+    if not folder.is_dir():  # the temporary files were removed
+        _process_folder.cache_clear()
+        folder = _process_folder(os.getpid())
     return folder
 
 
 @lru_cache
-def _of_this_process(pid):
+def _process_folder(pid):
     """The folder of this process, made at its first fit; a forked process has its own."""
-    clear_what_was_left()
-    # Under another name until it is locked, so that nobody takes it for left behind.
+    remove_stale_folders()
+    # Under another name until it is locked, so that no process takes it for stale.
     fresh = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}new-"))
     handle = (fresh / _LOCK).open("w")
     fcntl.flock(handle, fcntl.LOCK_EX)
     folder = fresh.with_name(fresh.name.replace("new-", ""))
     fresh.rename(folder)
     atexit.register(_remove, folder, handle, pid)
-    (folder / _ALSO).write_text(_folder_of_cmdstanpy(folder))
+    (folder / _CMDSTANPY_FOLDER).write_text(_folder_of_cmdstanpy(folder))
     return folder
 
 
@@ -126,7 +126,7 @@ def _remove(folder, handle, pid):
         handle.close()
 
 
-def clear_what_was_left() -> None:
+def remove_stale_folders() -> None:
     """End the chains and remove the folders of processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
@@ -148,12 +148,10 @@ def _clear(folder):
     for run in folder.iterdir():
         if run.is_dir():
             end_all_in(run)
-    also = Path((folder / _ALSO).read_text() or os.devnull) if (folder / _ALSO).is_file() else None
-    if (
-        also
-        and also.parent == folder.parent
-        and also.is_dir()
-        and also.stat().st_uid == os.getuid()
-    ):
-        shutil.rmtree(also, ignore_errors=True)
+    path = folder / _CMDSTANPY_FOLDER
+    other = Path(path.read_text() or os.devnull) if path.is_file() else None
+    # The text may have been written by anybody: only a folder of ours next to this one is removed.
+    is_next_to_it = other and other.parent == folder.parent and other.is_dir()
+    if is_next_to_it and other.stat().st_uid == os.getuid():
+        shutil.rmtree(other, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

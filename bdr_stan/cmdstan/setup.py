@@ -51,12 +51,9 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     for program in programs:
         program_path(program)
     if source == "auto" and programs and all(is_prebuilt(program) for program in programs):
-        compile_program(programs[0])  # cmdstanpy is told what it needs to run them
+        compile_program(programs[0])  # sets cmdstanpy's path
         return prebuilt.prebuilt_directory()
-    if source == "github":
-        home = _install_from_github(progress)
-    else:
-        home = choose(source)
+    home = _install_from_github(progress) if source == "github" else choose(source)
     sweep()
     ready(home)
     if programs:

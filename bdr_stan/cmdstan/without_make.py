@@ -17,7 +17,7 @@ FLAGS = (
     *("-std=c++17", "-pthread", "-D_REENTRANT", "-DBOOST_DISABLE_ASSERTS", "-Wno-sign-compare"),
     *("-Wno-ignored-attributes", "-Wno-deprecated-declarations"),
 )
-# Variable, the macro it defines, how it is told in the name of the driver's object.
+# Variable, also the macro that it defines, and its suffix in the name of the driver's object.
 SWITCHES = (
     ("STAN_THREADS", "_threads"),
     ("STAN_NO_RANGE_CHECKS", "_nochecks"),
@@ -90,12 +90,12 @@ def _compiler(values):
 
 def _driver(values):
     """Name of the driver's object for these flags and this compiler."""
-    said = subprocess.run(
+    output = subprocess.run(
         [*_compiler(values), "--version"], check=False, capture_output=True, text=True
     ).stdout
-    told = [said, *_words(values, "CXX", "CPPFLAGS", "CXXFLAGS")]
+    settings = [output, *_words(values, "CXX", "CPPFLAGS", "CXXFLAGS")]
     switches = "".join(name for variable, name in SWITCHES if values.get(variable))
-    return f"driver{switches}_{hashlib.sha256(repr(told).encode()).hexdigest()[:10]}.o"
+    return f"driver{switches}_{hashlib.sha256(repr(settings).encode()).hexdigest()[:10]}.o"
 
 
 def _user_code(values, stem):
@@ -129,7 +129,7 @@ def _make(goal, values):
         return commands
     if needs_driver:
         commands.append(build_driver)
-    # The model's object comes first: the driver's would do without what it needs of libraries.
+    # The model's object first: the linker drops libraries that only later objects need.
     commands.append([*compile_with, made, driver, *_libraries(values), "-o", goal])
     return commands if values.get("KEEP_OBJECT") else [*commands, ["rm", "-f", made]]
 

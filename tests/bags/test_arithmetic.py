@@ -56,7 +56,7 @@ def test_sums_of_counts_are_exact(several):
     [(np.ones(14), r"\(14,\)"), (1.0, r"\(\)"), (np.ones((2, 15)), r"\(2, 15\)")],
 )
 def test_sums_need_a_value_a_point(bags, values, shape):
-    with pytest.raises(ValueError, match=rf"values has shape {shape}, expected \(15, ...\): one per"):
+    with pytest.raises(ValueError, match=rf"values has shape {shape}, expected \(15, ...\): one p"):
         bags.sums(values)
 
 
