@@ -140,7 +140,7 @@ def test_columns_that_say_little_are_told(people):
     table = people.assign(
         one=1.0, two="b", level=number // 2, code=number, share=number / 7 + 1, label=number
     )
-    with pytest.warns(UserWarning, match="^constant columns, which carry no information: ") as found:
+    with pytest.warns(UserWarning, match="^constant columns, which carry no info") as found:
         Bags.from_dataframe(table, "town", metadata=["label"])
     (warning,) = found
     text = str(warning.message)
