@@ -29,6 +29,8 @@ class BagsBase:
     sizes: Any  # number of points of each bag, int, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
     weighted: Any  # whether points have weights, bool
+    n_features: Any  # dimension p of a point
+    n_points: Any  # number of points of all bags
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -39,16 +41,6 @@ class BagsBase:
             "bags are not an array: pass them to an estimator of bdr_stan directly, and scale "
             "their columns by transformer= of Bags.from_dataframe instead of in a pipeline"
         )
-
-    @property
-    def n_features(self) -> int:
-        """Dimension p of a point."""
-        raise NotImplementedError
-
-    @property
-    def n_points(self) -> int:
-        """Number of points of all bags."""
-        raise NotImplementedError
 
     @property
     def cut(self) -> Array:
@@ -132,18 +124,8 @@ class BagsBase:
     ) -> None:
         """Raise ValueError unless the points have these columns, made by the same transformer.
 
-        Parameters
-        ----------
-        n_features : int
-            Number of columns expected.
-        features : sequence of str, optional
-            Their names; not compared if these or the bags' own are missing.
-        columns : TableColumns, optional
-            How the expected points were made from the columns of a table.
-        whose : str, default "the bags"
-            Name of these bags in the message.
-        known : str, default "the model was fitted to"
-            Words of the message before what was expected, such as "the training bags have".
+        `features`, their names, are not compared if these or the bags' own are missing. In the
+        message, `whose` names these bags, and `known` is text such as "the training bags have".
         """
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(

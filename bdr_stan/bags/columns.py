@@ -80,20 +80,11 @@ class TableColumns:
         return [*features, f"{name} missing"] if name in self.fills else features
 
     def points(self, table: Any, *, order: Array | None = None, unseen: str = "error") -> Array:
-        """Points of a table, shape (n_rows, p), float32 where all its columns are.
+        """Points of a narwhals DataFrame, shape (n_rows, p), float32 where all its columns are.
 
-        Parameters
-        ----------
-        table : narwhals DataFrame
-        order : int array, shape (n_rows,), optional
-            Rows of the table in the order of the points.
-        unseen : {"error", "other"}, default "error"
-            For a value that is not among `categories`: raise, or set all its indicators to 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            A column is missing or of another type, or has missing or unknown values.
+        `order` sorts the rows into points; for values that are not among `categories`, `unseen` is
+        "error" to raise or "other" to set all indicators to 0. Raises TypeError or ValueError for
+        columns that are missing or of another type, and for missing values.
         """
         if self.transformer is not None:
             frame = table.select(self.names).to_pandas()
@@ -277,26 +268,13 @@ def learn_columns(
 
 @dataclass(frozen=True)
 class PartColumns:
-    """Columns of a point in one part of a table.
+    """Columns of a point in one part of a table."""
 
-    Attributes
-    ----------
-    where : str
-        Name of the part in messages.
-    columns : TableColumns
-        Learned from this part alone.
-    n_rows : int
-    missing : dict, name -> int
-        Number of missing values of each column that has some.
-    means : dict, name -> float
-        Mean of the values present in each numeric column.
-    """
-
-    where: str
-    columns: TableColumns
+    where: str  # name of the part in messages
+    columns: TableColumns  # learned from this part alone
     n_rows: int
-    missing: Mapping[str, int]
-    means: Mapping[str, float]
+    missing: Mapping[str, int]  # number of missing values of each column that has some
+    means: Mapping[str, float]  # of the values present in each numeric column
 
     @classmethod
     def from_points(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:

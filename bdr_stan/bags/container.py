@@ -1,6 +1,7 @@
 """Bags of points: the points of all bags in one stacked array, with offsets where bags begin."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy as shallow_copy
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
@@ -638,12 +639,11 @@ class Bags(BagsBase):
         else:
             rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
             points = self.read_rows(rows)
-        chosen = object.__new__(Bags)
+        chosen = shallow_copy(self)
         chosen.points, chosen.offsets = points, offsets
         chosen.weights = None if self.weights is None else self.weights[rows]
         chosen.ids = None if self.ids is None else self.ids[indices]
         chosen.metadata = None if self.metadata is None else self.metadata.iloc[indices]
-        chosen.features, chosen.columns = self.features, self.columns
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
 
@@ -680,11 +680,10 @@ class Bags(BagsBase):
         def bag_of(row):
             return self.name(np.searchsorted(self.offsets, row, side="right") - 1)
 
-        alike = object.__new__(Bags)
-        vars(alike).update(vars(self))
-        alike.points = columns.aligned(self.points, self.columns, bag_of)
-        alike.features, alike.columns = columns.features, columns
-        return alike
+        bags = shallow_copy(self)
+        bags.points = columns.aligned(self.points, self.columns, bag_of)
+        bags.features, bags.columns = columns.features, columns
+        return bags
 
     @property
     def sizes(self) -> Array:

@@ -224,20 +224,12 @@ class PartitionedBags(BagsBase):
         return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
-        """Bags at some indices, in their order; their points stay where they are.
-
-        Parameters
-        ----------
-        indices : integers, shape (m,), all different
-        axis : 0
-            The only axis; NumPy and scikit-learn name it.
+        """Bags at some indices, in their order, as `Bags.take`; their points stay where they are.
 
         Raises
         ------
-        IndexError
-            There is no such bag.
         ValueError
-            A bag is selected twice; `axis` is not 0.
+            A bag is selected twice, which needs `load` first.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
@@ -247,18 +239,12 @@ class PartitionedBags(BagsBase):
         if np.any(position[indices] != np.arange(len(indices))):
             raise ValueError("bags in partitions can be selected once each: load() them first")
         position[-1] = -1
-        return PartitionedBags(
-            self._parts,
-            [position[codes] for codes in self._codes],
-            self._sizes_in_parts,
-            self._reader,
-            ids=self.ids[indices],
-            sizes=self.sizes[indices],
-            effective_sizes=self.effective_sizes[indices],
-            totals=self.totals[indices],
-            metadata=None if self.metadata is None else self.metadata.iloc[indices],
-            client=self.client,
-        )
+        bags = copy(self)
+        bags._codes = [position[codes] for codes in self._codes]
+        for name in ("ids", "sizes", "effective_sizes", "totals"):
+            setattr(bags, name, getattr(self, name)[indices])
+        bags.metadata = None if self.metadata is None else self.metadata.iloc[indices]
+        return bags
 
     def like(self, columns: TableColumns | None) -> "PartitionedBags":
         """As `Bags.like`; ValueError where only the other table has no missing values."""
@@ -283,21 +269,12 @@ class PartitionedBags(BagsBase):
         *per_bag: Array | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[tuple[Array, Any]]:
-        """Apply a function to the bags of each part; yields results in the order of the parts.
+        """Apply a function to the bags of each part, for results in the order of the parts.
 
-        Parameters
-        ----------
-        function : callable
-            Called as ``function(bags, *per_bag)`` with the part's `Bags` and their rows of
-            `per_bag`; it and its result are sent between machines.
-        per_bag : arrays, shape (n, ...), or None
-            One row per bag.
-        progress : callable, optional
-            Called as ``progress(points done, points in all)``.
-
-        Yields
-        ------
-        indices of the part's bags, all different, and the result of the function
+        The function is called as ``function(bags, *per_bag)`` with the part's `Bags` and their rows
+        of `per_bag`, arrays of shape (n, ...) or None; it and its result are sent between machines.
+        Yields pairs (indices of the part's bags, all different; result). `progress` is called as
+        ``progress(points done, points in all)``.
         """
         arguments, which = [], []
         for part, codes in zip(self._parts, self._codes):

@@ -78,50 +78,27 @@ class PartReader:
 
 @dataclass(frozen=True)
 class PartSurvey:
-    """Summary of a part: its bags, and the columns of a point.
+    """Summary of a part: its bags, and the columns of a point."""
 
-    Attributes
-    ----------
-    ids : array, shape (k,)
-        Of the bags with points in the part, in order.
-    sizes : int array, shape (k,)
-    largest, sums, squares : arrays, shape (k,)
-        Largest weight of each bag in the part; sums of its weights and of their squares, relative
-        to the largest.
-    metadata : pandas DataFrame of k rows, or None
-    columns : PartColumns
-    low, high : dicts, name -> float
-        Smallest and largest value of each numeric column.
-    varies : dict, name -> bool
-        Whether a numeric column differs between points of a bag.
-    """
-
-    ids: Array
-    sizes: Array
-    largest: Array
-    sums: Array
-    squares: Array
-    metadata: "pd.DataFrame | None"
+    ids: Array  # of the k bags with points in the part, in order
+    sizes: Array  # int, shape (k,)
+    largest: Array  # weight of each bag in the part, shape (k,)
+    sums: Array  # of its weights, relative to the largest
+    squares: Array  # sums of their squares
+    metadata: "pd.DataFrame | None"  # k rows
     columns: PartColumns
-    low: Mapping[str, float]
-    high: Mapping[str, float]
-    varies: Mapping[str, bool]
+    low: Mapping[str, float]  # smallest value of each numeric column
+    high: Mapping[str, float]  # largest value
+    varies: Mapping[str, bool]  # whether it differs between points of a bag
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Rows of a part that were dropped for missing values.
-
-    n : int
-    missing : dict, name -> int
-        Number of missing values of each column.
-    ids : array
-        Of bags that have no other rows in this part.
-    """
+    """Rows of a part that were dropped for missing values."""
 
     n: int
-    missing: Mapping[str, int]
-    ids: Array
+    missing: Mapping[str, int]  # number of missing values of each column
+    ids: Array  # of bags that have no other rows in this part
 
 
 def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | None, Dropped | None]:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
 
+_TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_dataframe
 # Options of read_csv that determine how a line is split into cells.
 _LINE_OPTIONS = (
     *("sep", "delimiter", "quotechar", "quoting", "doublequote", "escapechar", "dialect"),
@@ -361,21 +362,18 @@ def from_csv(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     metadata: Sequence[str] | None = None,
-    *,
-    missing: str = "error",
-    transformer: Any = None,
-    like: Any = None,
-    unseen: str = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a CSV file."""
+    """Arguments of `Bags` from a CSV file; `options` of `from_dataframe` and of pandas."""
     import pandas as pd
+
+    for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
 
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {path}")
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
     _check_header(path, options)
-    wanted = known_features(like, features)
+    wanted = known_features(for_table.get("like"), features)
     named = named_columns(list(header), bag, wanted, weight, metadata)
     if wanted is not None:
         options = {"usecols": named} | options
@@ -390,17 +388,7 @@ def from_csv(
     table = pd.read_csv(path, **options)
     if ids_as_written and bag in table:
         table[bag] = ids_of_text(table[bag])
-    return from_dataframe(
-        table,
-        bag,
-        features,
-        weight,
-        metadata,
-        missing=missing,
-        transformer=transformer,
-        like=like,
-        unseen=unseen,
-    )
+    return from_dataframe(table, bag, features, weight, metadata, **for_table)
 
 
 def from_anndata(

@@ -19,29 +19,15 @@ _MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the train
 
 @dataclass(frozen=True)
 class BagsRecord:
-    """Ids, columns and weights of training bags.
+    """Ids, columns and weights of training bags."""
 
-    index : array, shape (n,)
-        Ids of the bags, or 0 to n - 1.
-    has_ids : bool
-    n_features : int
-    features : list of str, or None
-        Names of the points' columns.
-    columns : TableColumns, or None
-        How the points were made from the columns of a table.
-    weighted : bool
-        Whether points have weights.
-    ranges : array, shape (2, p), or None
-        As `column_ranges`.
-    """
-
-    index: Array
+    index: Array  # ids of the bags, or 0 to n - 1
     has_ids: bool
     n_features: int
-    features: list[str] | None
-    columns: TableColumns | None
-    weighted: bool
-    ranges: Array | None
+    features: list[str] | None  # names of the points' columns
+    columns: TableColumns | None  # how the points were made from the columns of a table
+    weighted: bool  # whether points have weights
+    ranges: Array | None  # as `column_ranges`, shape (2, p)
 
     @classmethod
     def of(cls, bags: BagsBase) -> Self:

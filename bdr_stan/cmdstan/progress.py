@@ -18,17 +18,11 @@ def status(
     after: float = 1.0,
     detail: Callable[[], str] = lambda: "",
 ) -> Iterator[None]:
-    """Show `text` with the elapsed time on stderr while the block runs.
+    """Show `text` and the elapsed time on stderr while the block runs; nothing unless `show`.
 
     A live line on a terminal, and in a notebook with ipywidgets; elsewhere a plain line once the
-    block has run for a while, then at least one every ten seconds, and one at the end.
-
-    Parameters
-    ----------
-    text : str
-    show : bool, default True; False or None shows nothing
-    after : float, seconds before anything is shown, so that short tasks show nothing
-    detail : callable, returns a short text on progress
+    block has run for a while, then at least one every ten seconds, and one at the end. Nothing is
+    shown for the first `after` seconds; ``detail()`` returns a short text on progress.
     """
     if not show:
         yield

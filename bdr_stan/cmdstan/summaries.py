@@ -22,18 +22,12 @@ _MAX_RHAT, _MIN_ESS_PER_CHAIN, _MIN_BFMI = 1.01, 100, 0.3  # CmdStan's limits
 
 
 class Draws(NamedTuple):
-    """Contents of Stan CSV files.
+    """Contents of Stan CSV files."""
 
-    names : list of str, columns as Stan prints them, "beta[1,2]"
-    values : array, shape (chain, draw, column), without warmup
-    seconds : float, sampling time of all chains
-    max_depth : int, largest tree depth the sampler was allowed
-    """
-
-    names: list[str]
-    values: Array
-    seconds: float
-    max_depth: int
+    names: list[str]  # columns as Stan prints them, "beta[1,2]"
+    values: Array  # shape (chain, draw, column), without warmup
+    seconds: float  # sampling time of all chains
+    max_depth: int  # largest tree depth the sampler was allowed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,28 +14,15 @@ from bdr_stan.types import Array, ArrayLike
 
 @dataclass(frozen=True)
 class CompressedRows:
-    """Rows [z, 1, y] of all bags, stacked by group of equal bag size and known variance.
+    """Rows [z, 1, y] of all bags, stacked by group of equal bag size and known variance."""
 
-    Attributes
-    ----------
-    rows : array, shape (T, d + 2)
-        For group g, ``rows[start[g] : start[g] + length[g]]`` has the Gram matrix of its bags.
-    start, length : int arrays, shape (G,)
-        Where the rows of each group are.
-    n_bags : int array, shape (G,)
-        Number of bags in the group.
-    bag_size : array, shape (G,)
-        Points per bag.
-    known_variance : array, shape (G,)
-        Variance of the known error of each label, units of y squared; 0 for none.
-    """
-
-    rows: Array
-    start: Array
-    length: Array
-    n_bags: Array
-    bag_size: Array
-    known_variance: Array
+    # Group g's are rows[start[g] : start[g] + length[g]], with the Gram matrix of its bags.
+    rows: Array  # shape (T, d + 2)
+    start: Array  # int, shape (G,)
+    length: Array  # int, shape (G,)
+    n_bags: Array  # in the group, int, shape (G,)
+    bag_size: Array  # points per bag, shape (G,)
+    known_variance: Array  # of the known error of a label, units of y squared, shape (G,)
 
     def groups(self) -> Iterator[Array]:
         """Yield the block of rows of each group."""
@@ -59,16 +46,15 @@ def compress(
         sum over bags i of g of (y_i - a - z_i' w)^2  =  | R_g [w; a; -1] |^2
 
     so a normal likelihood with a linear mean is exact if its variance is the same within a group.
+    For other likelihoods ``lossless=False`` keeps one row and one group per bag, in the given
+    order.
 
     Parameters
     ----------
     z : array, shape (n, d)
         Coordinates of the embeddings; covariates are further columns.
-    y : array, shape (n,)
-    sizes : array, shape (n,)
-        Points per bag.
-    lossless : bool, default True
-        False keeps one row and one group per bag, in the given order, for other likelihoods.
+    y, sizes : arrays, shape (n,)
+        Labels, and points per bag.
     ones : float or array, shape (n,), default 1
         Factor of the intercept in each label.
     known_variance : float or array, shape (n,), default 0

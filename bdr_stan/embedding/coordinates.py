@@ -13,18 +13,12 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Basis in which a model computes.
+    """Basis in which a model computes."""
 
-    m0 : array, shape (d,), the embedding at the origin
-    basis : array, shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
-    lam : array, shape (d,), within-bag variance of each coordinate
-    prior_factor : array, shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
-    """
-
-    m0: Array
-    basis: Array
-    lam: Array
-    prior_factor: Array
+    m0: Array  # shape (d,), the embedding at the origin
+    basis: Array  # shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
+    lam: Array  # shape (d,), within-bag variance of each coordinate
+    prior_factor: Array  # shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
 
     def of(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""

@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Covariates:
-    """How columns of the bags' metadata become columns x.
+    """How columns of the bags' metadata become columns x."""
 
-    levels : dict, name -> list, or None
-        Levels of each metadata column; None for numbers.
-    mean, scale : arrays, shape (Q,)
-        Average over the training bags, and unit: the standard deviation of numbers, 1 for levels.
-    """
-
-    levels: dict[str, list | None]
-    mean: Array
-    scale: Array
+    levels: dict[str, list | None]  # of each metadata column; None for numbers
+    mean: Array  # over the training bags, shape (Q,)
+    scale: Array  # the standard deviation of numbers, 1 for levels; shape (Q,)
 
     @property
     def names(self) -> list[str]:

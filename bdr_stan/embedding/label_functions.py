@@ -23,26 +23,14 @@ class LabelFunctions:
     For numbers: 1, the standardised label, and natural cubic splines, the smoothest first,
     orthonormal over the training labels and constant outside their range. For classes, given as
     codes 0, 1, ..: 1 and Helmert contrasts.
-
-    Attributes
-    ----------
-    centre, unit : float
-        Average and standard deviation of the training labels; 0 and 1 for classes.
-    knots : array, shape (m,), in standardised units; the codes of classes
-    transform : array, shape (m, J - 1 or J - 2)
-        Values of the contrasts or splines at the knots.
-    n_straight : int
-        Number of linear functions after the constant.
-    smooth : array, shape (J,)
-        Prior standard deviation of each function's coefficients, relative to others of its kind.
     """
 
-    centre: float
-    unit: float
-    knots: Array
-    transform: Array
-    n_straight: int
-    smooth: Array
+    centre: float  # average of the training labels; 0 for classes
+    unit: float  # their standard deviation; 1 for classes
+    knots: Array  # in standardised units, shape (m,); the codes of classes
+    transform: Array  # contrasts or splines at the knots, shape (m, J - 1 or J - 2)
+    n_straight: int  # number of linear functions after the constant
+    smooth: Array  # prior sd of coefficients, relative to functions of the same kind; shape (J,)
 
     def __call__(self, y: ArrayLike) -> Array:
         """Values of the functions at labels, shape (n,) -> (n, J)."""

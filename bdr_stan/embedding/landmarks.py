@@ -33,23 +33,11 @@ def choose_landmarks(
 ) -> Array:
     """Landmarks of bags, float64, shape (d, p), in the units of the points.
 
-    Parameters
-    ----------
-    bags : Bags, or list of arrays, shapes (n_points, p)
-    n_landmarks : int, >= 1; not needed where `method` is an array or "one per bag"
-    method : "kmeans" (default), "random", "one per bag", or array, shape (d, p)
-        "kmeans": k-means centres of at most 20,000 points drawn from all points of all bags.
-        "random": points drawn without replacement; an integer seed gives
-        ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``.
-        "one per bag": one point per bag, drawn in proportion to the weights.
-        An array is checked and returned.
-    scale : array, shape (p,), optional
-        Units of the columns for k-means.
-    seed : int or numpy Generator, optional
-
-    Raises
-    ------
-    ValueError : more landmarks than distinct points, equal landmarks, or an array of another shape.
+    `method` is "kmeans" (centres of at most 20,000 points drawn from all bags, with columns divided
+    by `scale`, shape (p,)), "random" (points drawn without replacement; an integer seed gives
+    ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
+    (one point per bag, drawn in proportion to the weights) or an array, which is checked and
+    returned. Raises ValueError for more landmarks than distinct points or equal landmarks.
     """
     bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):

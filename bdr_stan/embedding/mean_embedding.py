@@ -26,22 +26,12 @@ TINY_ROOT = 1e-100  # in place of 0, which has no logarithm; its square is negli
 
 @dataclass(frozen=True)
 class Embedding:
-    """Estimated mean embeddings of bags.
+    """Estimated mean embeddings of bags."""
 
-    sizes : float array, shape (n,)
-        Effective number of points of each bag (see `Bags.effective_sizes`).
-    mean : array, shape (n, d)
-        Average features of each bag, for example d kernel values at the landmarks.
-    covariance : array, shape (d, d), or None
-        Covariance of the features of one point within its bag.
-    covariates : array, shape (n, Q), or None
-        Covariates of each bag, from `Covariates.of`.
-    """
-
-    sizes: Array
-    mean: Array
-    covariance: Array | None
-    covariates: Array | None = field(default=None, kw_only=True)
+    sizes: Array  # effective number of points per bag, float, shape (n,)
+    mean: Array  # average features, such as kernel values at landmarks, shape (n, d)
+    covariance: Array | None  # of the features of one point within its bag, shape (d, d)
+    covariates: Array | None = field(default=None, kw_only=True)  # shape (n, Q)
 
     @property
     def x(self) -> Array:
@@ -148,19 +138,11 @@ def scatter_factors(
 
 @dataclass
 class BagSums:
-    """Sums over some points of bags, from which `merged` makes those over all points.
+    """Sums over some points of bags, from which `merged` makes those over all points."""
 
-    weight : array, shape (n,)
-        Sum of the weights of each bag's points.
-    mean : array, shape (n, d)
-        Average of their features.
-    scatter : array, shape (d, d), or None
-        Sum over the bags of each one's scatter about its mean, times the bag's factor.
-    """
-
-    weight: Array
-    mean: Array
-    scatter: Array | None
+    weight: Array  # sum of the weights of each bag's points, shape (n,)
+    mean: Array  # average of their features, shape (n, d)
+    scatter: Array | None  # about the bags' means, times the bags' factors, shape (d, d)
 
     @classmethod
     def empty(cls, n: int, d: int, *, scatter: bool) -> Self:

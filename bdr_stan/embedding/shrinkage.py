@@ -31,26 +31,11 @@ def between_bag_covariance(mean: Array, sizes: ArrayLike, m0: Array, covariance:
 
 
 def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
-    """Basis in which the within-bag covariance and the prior covariance are both diagonal.
+    """Within-bag variances lambda and basis V, in which both covariances are diagonal.
 
-    Solves Sigma V = R V diag(lambda) with V' R V = I.
-
-    Returns
-    -------
-    lam : array, shape (d,), ascending, >= 0
-        Within-bag variance of each coordinate, in units of its prior variance.
-    V : array, shape (d, d)
-        Columns are the basis; weights `w` in it are landmark weights ``V @ w``.
-
-    Raises
-    ------
-    ValueError
-        If `prior_gram`, R, is not positive definite.
-
-    Notes
-    -----
-    Law et al. (2018), section 3.2, equations for the posterior of the embedding, written in
-    generalised eigencoordinates.
+    Solves Sigma V = R V diag(lambda) with V' R V = I (Law et al. 2018, section 3.2, in generalised
+    eigencoordinates). lambda, ascending and >= 0, shape (d,), are in units of prior variances; V
+    has shape (d, d), and weights w in the basis are landmark weights V w.
     """
     try:
         lam, V = eigh(covariance, prior_gram)

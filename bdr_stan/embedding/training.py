@@ -76,23 +76,10 @@ def training_features(
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
-    Parameters
-    ----------
-    bags : Bags, or list of arrays, shapes (n_points, p)
-    kernel : str or Kernel, default "rbf"
-    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points.
-    bandwidth_scale : float, > 0, default 1
-        Factor on all bandwidths.
-    n_landmarks : int, default 60
-        Used if `landmarks` is a name.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        See `landmarks_of_kernel`; columns are scaled for k-means as in `landmark_units`.
-    covariance : None, "average", "pooled" or "identity", default None
-        Within-bag covariance to estimate, see `embed`; `tau` is the sd for "identity".
-    covariates : list of str, optional
-        Columns of the bags' metadata that enter the regression.
-    seed : int, optional
+    `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
+    a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
+    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates` are columns of
+    the bags' metadata.
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
