@@ -522,8 +522,8 @@ def test_tune_refuses(folder, monkeypatch, text, arguments):
             ["words.csv", "--bag", "town", "--label", "word"],
         ),
         ("points.txt is neither .parquet nor .csv", ["points.txt", "--bag", "b", "--label", "y"]),
-        ("broken.csv is no CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
-        ("empty.csv is no CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
+        ("broken.csv is not a CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
+        ("empty.csv is not a CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
         ("broken.parquet", ["broken.parquet", "--bag", "a", "--label", "b"]),
         (
             "--bandwidth must be scaled, ard, median or a number, found 'wide'",

@@ -71,14 +71,8 @@ def fit(
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     estimator = estimators_of([model], settings)[model]
-    fit_options = without_none(
-        {
-            "label_sd": label_sd,
-            "trials": trials,
-            "adapt_delta": adapt_delta,
-            "max_treedepth": max_treedepth,
-        }
-    )
+    sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
+    fit_options = without_none({"label_sd": label_sd, "trials": trials, **sampler})
     check_fit_options(model, estimator.method, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, "label_sd": label_sd, "trials": trials}
     bags, y = read_labelled(data, roles, features, covariates, missing, model=model)
