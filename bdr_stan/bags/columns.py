@@ -423,10 +423,7 @@ def _missing_message(counts):
 
 
 def warn_of_columns(
-    points: Array,
-    offsets: Array,
-    columns: TableColumns,
-    metadata: Any = None,
+    points: Array, offsets: Array, columns: TableColumns, metadata: Any = None
 ) -> None:
     """Warn of columns that are constant, that identify the bag, or that follow a label."""
     starts = offsets[:-1]

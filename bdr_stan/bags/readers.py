@@ -15,21 +15,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from bdr_stan.bags.cells import (
-    cell_features,
-    cell_values,
-    check_anndata,
-    check_obs_columns,
-)
-from bdr_stan.bags.checks import (
-    as_bag,
-    as_points,
-    as_sizes,
-    as_vector,
-    describe,
-    near_names,
-    plain,
-)
+from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
+from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, near_names, plain
 from bdr_stan.bags.columns import (
     TableColumns,
     as_numbers,

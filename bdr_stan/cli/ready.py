@@ -29,10 +29,7 @@ def demo(quick, output):
     run(output, quick=quick)
 
 
-@click.command(
-    short_help="Make Stan ready to use.",
-    epilog=example("bdr-stan setup"),
-)
+@click.command(short_help="Make Stan ready to use.", epilog=example("bdr-stan setup"))
 @click.option(
     "--from",
     "source",
@@ -50,10 +47,7 @@ def setup(source):
     click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
 
 
-@click.command(
-    short_help="Check everything that Stan needs.",
-    epilog=example("bdr-stan doctor"),
-)
+@click.command(short_help="Check everything that Stan needs.", epilog=example("bdr-stan doctor"))
 def doctor():
     """Check everything that Stan needs; exit code 1, with advice, if something is wrong."""
     from bdr_stan import cmdstan
@@ -68,8 +62,7 @@ def doctor():
 
 
 @click.command(
-    short_help="Copy a Stan program to edit.",
-    epilog=example("bdr-stan eject bdr my_bdr.stan"),
+    short_help="Copy a Stan program to edit.", epilog=example("bdr-stan eject bdr my_bdr.stan")
 )
 @click.argument("name")
 @click.argument("target", type=click.Path(path_type=Path))

@@ -18,9 +18,7 @@ from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @options.output("Report, .html.")
 @click.option(
-    "--title",
-    metavar="TEXT",
-    help="What the labels are, with the unit.  [default: their column]",
+    "--title", metavar="TEXT", help="What the labels are, with the unit.  [default: their column]"
 )
 @options.new_table
 @options.force

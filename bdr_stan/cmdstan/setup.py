@@ -65,10 +65,7 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
 
 def _compile_side_by_side(programs, progress):
     """Compile programs in parallel, and with the first of them the driver."""
-    with (
-        status(f"Compiling {', '.join(programs)}", progress),
-        side_by_side(len(programs)) as pool,
-    ):
+    with status(f"Compiling {', '.join(programs)}", progress), side_by_side(len(programs)) as pool:
         # list() raises the first error
         list(pool.map(lambda program: compile_program(program, progress=False), programs))
 

@@ -9,11 +9,7 @@ import numpy as np
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
-from bdr_stan.embedding.landmarks import (
-    check_kernel_reaches,
-    kernel_in_words,
-    landmarks_of_kernel,
-)
+from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
 from bdr_stan.kernels import (
