@@ -16,7 +16,8 @@ from bdr_stan.bags.readers import (
 )
 from bdr_stan.types import PathName
 
-_PART_BYTES = 1 << 25  # of the wanted columns as floats; row groups are read completely
+# Of the wanted columns as floats, small next to the memory of a worker; a row group is never cut.
+_PART_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 
-_SAMPLE = 5_000  # points from which quantiles are estimated
+_SAMPLE_SIZE = 5_000  # points from which quantiles are estimated
 _MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
 _MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the training values
 
@@ -70,7 +70,7 @@ def column_ranges(bags: BagsBase) -> Array | None:
     """
     if isinstance(bags, PartitionedBags):
         return None
-    points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+    points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     points[points == 0] = np.nan
     ranges = np.full((2, points.shape[1]), np.nan)
     known = ~np.isnan(points).all(axis=0)
@@ -85,7 +85,7 @@ def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     """
     if ranges is None or len(bags) < 2 or isinstance(bags, PartitionedBags):
         return
-    points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+    points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     outside = ((points < ranges[0]) | (points > ranges[1])) & (points != 0)
     n_values = np.sum(points != 0, axis=0)
     share = outside.sum(axis=0) / np.maximum(n_values, 1)

@@ -7,7 +7,7 @@ import click
 
 from bdr_stan.cli.group import example
 
-STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
+SETUP_PROGRAMS = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
 
 
 @click.command(
@@ -43,8 +43,8 @@ def setup(source):
     """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
     from bdr_stan import cmdstan
 
-    home = cmdstan.setup(source, programs=STOCK)
-    click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
+    home = cmdstan.setup(source, programs=SETUP_PROGRAMS)
+    click.echo(f"Stan is ready: {home}, with {' and '.join(SETUP_PROGRAMS)} compiled")
 
 
 @click.command(short_help="Check everything that Stan needs.", epilog=example("bdr-stan doctor"))

@@ -27,12 +27,13 @@ ZIG_VERSION = "0.12.1"  # later ones refuse the headers of the TBB that Stan use
 COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
 
 _HERE = Path(__file__).parent
-_FOR_ZIG = ("guarded_tbb.hpp", "int128_division.hpp")
-_FULL = ("No space left on device", "Disk quota exceeded")
-# Zig aborts without a message, Error 134, where its clang is killed.
-_KILLED = ("Killed signal", "error: Killed", "Terminated signal")
-_KILLED += ("Error 134", "Error 137", "Error 143")
-_NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
+_ZIG_HEADERS = ("guarded_tbb.hpp", "int128_division.hpp")
+_DISK_FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
+# Of a compiler that was killed or got no memory; zig's "Error 134" is all that it prints then.
+_KILLED_TEXTS = (
+    *("Killed signal", "error: Killed", "Terminated signal", "Error 134", "Error 137", "Error 143"),
+    *("virtual memory exhausted", "Cannot allocate memory", "out of memory"),
+)
 
 
 def make_program() -> str:
@@ -50,12 +51,12 @@ def cxx_program() -> str:
 
 def zig_program() -> str:
     """Zig's C++ compiler with its flags, for executables that run on any Linux since 2014."""
-    headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _FOR_ZIG))
+    headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _ZIG_HEADERS))
     return (
         # A generic target: by default it would build for this machine's processor alone.
         f"zig c++ -target {platform.machine()}-linux-gnu.2.17 -O2 -s -Qunused-arguments "
         f"-Wno-enum-constexpr-conversion -DBDR_STAN_HEADERS={headers.hexdigest()[:8]} "
-        + " ".join(f"-include {name}" for name in _FOR_ZIG)
+        + " ".join(f"-include {name}" for name in _ZIG_HEADERS)
     )
 
 
@@ -172,9 +173,9 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
         folders = {"TMPDIR": str(workplace), "ZIG_LOCAL_CACHE_DIR": str(zig)}
         code, output = run_make(home, *arguments, **folders)
         shutil.rmtree(zig, ignore_errors=True)
-    if code != 0 and any(text in output for text in _FULL):
+    if code != 0 and any(text in output for text in _DISK_FULL_TEXTS):
         raise ToolchainError(disk_is_full(what))
-    if code < 0 or (code != 0 and any(text in output for text in (*_KILLED, *_NO_MEMORY))):
+    if code < 0 or (code != 0 and any(text in output for text in _KILLED_TEXTS)):
         raise ToolchainError(
             f"the compiler was ended while compiling {what}, most likely for lack of memory "
             "(it takes up to 3 GB); close other programs, then try again"

@@ -7,12 +7,12 @@ _LOG_LIK = """\
 generated quantities {
   // One number per bag, for az.loo and az.compare%s
 """
-_NEEDS_ROWS = """; empty without
+_LOG_LIK_PER_ROW = """; empty without
   // compress=False, as the rows are not those of single bags.
   vector[T * (max(n_bags) == 1)] log_lik;
   if (size(log_lik) > 0) {
 """
-_WITHOUT = """\
+_NO_LOG_LIK = """\
 //
 // This program writes no log_lik, which az.loo and az.compare need: define
 // vector[number of bags] log_lik in generated quantities.
@@ -30,7 +30,7 @@ _LIKELIHOODS = {
   }
 """,
         "    target += labels_lpdf(e | n_bags, nu, group);\n",
-        _NEEDS_ROWS
+        _LOG_LIK_PER_ROW
         + """\
     vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
     vector[G] nu = square(sigma) + known_variance;
@@ -52,7 +52,7 @@ _LIKELIHOODS = {
   }
 """,
         "      target += labels_lpdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);\n",
-        _NEEDS_ROWS
+        _LOG_LIK_PER_ROW
         + """\
     for (i in 1 : T) {
       vector[P] shrunk = theta ./ (1 + within[, i] / eta);
@@ -94,7 +94,7 @@ def text_to_edit(name: str, text: str) -> str:
     """
     head, functions, rest = text.partition("functions {\n")
     if name not in _LIKELIHOODS:
-        return head + _WITHOUT + functions + rest
+        return head + _NO_LOG_LIK + functions + rest
     line, function, call, log_lik = _LIKELIHOODS[name]
     own, end, blocks = rest.partition("}\ndata {\n")
     return (

@@ -53,16 +53,16 @@ from bdr_stan.types import PathName, as_path
 if TYPE_CHECKING:
     import cmdstanpy
 
-_STANC, _HEADER = "STANCFLAGS+=", "USER_HEADER="
-_TRIED: set[tuple[Path, str]] = set()
+_STANC_FLAG, _HEADER_FLAG = "STANCFLAGS+=", "USER_HEADER="
+_WORKING: set[tuple[Path, str]] = set()  # executables that ran, and their digests
 _SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 # Variables that make reads from the environment.
-_ENVIRONMENT = (
+_MAKE_VARIABLES = (
     *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
 # Name, digest of what the executable depends on, digest of the compiler.
-_ENTRY = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
+_ENTRY_NAME = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
 # A program's own line for stanc: its options, such as "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
@@ -247,12 +247,12 @@ def stock_key(name: str) -> str:
 
 def compiled_programs() -> dict[Path, list[str]]:
     """Every program in the cache with its faults, an empty list where there are none."""
-    return {entry: damage(entry) for entry in _cached() if _ENTRY.fullmatch(entry.name)}
+    return {entry: damage(entry) for entry in _cached() if _ENTRY_NAME.fullmatch(entry.name)}
 
 
 def programs_left_over() -> list[Path]:
     """Programs compiled by earlier versions of bdr_stan, which are no longer used."""
-    return [entry for entry in _cached() if not _ENTRY.fullmatch(entry.name)]
+    return [entry for entry in _cached() if not _ENTRY_NAME.fullmatch(entry.name)]
 
 
 def _cached():
@@ -353,7 +353,7 @@ def _stanc_flags(options):
         if name == "include-paths" or value is False or value is None:
             continue
         flags.append(f"--{name}" if value is True else f"--{name}={value}")
-    return [_STANC + flag for flag in flags]
+    return [_STANC_FLAG + flag for flag in flags]
 
 
 def _make_flags(cpp_options, threads):
@@ -389,7 +389,7 @@ def _is_ready(entry, name, home):
 def _trial(executable):
     """Error of an executable that is asked for its info, "" if there is none; run once."""
     state = (executable, digest(executable))
-    if state in _TRIED:
+    if state in _WORKING:
         return ""
     try:
         output = subprocess.run(
@@ -399,13 +399,13 @@ def _trial(executable):
         return str(error.strerror)
     if output.returncode != 0 or "stan_version_major" not in output.stdout:
         return output.stderr.strip() or f"exit code {output.returncode}"
-    _TRIED.add(state)
+    _WORKING.add(state)
     return ""
 
 
 def _key(files, flags, home):
     """Digest of everything the executable depends on except the compiler."""
-    settings = [os.environ.get(name, "") for name in _ENVIRONMENT]
+    settings = [os.environ.get(name, "") for name in _MAKE_VARIABLES]
     machine = [platform.machine()]
     if any(
         "native" in text for text in [*flags, *settings, cxx_program(), *make_local_texts(home)]
@@ -413,7 +413,7 @@ def _key(files, flags, home):
         machine.append(_cpu_model())
     key = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
     header = _user_header(flags)
-    for name, path in sorted({**files, **({_HEADER: header} if header else {})}.items()):
+    for name, path in sorted({**files, **({_HEADER_FLAG: header} if header else {})}.items()):
         content = path.read_bytes() if path.is_file() else b""
         key.update(f"{name} {len(content)} ".encode() + content)
     return key.hexdigest()[:16]
@@ -435,14 +435,14 @@ def _cpu_model():
 def _build(entry, name, source, files, flags, home):
     """Compile in a separate folder that becomes the cache entry."""
     stanc_flags = [f"--filename-in-msg={name}.stan", "--include-paths=."]
-    stanc_flags += [f.removeprefix(_STANC) for f in flags if f.startswith(_STANC)]
-    make_flags = [f for f in flags if not f.startswith((_STANC, _HEADER))]
+    stanc_flags += [f.removeprefix(_STANC_FLAG) for f in flags if f.startswith(_STANC_FLAG)]
+    make_flags = [f for f in flags if not f.startswith((_STANC_FLAG, _HEADER_FLAG))]
     with built_whole(entry) as building, _path_for_make(building, home) as folder:
         with writing():
             copies = _copy(files, building)
             arguments = [*make_flags, *_link_header(flags, source, building, folder)]
         _translate(home, building, name, stanc_flags, source, copies)
-        arguments += [_STANC + shlex.quote(flag).replace("$", "$$") for flag in stanc_flags]
+        arguments += [_STANC_FLAG + shlex.quote(flag).replace("$", "$$") for flag in stanc_flags]
         arguments.append("REUSE=1")
         if is_own(home):
             # So that the cache can be copied to another place.
@@ -503,7 +503,7 @@ def _copy(files, building):
 
 def _user_header(flags):
     """Path of the user's C++ code, None if there is none."""
-    given = [flag.removeprefix(_HEADER) for flag in flags if flag.startswith(_HEADER)]
+    given = [flag.removeprefix(_HEADER_FLAG) for flag in flags if flag.startswith(_HEADER_FLAG)]
     return Path(given[-1]).expanduser().absolute() if given else None
 
 
@@ -515,7 +515,7 @@ def _link_header(flags, source, building, folder):
     path = path or source.parent / "user_header.hpp"
     (building / "user").symlink_to(path.parent)
     (building / "user_header.hpp").write_text(f'#include "user/{path.name}"\n')
-    return [f"{_HEADER}{folder}/user_header.hpp"]
+    return [f"{_HEADER_FLAG}{folder}/user_header.hpp"]
 
 
 def _translate(home, building, name, flags, source, copies):

@@ -10,7 +10,7 @@ from scipy.linalg import eigh, helmert
 
 from bdr_stan.types import Array, ArrayLike
 
-_MAX_KNOTS = 6  # four curved functions: more would need more labels than most tables have
+_MAX_KNOTS = 6  # which give four curved functions
 _KNOT_DIGITS = 3  # knots nearer to each other, as next to an outlier, differ by rounding alone
 _BAGS_PER_KNOT = 3  # leaves residual degrees of freedom for the scatter about the curves
 _INTEGRATION_STEPS = 400  # of the integral of squared curvature

@@ -20,7 +20,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
-CHUNKS_PER_TASK = 8
+CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
 TINY_ROOT = 1e-100  # in place of 0, which has no logarithm; its square is negligible
 
 

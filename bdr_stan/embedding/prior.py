@@ -12,8 +12,8 @@ from bdr_stan.types import Array, ArrayLike, is_number
 # Share of K in the empirical prior covariance: positive definite where bags are few, yet too small
 # to change directions that the bags do determine.
 _KERNEL_SHARE = 0.01
-# Limits of the prior sd of log(eta): 10% is beyond what moments can determine, and a factor of
-# exp(2) = 7 either way carries little information.
+# Limits of the prior sd of log(eta): never more certain than 10%, and never wider than a factor of
+# exp(2) = 7 either way, which carries little information already.
 _LOG_SD_LIMITS = 0.1, 2.0
 
 

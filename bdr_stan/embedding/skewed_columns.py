@@ -8,7 +8,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.types import Array
 
-_SAMPLE = 10_000  # points from which quantiles are estimated
+_SAMPLE_SIZE = 10_000  # points from which quantiles are estimated
 _MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
 _MIN_VALUES = 20  # of a column that is a measurement rather than a code or a small count
 # Distance from the median to the 1% or 99% quantile in distances to the quartile on that side: 3.4
@@ -22,7 +22,7 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     """Warn of columns with long tails; bags in partitions are not checked."""
     if not isinstance(bags, Bags):
         return
-    skewed = skewed_columns(bags.sample_points(_SAMPLE, np.random.default_rng(0)))
+    skewed = skewed_columns(bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0)))
     if not len(skewed):
         return
     names = bags.features or [str(k) for k in range(bags.n_features)]
