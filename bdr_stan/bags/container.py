@@ -280,19 +280,9 @@ class Bags(BagsBase):
         >>> bags.metadata["turnout"].to_list()
         [0.7, 0.6]
         """
+        options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls(
-            **readers.from_dataframe(
-                df,
-                bag,
-                features,
-                weight,
-                metadata,
-                missing=missing,
-                transformer=transformer,
-                like=like,
-                unseen=unseen,
-            ),
-            copy=False,
+            **readers.from_dataframe(df, bag, features, weight, metadata, **options), copy=False
         )
 
     @classmethod
@@ -397,18 +387,8 @@ class Bags(BagsBase):
             Columns that are constant or the same for all points of a bag; dropped rows.
         """
         parts = parts_of_dask(ddf, bag, features, weight, metadata, like)
-        return PartitionedBags.from_parts(
-            cls,
-            parts,
-            bag,
-            features,
-            weight,
-            metadata,
-            missing=missing,
-            like=like,
-            unseen=unseen,
-            client=client,
-        )
+        options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
+        return PartitionedBags.from_parts(cls, parts, bag, features, weight, metadata, **options)
 
     @classmethod
     def from_csv(

@@ -92,13 +92,7 @@ class PartitionedBags(BagsBase):
         metadata: "pd.DataFrame | None" = None,
         client: Any = None,
     ) -> None:
-        """Arguments as `from_parts` computes them.
-
-        codes : list of int arrays
-            For the bags of each part, in the order of their ids, their index among all, or -1.
-        sizes_in_parts : list of int arrays
-            Their numbers of points in the part.
-        """
+        """Arguments as from `from_parts`; `codes` are the bags of each part among all, or -1."""
         self._parts, self._codes, self._sizes_in_parts = parts, codes, sizes_in_parts
         self._reader = reader
         self.ids, self.metadata = ids, metadata
