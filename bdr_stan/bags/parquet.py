@@ -175,7 +175,7 @@ def _row_groups(states, folder_values, n_columns):
     import pyarrow.parquet as pq
 
     max_rows = max(1, _PART_BYTES // (8 * n_columns))
-    parts: list[dict[str, list[int]]] = [{}]  # row groups of each file in each part
+    parts = [{}]  # of each part, file -> numbers of row groups
     rows = 0
     for path in states:
         footer = pq.read_metadata(path)
