@@ -13,8 +13,8 @@ from bdr_stan.types import Array, ArrayLike
 
 
 @dataclass(frozen=True)
-class CompressedRows:
-    """Rows [z, 1, y] of all bags, stacked by group of equal bag size and known variance."""
+class Rows:
+    """Rows [z, 1, y] of all bags, compressed or not, by group of equal size and known variance."""
 
     # Group g's are rows[start[g] : start[g] + length[g]], with the Gram matrix of its bags.
     rows: Array  # shape (T, d + 2)
@@ -38,7 +38,7 @@ def compress(
     lossless: bool = True,
     ones: ArrayLike = 1.0,
     known_variance: ArrayLike = 0.0,
-) -> CompressedRows:
+) -> Rows:
     """Compress the rows [z_i, 1, y_i] of all bags by one QR factorisation per group.
 
     For every (w, a) and every group g of bags,
@@ -66,7 +66,7 @@ def compress(
     if not lossless:
         n = len(y)
         ones = np.ones(n, int)
-        return CompressedRows(rows, np.arange(n), ones, ones, sizes, known)
+        return Rows(rows, np.arange(n), ones, ones, sizes, known)
     order = np.lexsort((known, sizes))
     rows = rows[order]
     groups, first, n_bags = np.unique(
@@ -80,4 +80,4 @@ def compress(
     ]
     length = np.array([len(block) for block in blocks])
     start = np.cumsum(length) - length
-    return CompressedRows(np.vstack(blocks), start, length, n_bags, groups[:, 0], groups[:, 1])
+    return Rows(np.vstack(blocks), start, length, n_bags, groups[:, 0], groups[:, 1])
