@@ -275,7 +275,7 @@ LABEL_SDS = [
 ]
 MANY_CLASS_LABELS = [
     *(case for case in CLASS_LABELS if case[0] != "three classes"),
-    ("classes that each bag has for its own", list("abcdefghijkl"), "a class of its own"),
+    ("classes that each bag has for its own", list("abcdefghijkl"), "has its own class"),
 ]
 TOTAL_LABELS = [
     ("a negative count", changed(COUNTS, 2, -1.0), "bag 2"),
@@ -647,7 +647,7 @@ BAD_BAGS = [
     ("bags in partitions one by one", lambda: list(LAZY), "load()"),
     ("a bag in partitions twice", lambda: LAZY[[1, 1]], "once"),
     ("bags in partitions with other columns",
-     lambda: FITTED.predict(LAZY), "features a point"),
+     lambda: FITTED.predict(LAZY), "features per point"),
     ("nothing put together", lambda: Bags.concatenate([]), "bags"),
     ("other columns put together", lambda: Bags.concatenate([BAGS, RENAMED]), "position 1"),
     ("a list that is None", lambda: Bags.from_list(None), "list"),
@@ -1056,7 +1056,7 @@ COMMANDS = [
     (fit_arguments("-o", "table.csv", "--force"), "table.csv"),
     (fit_arguments("--colour"), "--colour"),
     (fit_arguments("--model", "bdr-classifier"), "classes"),
-    (fit_arguments("--model", "inverse-bdr-classifier"), "a class of its own"),
+    (fit_arguments("--model", "inverse-bdr-classifier"), "has its own class"),
     (fit_arguments("--model", "inverse-bdr", "--covariates", "people"), "--covariates"),
     (fit_arguments("--model", "inverse-bdr", "--covariance", "identity"), "covariance"),
     (fit_arguments("--model", "inverse-bdr", "--method", "exact"), "exact"),

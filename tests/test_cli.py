@@ -115,7 +115,7 @@ def test_ids_that_spreadsheets_run_are_reported(folder, first, warned):
     new.to_parquet(folder / "new.parquet", index=False)
     result = run("predict", folder / "fit.nc", folder / "new.parquet", "-o", output, "--force")
     assert result.exit_code == 0, result.output
-    assert (f"Warning: the id {first!r} (1 such in all) begins as a" in result.stderr) is warned
+    assert (f"Warning: the id {first!r} (1 such in all) begins like a" in result.stderr) is warned
     assert first in list(pd.read_csv(output, dtype=str).iloc[:, 0])
 
 
@@ -522,8 +522,8 @@ def test_tune_refuses(folder, monkeypatch, text, arguments):
             ["words.csv", "--bag", "town", "--label", "word"],
         ),
         ("points.txt is neither .parquet nor .csv", ["points.txt", "--bag", "b", "--label", "y"]),
-        ("broken.csv is no CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
-        ("empty.csv is no CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
+        ("broken.csv is not a CSV table", ["broken.csv", "--bag", "a", "--label", "b"]),
+        ("empty.csv is not a CSV table", ["empty.csv", "--bag", "a", "--label", "b"]),
         ("broken.parquet", ["broken.parquet", "--bag", "a", "--label", "b"]),
         (
             "--bandwidth must be scaled, ard, median or a number, found 'wide'",
@@ -702,7 +702,7 @@ def test_an_unexpected_error_is_not_hidden(monkeypatch):
 # ------------------------------------------------------------------ Stan
 
 
-def test_doctor_says_how_to_mend_and_exits_with_1(monkeypatch):
+def test_doctor_says_how_to_fix_it_and_exits_with_1(monkeypatch):
     good = Finding("make", True, "/usr/bin/make")
     bad = Finding("C++ compiler", False, "g++ not\nfound", "sudo apt-get install g++")
     monkeypatch.setattr("bdr_stan.cmdstan.doctor", lambda: [good])
@@ -713,7 +713,7 @@ def test_doctor_says_how_to_mend_and_exits_with_1(monkeypatch):
     assert result.exit_code == 1
     assert result.output.splitlines()[1:] == [
         "WRONG  C++ compiler: g++ not found",
-        "       mend it with: sudo apt-get install g++",
+        "       fix it with: sudo apt-get install g++",
     ]
 
 

@@ -62,5 +62,5 @@ def test_after_an_error_or_close_none_begins(n_jobs):
 
 
 def test_number_of_threads_is_checked():
-    with pytest.raises(ValueError, match="n_jobs"):
+    with pytest.raises(ValueError, match="n_jobs == 0"):
         list(map_in_threads(str, range(3), 0))

@@ -1,4 +1,4 @@
-"""Bags of points: the container, its readers, and the labels that belong to bags."""
+"""Bags of points: the container, its readers, and labels of bags."""
 
 from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
 from bdr_stan.bags.chunks import Chunk

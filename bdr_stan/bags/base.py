@@ -1,4 +1,4 @@
-"""What bags in memory and bags in partitions have in common: ids, metadata and named columns."""
+"""What bags in memory and bags in partitions share: ids, metadata and named columns."""
 
 from collections.abc import Sequence
 from html import escape
@@ -14,14 +14,13 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BagsBase"]
 
 _SHOWN = 12  # names of columns in notebooks
-_FEWEST_OF_A_MASK = 6  # so many indices, drawn with replacement, are hardly all 0 and 1
+_MIN_MASK_SIZE = 6  # this many indices drawn with replacement are hardly ever all 0 and 1
 
 
 class BagsBase:
-    """Bags, wherever their points lie: a subclass has their number, columns and points."""
+    """Bags in memory or in partitions: a subclass defines their number, columns and points."""
 
     ids: Array | None
     metadata: "pd.DataFrame | None"
@@ -30,30 +29,22 @@ class BagsBase:
     sizes: Any  # number of points of each bag, int, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
     weighted: Any  # whether points have weights, bool
+    n_features: Any  # dimension p of a point
+    n_points: Any  # number of points of all bags
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def __array__(self, *arguments: Any, **options: Any) -> Array:
-        """Raise TypeError, as bags of many sizes are no array."""
+        """Raise TypeError: bags of different sizes are not an array."""
         raise TypeError(
             "bags are not an array: pass them to an estimator of bdr_stan directly, and scale "
             "their columns by transformer= of Bags.from_dataframe instead of in a pipeline"
         )
 
     @property
-    def n_features(self) -> int:
-        """Dimension p of a point."""
-        raise NotImplementedError
-
-    @property
-    def n_points(self) -> int:
-        """Number of points of all bags."""
-        raise NotImplementedError
-
-    @property
     def cut(self) -> Array:
-        """Which bags have points in several parts, none of those in memory; bool, shape (n,)."""
+        """Whether each bag has points in several parts; none in memory does; bool, shape (n,)."""
         return np.zeros(len(self), bool)
 
     def take(self, indices: ArrayLike, axis: int = 0) -> Any:
@@ -65,7 +56,7 @@ class BagsBase:
         raise NotImplementedError
 
     def sample_points(self, n: int, rng: np.random.Generator) -> Array:
-        """At most n points, float64, drawn by `rng` without replacement from all bags' points."""
+        """At most n points, float64, drawn without replacement from the points of all bags."""
         total = self.n_points
         rows = np.arange(total) if total <= n else np.sort(rng.choice(total, n, replace=False))
         return self.read_rows(rows).astype(np.float64)
@@ -79,32 +70,26 @@ class BagsBase:
 
     @property
     def index(self) -> Array:
-        """What labels the bags in results: their ids, or 0 to n - 1; shape (n,)."""
+        """Labels of the bags in results: their ids, or 0 to n - 1; shape (n,)."""
         return np.arange(len(self)) if self.ids is None else self.ids
 
     @property
     def sources(self) -> Array:
-        """For each column of the points the number of what it was made of; int, shape (p,).
+        """For each column of the points the index of its source; int, shape (p,).
 
-        The columns of one category of a table share a number; else each has its own.
+        Indicator columns of one category share a source; otherwise each column is its own.
         """
         return np.arange(self.n_features) if self.columns is None else self.columns.sources
 
     def name(self, i: SupportsIndex) -> str:
-        """What messages call bag i: its position and, where it has one, its id."""
+        """Name of bag i in messages: its position and, if it has one, its id."""
         return describe(i, self.ids)
 
     def selected(self, key: Any) -> Array:
         """Indices, from 0 to n - 1, that a slice, an array of integers or a mask selects.
 
-        A mask that is a pandas Series is matched to the ids by its index.
-
-        Raises
-        ------
-        IndexError
-            There is no such bag, or the key is none of these.
-        ValueError
-            The index of a mask does not name the bags.
+        A mask that is a pandas Series is matched to the ids by its index. Raises IndexError for an
+        invalid key and ValueError where the index of a mask does not match the ids.
         """
         if isinstance(key, tuple):
             raise TypeError("bags have one index: select columns before making the bags")
@@ -117,11 +102,7 @@ class BagsBase:
             if key.shape != (len(self),):
                 raise IndexError(f"the mask has shape {key.shape}, expected ({len(self)},)")
             return np.flatnonzero(key)
-        if (
-            key.shape == (len(self),)
-            and len(self) >= _FEWEST_OF_A_MASK
-            and np.isin(key, (0, 1)).all()
-        ):
+        if key.shape == (len(self),) and len(self) >= _MIN_MASK_SIZE and np.isin(key, (0, 1)).all():
             raise IndexError(
                 f"the key is {len(key)} numbers 0 and 1, as many as there are bags: make a mask of "
                 "them, np.asarray(key, bool)"
@@ -141,26 +122,10 @@ class BagsBase:
         whose: str = "the bags",
         known: str = "the model was fitted to",
     ) -> None:
-        """Raise unless the points have these columns, made by the same transformer.
+        """Raise ValueError unless the points have these columns, made by the same transformer.
 
-        Parameters
-        ----------
-        n_features : int
-            Number of columns expected.
-        features : sequence of str, optional
-            Their names; not compared where these or the bags' own are missing.
-        columns : TableColumns, optional
-            How the points that are expected were made of the columns of a table.
-        whose : str, default "the bags"
-            What the message calls these bags.
-        known : str, default "the model was fitted to"
-            Words of the message before what was expected, such as "the training bags have".
-
-        Raises
-        ------
-        ValueError
-            The columns differ in number or, where both have names, in name or order; one was
-            made by a transformer, the other not, or by another.
+        `features`, their names, are not compared if these or the bags' own are missing. In the
+        message, `whose` names these bags, and `known` is text such as "the training bags have".
         """
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(
@@ -170,35 +135,47 @@ class BagsBase:
             )
         if self.n_features != n_features:
             raise ValueError(
-                f"{whose} have {self.n_features} features a point, but {known} {n_features}: "
+                f"{whose} have {self.n_features} features per point, but {known} {n_features}: "
                 "pass the same columns in the same order"
             )
         if self.features is None or features is None:
             return
-        for k, (own, name) in enumerate(zip(self.features, features)):
-            if own != name:
+        for k, (found, name) in enumerate(zip(self.features, features)):
+            if found != name:
                 raise ValueError(
-                    f"column {k} of {whose} is {own!r}, but {known} {name!r} there: "
+                    f"column {k} of {whose} is {found!r}, but {known} {name!r} there: "
                     "pass the same columns in the same order"
                 )
 
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if len(self) == 0:
+            return f"{name}(0 bags, {self.n_features} features)"
+        return (
+            f"{name}({len(self)} bags, {self.n_points} points, {self.n_features} features, sizes "
+            f"{self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
+            f"(min / median / max), {self._storage()}{', weighted' if self.weighted else ''})"
+        )
+
     def _repr_html_(self) -> str:
-        """For notebooks: the same as a table, with the names of the first columns."""
+        """Summary table for notebooks."""
         facts: dict[str, Any] = {"bags": len(self), "points": self.n_points}
         if len(self):
-            low, middle, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
-            facts["points of a bag"] = f"{low} / {middle:g} / {high} (min / median / max)"
+            low, median, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
+            facts["points per bag"] = f"{low} / {median:g} / {high} (min / median / max)"
         names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
         more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
         facts["columns"] = ", ".join(names[:_SHOWN]) + more
         if self.metadata is not None:
             facts["columns of the bags"] = ", ".join(map(str, self.metadata.columns[:_SHOWN]))
+        facts["weights"] = "one per point" if self.weighted else "none"
+        facts["storage"] = self._storage()
         rows = "".join(
             f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>'
-            for name, value in {**facts, **self._about_points()}.items()
+            for name, value in facts.items()
         )
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
 
-    def _about_points(self) -> dict[str, str]:
-        """Further rows of that table."""
+    def _storage(self) -> str:
+        """How the points are stored, such as their type."""
         raise NotImplementedError

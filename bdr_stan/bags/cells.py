@@ -1,7 +1,7 @@
-"""Features of cells in an AnnData object, as the points of bags: an embedding, a layer or genes.
+"""Features of cells in an AnnData object as points of bags: an embedding, a layer or genes.
 
-What lies in a file (``backed="r"``) is read in chunks of rows, what is sparse made dense chunk by
-chunk, so that nothing but the points themselves is ever held whole.
+Backed data are read in chunks of rows and sparse ones made dense chunk by chunk, so that only the
+points themselves are ever completely in memory.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,11 @@ import numpy as np
 from bdr_stan.bags.checks import near_names
 from bdr_stan.types import Array
 
-__all__ = ["cell_features", "cell_values", "check_anndata", "check_obs_columns"]
-
-_CHUNK_BYTES = 1 << 26
+_CHUNK_BYTES = 1 << 26  # of float64 values read at a time: far less than most embeddings
 
 
 def check_anndata(adata: Any) -> None:
-    """Raise unless this is an AnnData object that has cells."""
+    """Raise unless this is an AnnData object with at least one cell."""
     try:
         from anndata import AnnData
     except ImportError:
@@ -33,7 +31,7 @@ def check_anndata(adata: Any) -> None:
 
 
 def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> list[str]:
-    """The columns of metadata, once `adata.obs` is known to have these and `bag`, each once."""
+    """The columns of metadata; raises unless `adata.obs` has these and `bag`, each once."""
     if isinstance(metadata, str):
         raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
     metadata = list(metadata or [])
@@ -49,45 +47,39 @@ def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> l
 def cell_features(
     adata: Any, features: str | Sequence[str]
 ) -> tuple[tuple[str, str | None], Array | None, list[str]]:
-    """Where the features lie, and what they are called.
+    """Location, column indices and names of features: an obsm key, a layer, "X" or variables.
 
-    Parameters
-    ----------
-    adata : AnnData
-    features : str or list of str
-        A key of `obsm` or `layers`, "X", or names of variables, whose values are those of X.
-
-    Returns
-    -------
-    place : (str, str or None), ("X", None), ("obsm", key) or ("layers", key)
-    columns : int array, or None for all
-    names : list of str
+    The location is ("X", None), ("obsm", key) or ("layers", key); indices None mean all columns.
     """
     if not isinstance(features, str):
         columns = _variables(adata, list(features))
         return ("X", None), columns, list(features)
-    places = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
-    if len(places) == 2:
+    found = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
+    if len(found) == 2:
         raise ValueError(f"adata has both an obsm key and a layer {features!r}: rename one of them")
-    if not places and features != "X":
+    if not found and features != "X":
         if features in adata.var_names:
             raise ValueError(f"features must list names of variables: pass [{features!r}]")
         known = [*adata.obsm, *adata.layers, "X"]
         raise ValueError(
             f"adata has no obsm key or layer {features!r}: {near_names(features, known)}"
         )
-    if not places and adata.X is None:
+    if not found and adata.X is None:
         raise ValueError("adata.X is empty: name an obsm key or a layer in features")
-    if places != ["obsm"]:
-        return (places[0], features) if places else ("X", None), None, list(adata.var_names)
+    if found != ["obsm"]:
+        return (found[0], features) if found else ("X", None), None, list(adata.var_names)
     values = adata.obsm[features]
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(
             f"adata.obsm[{features!r}] has shape {values.shape}, expected (cells, at least 1)"
         )
-    given = getattr(values, "columns", None)  # of a data frame
+    columns = getattr(values, "columns", None)  # of a data frame
     numbered = [f"{features}_{k + 1}" for k in range(values.shape[1])]
-    return ("obsm", features), None, numbered if given is None else [str(name) for name in given]
+    return (
+        ("obsm", features),
+        None,
+        numbered if columns is None else [str(name) for name in columns],
+    )
 
 
 def _variables(adata, names):
@@ -116,32 +108,22 @@ def cell_values(
     *,
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Array:
-    """Values of the cells' features, dense, shape (n_cells, p), float32 where they are.
-
-    Parameters
-    ----------
-    adata : AnnData
-    place, columns
-        From `cell_features`.
-    order : int array, shape (n_cells,), optional
-        Cells in the order of the points.
-    chunk_bytes : int, default 64 MB
-        Read this much at a time.
-    """
+    """Dense values of features from `cell_features`, shape (n_cells, p), rows in `order`."""
     part, key = place
     n = adata.n_obs
     width = adata.obsm[key].shape[1] if part == "obsm" else adata.n_vars
     if columns is not None and not adata.isbacked:
-        width = len(columns)  # from a file whole rows are read
+        width = len(columns)  # a file is read in complete rows
     step = max(1, chunk_bytes // (8 * width))
-    whole = adata.isbacked and adata.is_view  # of a view of a file anndata makes no view
+    at_once = adata.isbacked and adata.is_view  # anndata makes no view of a view of a file
     row = np.arange(n) if order is None else np.argsort(order)  # of each cell among the points
     out: Array | None = None
-    for start in range(0, n, n if whole else step):
-        cells = adata if whole else adata[start : start + step]
+    for start in range(0, n, n if at_once else step):
+        cells = adata if at_once else adata[start : start + step]
         block = _dense(cells.X if key is None else getattr(cells, part)[key], columns)
         if block.dtype.kind not in "fiub":
-            raise TypeError(f"{_said(place)} holds {block.dtype}, not numbers")
+            name = "adata.X" if key is None else f"adata.{part}[{key!r}]"
+            raise TypeError(f"{name} holds {block.dtype}, not numbers")
         if out is None:
             out = np.empty((n, block.shape[1]), np.float32 if block.dtype == "f4" else np.float64)
         out[row[start : start + len(block)]] = block
@@ -150,13 +132,8 @@ def cell_values(
 
 
 def _dense(block, columns):
-    """Rows of a matrix as an array, their chosen columns alone."""
+    """Selected columns of a block of rows, as an array."""
     if hasattr(block, "to_numpy"):  # a data frame
         block = block.to_numpy()
     block = block if columns is None else block[:, columns]
     return block.toarray() if hasattr(block, "toarray") else np.asarray(block)
-
-
-def _said(place):
-    part, key = place
-    return "adata.X" if key is None else f"adata.{part}[{key!r}]"

@@ -1,46 +1,26 @@
-"""What the arrays that make bags must be: each is checked here, once.
+"""Checks of the arrays that make bags.
 
-Every check gives its array back in the form that `Bags` keeps, or raises with a sentence that
-names the bag, point and column and how to mend it.
+Each check returns its array in the form that `Bags` keeps, or raises an error that names the bag,
+point and column and says how to correct it.
 """
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = [
-    "LARGEST_VALUE",
-    "as_bag",
-    "as_features",
-    "as_ids",
-    "as_offsets",
-    "as_points",
-    "as_real_numbers",
-    "as_sizes",
-    "as_vector",
-    "as_weights",
-    "describe",
-    "near_names",
-    "plain",
-    "values_are_usable",
-]
-
-# Rasters mark missing cells by values such as -3.4e38; no measurement is that large.
+# Rasters mark missing cells by values such as -3.4e38; no measurement is as large as this.
 LARGEST_VALUE = 1e30
-_MOST_NAMES = 20  # that a message lists
-_SEARCHED = 1_000  # values of an array in which a message finds an example
+_MAX_NAMES = 20  # listed in a message
+_SEARCHED = 1_000  # values of an array that are searched for an example in a message
 
 
 def values_are_usable(block: Array) -> bool:
-    """Whether every value is finite and not a nodata marker; two quick passes, no temporaries.
+    """Whether every value is finite and not a nodata marker.
 
     Parameters
     ----------
@@ -74,28 +54,28 @@ def as_real_numbers(values: ArrayLike) -> Array:
 
 
 def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
-    """What messages call bag i: its position and, where it has one, its id."""
+    """Name of bag i in messages: its position and, if it has one, its id."""
     i = int(i)
     return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {plain(ids[i])!r})"
 
 
 def plain(value: object) -> object:
-    """A NumPy number or string as Python's own, which messages show without its type."""
+    """A NumPy scalar as the Python value, which messages show without its type."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def near_names(name: object, known: Iterable[object]) -> str:
-    """What messages say of an unknown name: which of the known ones it may mean, or all of them."""
+    """Advice for an unknown name: the known names that are similar, or else all of them."""
     names = [str(k) for k in known]
     near = get_close_matches(str(name), names, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
-    return f"it has {shown}" + (", .." if len(names) > _MOST_NAMES else "")
+    shown = ", ".join(map(repr, names[:_MAX_NAMES]))
+    return f"it has {shown}" + (", .." if len(names) > _MAX_NAMES else "")
 
 
 def as_points(points: ArrayLike) -> Array:
-    """Stacked points as contiguous floats, shape (N_points, p); a memory map as it is."""
+    """Stacked points as contiguous floats, shape (N_points, p); a memory map unchanged."""
     _check_unmasked(points, "points")
     if not isinstance(points, np.ndarray):
         points = np.asarray(points)
@@ -133,7 +113,7 @@ def as_bag(array: ArrayLike, name: str) -> Array:
 
 
 def _check_unmasked(values, name):
-    """NumPy hands on what lies below a mask: values that somebody marked as unusable."""
+    """Raise for masked values, which NumPy would otherwise silently unmask."""
     if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(
@@ -142,16 +122,16 @@ def _check_unmasked(values, name):
 
 
 def as_vector(values: object, n: int, name: str, unit: str) -> Array:
-    """Array of shape (n,); messages call it `name`, and what its entries belong to `unit`."""
+    """Array of shape (n,); messages call it `name` and its entries values per `unit`."""
     _check_unmasked(values, name)
     values = np.asarray(values)
     if values.shape != (n,):
-        raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one a {unit}")
+        raise ValueError(f"{name} has shape {values.shape}, expected ({n},): one per {unit}")
     return values
 
 
 def as_offsets(offsets: ArrayLike, n_points: int) -> Array:
-    """Offsets as int64, rising from 0 to `n_points`."""
+    """Offsets as int64, increasing from 0 to `n_points`."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype.kind not in "iu":
         raise TypeError("offsets must be a 1-D array of integers, one more than there are bags")
@@ -165,10 +145,10 @@ def as_offsets(offsets: ArrayLike, n_points: int) -> Array:
 
 
 def as_sizes(sizes: ArrayLike, n_points: int) -> Array:
-    """Sizes of bags as int64, >= 0, of sum `n_points`."""
+    """Sizes of bags as int64, >= 0, with sum `n_points`."""
     sizes = np.asarray(sizes)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
-        raise TypeError("sizes must be a 1-D array of integers, one a bag")
+        raise TypeError("sizes must be a 1-D array of integers, one per bag")
     sizes = sizes.astype(np.int64)
     if np.any(sizes < 0):
         raise ValueError(f"the size of bag {np.argmax(sizes < 0)} is negative")
@@ -196,7 +176,7 @@ def as_ids(ids: ArrayLike, n: int) -> Array:
 def as_features(features: Iterable[object], p: int) -> list[str]:
     """Names of p columns."""
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise TypeError(f"features must be a list of names, one a column, found {features!r}")
+        raise TypeError(f"features must be a list of names, one per column, found {features!r}")
     names = [str(name) for name in features]
     if len(names) != p:
         raise ValueError(f"features names {len(names)} columns, but points have {p}")
@@ -217,13 +197,18 @@ def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
             f"{describe(i, ids)}, point {bad[0] - offsets[i]}: weight is {weights[bad[0]]:g} "
             f"({len(bad)} such in all): weights must be finite and >= 0"
         )
-    weightless = np.flatnonzero(np.maximum.reduceat(weights, offsets[:-1]) == 0)
+    check_bags_have_weight(np.maximum.reduceat(weights, offsets[:-1]), ids)
+    return weights
+
+
+def check_bags_have_weight(largest: Array, ids: Array | None) -> None:
+    """Raise ValueError where the largest weight of a bag, shape (n,), is 0."""
+    weightless = np.flatnonzero(largest == 0)
     if len(weightless):
         raise ValueError(
             f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
             "in all): leave it out, with its label"
         )
-    return weights
 
 
 def _as_floats(array: Array, name: str) -> Array:

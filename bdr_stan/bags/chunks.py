@@ -1,4 +1,4 @@
-"""Pieces of the stack of all points, each small enough to work on at once."""
+"""Chunks of the stack of all points, each small enough to process at once."""
 
 import itertools
 from dataclasses import dataclass
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bdr_stan.types import Array
-
-__all__ = ["Chunk", "cut_chunks"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,32 +42,18 @@ class Chunk:
 
     @property
     def bag(self) -> Array:
-        """Number of each point's bag, counted among all bags; int64, shape (stop - start,)."""
+        """Index of each point's bag among all bags; int64, shape (stop - start,)."""
         return np.repeat(np.arange(self.first, self.last), np.diff(self.cuts))
 
 
 def cut_chunks(offsets: Array, n_points: int) -> list[Chunk]:
-    """Cut a stack of points, whose bags begin at `offsets`, to chunks of at most `n_points`.
+    """Cut a stack of points, whose bags begin at `offsets`, into chunks of at most `n_points`.
 
-    As many whole bags as fit go to one chunk. A larger bag is cut to pieces of equal size, up to
-    one point; none of them shares its chunk with another bag.
-
-    Parameters
-    ----------
-    offsets : int64 array, shape (n + 1,), from 0 to the number of points
-    n_points : int, >= 1
-
-    Returns
-    -------
-    list of Chunk, in the order of the points
-
-    Raises
-    ------
-    ValueError
-        `n_points` is less than 1.
+    A chunk has as many whole bags as fit. A larger bag is cut into pieces of equal size, up to one
+    point, none of which shares its chunk with another bag.
     """
     if n_points < 1:
-        raise ValueError(f"a chunk must hold at least one point, found n_points={n_points!r}")
+        raise ValueError(f"a chunk must have at least one point, found n_points={n_points!r}")
     chunks = []
     first, n = 0, len(offsets) - 1
     while first < n:

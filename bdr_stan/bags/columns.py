@@ -1,6 +1,6 @@
-"""How the columns of a table become those of points: numbers as they are, categories one-hot.
+"""Columns of a table as columns of points: numbers unchanged, categories one-hot.
 
-What was done to one table is kept with its bags, so that new tables are read alike.
+The encoding is kept with the bags, so that new tables are read in the same way.
 """
 
 import warnings
@@ -14,28 +14,12 @@ from bdr_stan.bags.checks import plain
 from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
 
-__all__ = [
-    "ColumnsOfPart",
-    "TableColumns",
-    "as_categories",
-    "as_numbers",
-    "dropped_rows",
-    "learn_columns",
-    "merged_columns",
-    "missing_counts",
-    "said_of_columns",
-    "same_transformer",
-    "warn_of_columns",
-    "warn_of_copies",
-    "warn_of_marks",
-]
-
-# A text column of more values is a name or an id rather than a category.
-_MOST_CATEGORIES = 100
-_MARKS = (-99999, -9999, -999, 999, 9999, 99999)  # that tables have for missing values
-_ROWS_COMPARED = 1_000  # of the smallest bags, in search of rows that stand several times
-_FEWEST_DIFFERENT = 20
-_FOLLOWS = 1 - 1e-6  # correlation beyond which a column says the label in other words
+# A text column of more values has names or ids rather than categories.
+_MAX_CATEGORIES = 100
+_MISSING_CODES = (-99999, -9999, -999, 999, 9999, 99999)  # common in tables
+_ROWS_COMPARED = 1_000  # of the smallest bags, in search of repeated rows
+_MIN_DIFFERENT_ROWS = 20  # with fewer, equal counts may be chance
+_MIN_FOLLOWER_CORRELATION = 1 - 1e-6  # of a column that restates the label
 
 
 @dataclass(frozen=True)
@@ -47,14 +31,14 @@ class TableColumns:
     names : tuple of str
         Columns of the table, in the order of the points' columns.
     categories : dict, name -> tuple
-        Values of the columns that are no numbers: each has a column "name=value" of 0 and 1.
+        Values of the columns that are not numeric: each has an indicator column "name=value".
     fills : dict, name -> float
-        What stands for a missing number; "name missing" then is a column of 0 and 1. For
-        categories NaN: all their columns are 0.
+        Replacement of a missing number, whose column is followed by an indicator column
+        "name missing". NaN for categories, all of whose columns are 0 then.
     bag, weight : str, optional
-        Columns of the table that name a row's bag and its weight there.
+        Columns of the table with the bag and the weight of each row.
     transformer : scikit-learn transformer, optional
-        Your own, fitted, which does all of this instead.
+        Your own, fitted, which replaces all of this.
 
     Examples
     --------
@@ -80,37 +64,27 @@ class TableColumns:
         """Names of the points' columns."""
         if self.transformer is not None:
             return [str(name) for name in self.transformer.get_feature_names_out()]
-        return [name for source in self.names for name in self._made_of(source)]
+        return [name for source in self.names for name in self._features_of(source)]
 
     @property
     def sources(self) -> Array:
-        """For each of the points' columns the number of the table's column that it comes from."""
+        """For each column of the points the index of the table's column it comes from."""
         if self.transformer is not None:
             return np.arange(len(self.features))
-        counts = [len(self._made_of(source)) for source in self.names]
+        counts = [len(self._features_of(source)) for source in self.names]
         return np.repeat(np.arange(len(counts)), counts)
 
-    def _made_of(self, name):
+    def _features_of(self, name):
         values = self.categories.get(name)
-        made = [name] if values is None else [f"{name}={plain(value)}" for value in values]
-        return [*made, f"{name} missing"] if name in self.fills else made
+        features = [name] if values is None else [f"{name}={plain(value)}" for value in values]
+        return [*features, f"{name} missing"] if name in self.fills else features
 
     def points(self, table: Any, *, order: Array | None = None, unseen: str = "error") -> Array:
-        """Points of a table, shape (n_rows, p), float32 where all its columns are.
+        """Points of a narwhals DataFrame, shape (n_rows, p), float32 where all its columns are.
 
-        Parameters
-        ----------
-        table : narwhals DataFrame
-        order : int array, shape (n_rows,), optional
-            Rows of the table in the order of the points.
-        unseen : {"error", "other"}, default "error"
-            What to do with a category that is not among `categories`: raise, or set all columns
-            of its kind to 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            A column is missing or of another kind, or holds missing or unknown values.
+        `order` sorts the rows into points; for values that are not among `categories`, `unseen` is
+        "error" to raise or "other" to set all indicators to 0. Raises TypeError or ValueError for
+        columns that are missing or of another type, and for missing values.
         """
         if self.transformer is not None:
             frame = table.select(self.names).to_pandas()
@@ -120,7 +94,7 @@ class TableColumns:
         points = np.zeros((len(table), len(self.features)), np.float32 if single else np.float64)
         first = 0
         for name in self.names:
-            block = points[:, first : first + len(self._made_of(name))]
+            block = points[:, first : first + len(self._features_of(name))]
             if name in self.categories:
                 self._write_categories(table[name], name, order, unseen, block)
             else:
@@ -142,9 +116,9 @@ class TableColumns:
         columns = np.where(codes < 0, out.shape[1] - 1, column_of[codes])  # the last: missing
         unknown = columns < 0
         if unseen == "error" and unknown.any():
-            n, strange = int(unknown.sum()), [value for value in values if value not in known]
+            n, new = int(unknown.sum()), [value for value in values if value not in known]
             raise ValueError(
-                f"column {name!r} holds {_some(strange, 3)} ({n} row{'s' * (n > 1)}), which the "
+                f"column {name!r} holds {_some(new, 3)} ({n} row{'s' * (n > 1)}), which the "
                 f"training table does not; it has {_some(list(known), 10)}: leave these rows out, "
                 "or read the table with unseen='other'"
             )
@@ -153,14 +127,14 @@ class TableColumns:
         out[rows, columns[rows]] = 1
 
     def check_complete(self, table: Any) -> None:
-        """Raise ValueError with the counts of missing values in columns that may have none."""
+        """Raise ValueError with the counts of missing values in columns without fills."""
         if self.transformer is None:
             counts = missing_counts(table, [name for name in self.names if name not in self.fills])
             if counts:
-                raise ValueError(_said_of_missing(counts))
+                raise ValueError(_missing_message(counts))
 
     def same_points(self, other: "TableColumns") -> bool:
-        """Whether a row of a table becomes the same point by these columns and by others."""
+        """Whether each row of a table becomes the same point with these and other columns."""
         return (
             self.features == other.features
             and self.fills.keys() == other.fills.keys()
@@ -168,27 +142,15 @@ class TableColumns:
         )
 
     def aligned(self, points: Array, own: "TableColumns", bag_of: Any) -> Array:
-        """Points of a table that was read by itself, with the columns of these.
+        """Points of a table that was read with `own` columns, in these columns, shape (N, p).
 
-        A category that the table lacks has a column of zeros; one that is new is refused. What
-        stands for a missing number becomes what stands for it here.
-
-        Parameters
-        ----------
-        points : array, shape (n_points, p)
-        own : TableColumns
-            How the table was read.
-        bag_of : callable
-            What messages call the bag of a point.
-
-        Raises
-        ------
-        ValueError
-            A category or a missing value where the training table has none.
+        A category that the table lacks gets a column of zeros, a new one raises ValueError, and
+        fills are replaced by those of these columns. ``bag_of(row)`` names the bag of a point in
+        messages.
         """
-        place = {name: k for k, name in enumerate(own.features)}
+        position = {name: k for k, name in enumerate(own.features)}
         features = self.features
-        for name, k in place.items():
+        for name, k in position.items():
             if name in features or not (points[:, k] != 0).any():
                 continue
             source = own.names[own.sources[k]]
@@ -198,23 +160,18 @@ class TableColumns:
                     f"{bag_of(row)} has {name!r}, which the model was not fitted to: leave such "
                     "points out, or read the table with like=model and unseen='other'"
                 )
-        made = [points[:, [place[name]]] if name in place else None for name in features]
         zeros = np.zeros((len(points), 1), points.dtype)
-        alike = np.hstack([zeros if column is None else column for column in made])
+        aligned = np.hstack(
+            [points[:, [position[name]]] if name in position else zeros for name in features]
+        )
         for name, value in self.fills.items():
             if name not in self.categories:
-                missing = alike[:, features.index(f"{name} missing")] == 1
-                alike[missing, features.index(name)] = value
-        return alike
+                missing = aligned[:, features.index(f"{name} missing")] == 1
+                aligned[missing, features.index(name)] = value
+        return aligned
 
     def config(self) -> dict[str, Any]:
-        """What a file keeps; a transformer of your own it cannot.
-
-        Raises
-        ------
-        TypeError
-            There is one.
-        """
+        """Settings for a file; TypeError with a transformer, which a file cannot keep."""
         if self.transformer is not None:
             raise TypeError(
                 "a file cannot keep the transformer of the table's columns: pickle the estimator, "
@@ -230,10 +187,9 @@ class TableColumns:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Self:
-        """The columns of what `config` gave."""
+        """The columns from the settings that `config` returns."""
         categories = {name: tuple(values) for name, values in config["categories"].items()}
-        known = {"names": tuple(config["names"]), "categories": categories}
-        return cls(**{**config, **known})
+        return cls(**{**config, "names": tuple(config["names"]), "categories": categories})
 
 
 def same_transformer(
@@ -244,24 +200,18 @@ def same_transformer(
 ) -> bool:
     """Whether two sets of points may have been made by the same transformer, or by none.
 
-    Points that come from no table have no record of one: their names decide, unless those before
-    and after the transformer are the same.
-
-    Parameters
-    ----------
-    known, other : TableColumns, or None
-    known_names, other_names : sequence of str, or None
-        Names of the points' columns.
+    Points that come from no table have no record: their names decide, unless the names before and
+    after the transformer are the same.
     """
     transformers = [None if c is None else c.transformer for c in (known, other)]
     if transformers[0] is transformers[1]:
         return True
     if known is not None and other is not None:
         return None not in transformers and same_content(*transformers)
-    made = known if other is None else other
+    recorded = known if other is None else other
     names = known_names if known is None else other_names
-    assert made is not None
-    return names is None or made.features != list(made.names)
+    assert recorded is not None
+    return names is None or recorded.features != list(recorded.names)
 
 
 def same_content(first: Any, second: Any) -> bool:
@@ -283,21 +233,10 @@ def learn_columns(
     bag: str | None = None,
     weight: str | None = None,
 ) -> TableColumns:
-    """How to make points of these columns of a table.
+    """Encoding of the columns `names` of a narwhals DataFrame.
 
-    Parameters
-    ----------
-    table : narwhals DataFrame
-    names : sequence of str
-    missing : {"error", "indicator"}
-    transformer : scikit-learn transformer, optional
-    bag, weight : str
-        As `TableColumns` keeps them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A column of dates, nested values or mixed kinds, one of too many texts, or a missing value.
+    Raises TypeError or ValueError for dates, nested values, mixed types, too many texts or missing
+    values.
     """
     import narwhals as nw
 
@@ -311,51 +250,38 @@ def learn_columns(
         series = table[name]
         if _is_number_column(series):
             values = as_numbers(series, name)
-            lacking = np.isnan(values)
-            middle = 0.0 if lacking.all() else float(np.mean(values[~lacking], dtype=np.float64))
+            gaps = np.isnan(values)
+            fill = 0.0 if gaps.all() else float(np.mean(values[~gaps], dtype=np.float64))
         else:
             codes, levels = as_categories(series, name)
             if series.dtype not in (nw.Categorical, nw.Enum):  # which may be codes
                 check_are_categories(levels, name)
             check_number_of_levels(levels, name)
             categories[name] = tuple(levels)
-            lacking, middle = codes < 0, np.nan
-        if lacking.any():
-            fills[name], counts[name] = middle, int(lacking.sum())
+            gaps, fill = codes < 0, np.nan
+        if gaps.any():
+            fills[name], counts[name] = fill, int(gaps.sum())
     if counts and missing != "indicator":
-        raise ValueError(_said_of_missing(counts))
+        raise ValueError(_missing_message(counts))
     return TableColumns(tuple(names), categories, fills, bag, weight)
 
 
 @dataclass(frozen=True)
-class ColumnsOfPart:
-    """What the columns of a point hold in one part of a table.
+class PartColumns:
+    """Columns of a point in one part of a table."""
 
-    Attributes
-    ----------
-    where : str
-        What messages call the part.
-    columns : TableColumns
-        Of this part by itself.
-    n_rows : int
-    missing : dict, name -> int
-        Missing values of each column that has some.
-    means : dict, name -> float
-        Of the values that are there, of each column of numbers.
-    """
-
-    where: str
-    columns: TableColumns
+    where: str  # name of the part in messages
+    columns: TableColumns  # learned from this part alone
     n_rows: int
-    missing: Mapping[str, int]
-    means: Mapping[str, float]
+    missing: Mapping[str, int]  # number of missing values of each column that has some
+    means: Mapping[str, float]  # of the values present in each numeric column
 
     @classmethod
-    def of(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
-        """Those of a part, a narwhals DataFrame, whose points are made by its own columns."""
-        place = {name: k for k, name in enumerate(columns.features)}
+    def from_points(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
+        """Those of a part, a narwhals DataFrame, with points from its own columns."""
+        position = {name: k for k, name in enumerate(columns.features)}
         means = {
-            name: float(np.mean(points[:, place[name]], dtype=np.float64))
+            name: float(np.mean(points[:, position[name]], dtype=np.float64))
             for name in columns.names
             if name not in columns.categories
         }
@@ -363,18 +289,12 @@ class ColumnsOfPart:
         return cls(where, columns, len(table), missing, means)
 
     def present(self, name: str) -> int:
-        """Number of rows that have a value there."""
+        """Number of rows with a value in this column."""
         return self.n_rows - self.missing.get(name, 0)
 
 
-def merged_columns(parts: Sequence[ColumnsOfPart]) -> TableColumns:
-    """The columns of a table from those of its parts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A column that holds numbers in one part and texts in another, or too many texts in all.
-    """
+def merged_columns(parts: Sequence[PartColumns]) -> TableColumns:
+    """Columns of a table from those of its parts; raises where their types differ."""
     categories, fills = {}, {}
     for name in parts[0].columns.names:
         known = [part for part in parts if part.present(name)] or parts[:1]
@@ -388,18 +308,18 @@ def merged_columns(parts: Sequence[ColumnsOfPart]) -> TableColumns:
         if texts:
             levels = {level for part in texts for level in part.columns.categories[name]}
             check_number_of_levels(levels, name)
-            categories[name], middle = tuple(sorted(levels)), np.nan
+            categories[name], fill = tuple(sorted(levels)), np.nan
         else:
             n = sum(part.present(name) for part in numbers)
             total = sum(part.means[name] * part.present(name) for part in numbers)
-            middle = total / n if n else 0.0
+            fill = total / n if n else 0.0
         if any(name in part.missing for part in parts):
-            fills[name] = middle
+            fills[name] = fill
     return replace(parts[0].columns, categories=categories, fills=fills)
 
 
 def missing_counts(table: Any, names: Sequence[str]) -> dict[str, int]:
-    """Number of missing values of each of these columns that has some."""
+    """Number of missing values in each of these columns that has some."""
     return {name: n for name in names if (n := int(is_missing(table[name], name).sum()))}
 
 
@@ -417,20 +337,14 @@ def _is_number_column(series):
 
 
 def _is_single(series, is_category):
-    """Whether float32 holds what is made of a column."""
+    """Whether float32 represents a column exactly."""
     import narwhals as nw
 
     return is_category or series.dtype == nw.Float32
 
 
 def as_numbers(series: Any, name: str) -> Array:
-    """Column of numbers or booleans as floats, shape (n_rows,).
-
-    Raises
-    ------
-    TypeError
-        The column holds something else.
-    """
+    """Column of numbers or booleans as floats, shape (n_rows,); TypeError for others."""
     import narwhals as nw
 
     if not _is_number_column(series):
@@ -442,17 +356,9 @@ def as_numbers(series: Any, name: str) -> Array:
 
 
 def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
-    """Column of texts or categories as codes and the values they stand for, in order.
+    """Column of texts or categories as codes, -1 where missing, and sorted values as str.
 
-    Returns
-    -------
-    codes : int array, shape (n_rows,), -1 where missing
-    values : list of str
-
-    Raises
-    ------
-    TypeError
-        Dates, nested values, or values of several kinds.
+    Raises TypeError for dates, nested values, or values of several types.
     """
     import narwhals as nw
     import pandas as pd
@@ -466,7 +372,7 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
     try:
         codes, values = pd.factorize(np.fromiter(series.to_list(), object, len(series)))
         kinds = {type(value) for value in values}
-    except TypeError:  # what has no hash holds other values
+    except TypeError:  # only containers cannot be hashed
         kinds = {list}
     if dtype.is_nested() or kinds & {list, tuple, dict, set}:
         raise TypeError(
@@ -485,99 +391,87 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
 
 
 def _some(values, at_most):
-    """The first of several values as messages show them."""
+    """The first values of a list as messages show them."""
     return ", ".join(map(repr, values[:at_most])) + ", ..." * (len(values) > at_most)
 
 
 def check_number_of_levels(values: Collection[str], name: str) -> None:
-    """Raise ValueError where a column of texts has too many to be a category."""
-    if len(values) > _MOST_CATEGORIES:
+    """Raise ValueError where a text column has too many values for a category."""
+    if len(values) > _MAX_CATEGORIES:
         raise ValueError(
             f"column {name!r} holds {len(values)} different texts, too many for a category: group "
             "them, or leave it out of the features if it is a name or an id"
         )
 
 
-def _said_of_missing(counts):
-    shown = ", ".join(f"{name!r} {n}" for name, n in counts.items())
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Columns with their counts of missing values, as messages show them."""
+    return ", ".join(f"{name!r} {n}" for name, n in counts.items())
+
+
+def dropped_message(n: int, n_points: int, counts: Mapping[str, int], n_lost: int) -> str:
+    """Message about n dropped points with missing values, and bags lost with them."""
+    lost = f"; {n_lost} bags have no other points and are dropped" if n_lost else ""
+    return f"dropped {n} of {n_points} points with missing values ({counts_text(counts)}){lost}"
+
+
+def _missing_message(counts):
     return (
-        f"missing values in the columns {shown}: fill them in, or pass missing='drop' to leave out "
-        "these points, missing='indicator' for the mean and a column that says where"
+        f"missing values in the columns {counts_text(counts)}: fill them in, or pass "
+        "missing='drop' to drop these points, missing='indicator' for means and indicators"
     )
 
 
 def warn_of_columns(
-    points: Array,
-    offsets: Array,
-    columns: TableColumns,
-    metadata: Any = None,
+    points: Array, offsets: Array, columns: TableColumns, metadata: Any = None
 ) -> None:
-    """Warn of columns that are constant, that name the bag, or that follow a label.
-
-    Parameters
-    ----------
-    points : array, shape (N_points, p)
-    offsets : array, shape (n + 1,)
-    columns : TableColumns
-    metadata : pandas DataFrame, optional
-        Among its columns may be the label.
-    """
+    """Warn of columns that are constant, that identify the bag, or that follow a label."""
     starts = offsets[:-1]
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     several = np.diff(offsets) > 1
     constant: list[str] = []
-    of_bags: list[str] = []
+    within: list[str] = []  # constant within each bag
     ids: list[str] = []
     for k, source in enumerate(columns.names if columns.transformer is None else ()):
-        of = columns.sources == k
-        low, high = lowest[:, of], highest[:, of]
+        block = columns.sources == k
+        low, high = lowest[:, block], highest[:, block]
         if np.all(low.min(axis=0) == high.max(axis=0)):
             constant.append(source)
         elif len(starts) > 1 and several.any() and np.all(low == high):
-            another = len(np.unique(low, axis=0)) == len(low)
-            (ids if another else of_bags).append(source)
-    messages = said_of_columns(constant, of_bags, ids)
+            unique = len(np.unique(low, axis=0)) == len(low)
+            (ids if unique else within).append(source)
+    messages = column_messages(constant, within, ids)
     if metadata is not None:
-        messages += _said_of_followers(points, offsets, columns.features, metadata)
+        messages += _follower_messages(points, offsets, columns.features, metadata)
     if messages:
         warnings.warn("; ".join(messages), stacklevel=4)
 
 
-def warn_of_marks(points: Array, names: Sequence[str]) -> None:
-    """Warn of columns whose least or largest value looks like a mark of missing values.
-
-    Parameters
-    ----------
-    points : array, shape (N_points, p)
-    names : sequence of str, length p
-    """
+def warn_of_missing_codes(points: Array, names: Sequence[str]) -> None:
+    """Warn of columns whose smallest or largest value looks like a missing-value code."""
     ends = np.stack([points.min(axis=0), points.max(axis=0)])
-    for end, k in np.argwhere(np.isin(ends, _MARKS)):
-        mark = ends[end, k]
-        marked = points[:, k] == mark
-        n_marked = int(marked.sum())
-        if 1 < n_marked < len(points) and np.all(points[~marked, k] / mark < 0.5):
+    for end, k in np.argwhere(np.isin(ends, _MISSING_CODES)):
+        code = ends[end, k]
+        coded = points[:, k] == code
+        n_coded = int(coded.sum())
+        if 1 < n_coded < len(points) and np.all(points[~coded, k] / code < 0.5):
             warnings.warn(
-                f"column {names[k]!r} is {mark:g} in {n_marked} rows, far from all others: where "
-                f"that marks missing values, read them as missing, as by na_values=[{mark:g}]",
+                f"column {names[k]!r} is {code:g} in {n_coded} rows, far from all others: if "
+                f"that marks missing values, read them as missing, as by na_values=[{code:g}]",
                 stacklevel=4,
             )
 
 
 def warn_of_copies(points: Array, offsets: Array) -> None:
-    """Warn where every row seems to stand several times in its bag, as after a join.
+    """Warn where every row seems to occur several times in its bag, as after a join.
 
-    Parameters
-    ----------
-    points : array, shape (N_points, p)
-    offsets : array, shape (n + 1,)
-        The smallest bags are looked at; a table of whole numbers may well have equal rows.
+    Only the smallest bags are compared; a table of whole numbers may well have equal rows.
     """
     import pandas as pd
 
     sizes = np.diff(offsets)
     if np.gcd.reduce(sizes) == 1:
-        return  # copies of all rows would divide each size
+        return  # with every row repeated r times, r divides each size
     smallest = np.argsort(sizes, kind="stable")
     smallest = smallest[: 1 + np.searchsorted(np.cumsum(sizes[smallest]), _ROWS_COMPARED)]
     rows = np.concatenate([points[offsets[i] : offsets[i + 1]] for i in smallest])
@@ -585,18 +479,18 @@ def warn_of_copies(points: Array, offsets: Array) -> None:
         return
     table = pd.DataFrame(rows).assign(bag=np.repeat(smallest, sizes[smallest]))
     counts = pd.util.hash_pandas_object(table, index=False).value_counts().to_numpy()
-    if len(counts) >= _FEWEST_DIFFERENT and counts[0] > 1 and np.all(counts == counts[0]):
+    if len(counts) >= _MIN_DIFFERENT_ROWS and counts[0] > 1 and np.all(counts == counts[0]):
         warnings.warn(
-            f"each row stands {counts[0]} times in its bag: was the table joined or appended to "
+            f"each row occurs {counts[0]} times in its bag: was the table joined or appended to "
             "itself? drop_duplicates() leaves one of each",
             stacklevel=4,
         )
 
 
-def said_of_columns(
-    constant: Sequence[str], of_bags: Sequence[str], ids: Sequence[str] = ()
+def column_messages(
+    constant: Sequence[str], within: Sequence[str], ids: Sequence[str] = ()
 ) -> list[str]:
-    """Sentences on columns that are constant, the same within each bag, or like a bag's id."""
+    """Messages about columns that are constant, constant within bags, or like an id."""
     return [
         sentence.format(_some(names, 5))
         for sentence, names in (
@@ -604,7 +498,7 @@ def said_of_columns(
             (
                 "columns that are the same for all points of a bag: {}; name the label and "
                 "covariates of the bags in metadata= and leave them out of the features",
-                of_bags,
+                within,
             ),
             (
                 "columns that are the same for all points of a bag and different in every bag, "
@@ -616,8 +510,8 @@ def said_of_columns(
     ]
 
 
-def _said_of_followers(points, offsets, features, metadata):
-    """Sentences on columns whose means follow a number of the bags without an error."""
+def _follower_messages(points, offsets, features, metadata):
+    """Messages about columns whose bag means are a linear function of bag metadata."""
     n = len(offsets) - 1
     if n < 5:
         return []
@@ -625,24 +519,24 @@ def _said_of_followers(points, offsets, features, metadata):
     means /= np.diff(offsets)[:, None]
     means -= means.mean(axis=0)
     norms = np.sqrt(np.sum(means**2, axis=0))
-    told = []
+    messages = []
     for name in metadata.columns:
         values = metadata[name].to_numpy()
         if values.dtype.kind not in "fiu" or not np.isfinite(values.astype(float)).all():
             continue
         values = values.astype(float) - values.astype(float).mean()
-        bounds = norms * np.sqrt(np.sum(values**2)) * _FOLLOWS
+        bounds = norms * np.sqrt(np.sum(values**2)) * _MIN_FOLLOWER_CORRELATION
         follows = (np.abs(values @ means) >= bounds) & (bounds > 0)
-        told += [
-            f"column {features[k]!r} follows {name!r} exactly: is it the same in other words?"
+        messages += [
+            f"column {features[k]!r} is a linear function of {name!r}: does it restate the label?"
             for k in np.flatnonzero(follows)
         ]
-    return told
+    return messages
 
 
 def dropped_rows(table: Any, names: Sequence[str]) -> Array:
-    """Which rows have a missing value in one of these columns; bool array, shape (n_rows,)."""
-    lacking = np.zeros(len(table), bool)
+    """Which rows have a missing value in one of these columns; bool array, (n_rows,)."""
+    missing = np.zeros(len(table), bool)
     for name in names:
-        lacking |= is_missing(table[name], name)
-    return lacking
+        missing |= is_missing(table[name], name)
+    return missing

@@ -1,6 +1,7 @@
-"""Bags of points: every bag's points stacked in one array, with the offsets where bags begin."""
+"""Bags of points: the points of all bags in one stacked array, with offsets where bags begin."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy as shallow_copy
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
@@ -29,23 +30,22 @@ if TYPE_CHECKING:
 
     from bdr_stan.maps.grid import Pixels
 
-__all__ = ["Bags", "BagsLike", "as_bags"]
 
-_CHECK_BYTES = 1 << 22  # read this much at a time where an array may be a memory map
+_CHECK_BYTES = 1 << 22  # read at a time, so that a memory map stays on disk
 
 
 class Bags(BagsBase):
     """Bags of points in one stacked array.
 
-    Bag i holds the rows ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array;
-    a slice, an array of indices or a boolean mask gives a smaller ``Bags`` (a contiguous
-    range without copying the points).
+    Bag i is ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array; a slice, an array of
+    indices or a boolean mask gives a smaller ``Bags`` (a contiguous range without copying the
+    points).
 
     Parameters
     ----------
     points : array, shape (N_points, p), bag after bag
-        float32 is kept, other numbers become float64. A memory map is not loaded: its values
-        are checked when they are first read (`embed` does) instead of here.
+        float32 is kept, other numbers become float64. A memory map is not loaded: its values are
+        checked when they are first read (`embed` does) instead of here.
     offsets : integers, shape (n + 1,), from 0 up to N_points
     weights : array, shape (N_points,), optional
         Weight of each point within its bag, >= 0, with a positive sum in every bag.
@@ -54,22 +54,22 @@ class Bags(BagsBase):
         Matched to the ids by its index, unless that is the default 0, 1, ..; then indexed by them.
     features : names of the p columns, optional
     columns : TableColumns, optional
-        How the points were made of the columns of a table; it names their columns.
+        How the points were made from the columns of a table; determines `features`.
     pixels : bdr_stan.maps.Pixels, N_points of them, optional
-        The pixel of a raster that each point is.
+        The raster pixel of each point.
     copy : bool, default True
-        Copy points that are an array in memory, so that a later change of it changes nothing here;
+        Copy points that are an array in memory, so that later changes to it have no effect here;
         False shares its memory. A memory map is not copied; weights, ids and metadata always are.
 
     Attributes
     ----------
     points, offsets, weights, ids, metadata, features, columns, pixels
-        As given, once checked; None where there are none.
+        As given, once checked; None if absent.
 
     Raises
     ------
     TypeError, ValueError
-        One sentence that names the bag, point and column and how to mend it.
+        The message names the bag, point and column and says how to correct it.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class Bags(BagsBase):
         self.metadata = None if metadata is None else as_metadata(metadata, n, self.ids).copy()
         if pixels is not None and len(pixels) != len(self.points):
             raise ValueError(
-                f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one a "
-                "point"
+                f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one "
+                "per point"
             )
         self.pixels = pixels
         if n == 0:
@@ -147,10 +147,10 @@ class Bags(BagsBase):
 
         Parameters
         ----------
-        arrays : list of n arrays, shapes (n_points, p), one a bag
+        arrays : list of n arrays, shapes (n_points, p), one per bag
         weights : list of n arrays, shapes (n_points,), optional
         ids, metadata, features
-            As in `Bags`; the columns of data frames name themselves.
+            As in `Bags`; data frames provide the names of their columns.
 
         Examples
         --------
@@ -181,13 +181,13 @@ class Bags(BagsBase):
         ----------
         points : array or data frame, shape (N_points, p); a memory map is not loaded
         bag : array, shape (N_points,), optional
-            Any label that names the bag of each point; becomes `ids`. Points are brought together
-            by bag, in order, and bags come in order of first appearance; on a memory map they
-            must already lie together.
+            Label of each point's bag; becomes `ids`. Points are sorted by bag, and bags come in
+            order of first appearance; in a memory map the points of a bag must already be
+            contiguous.
         sizes : integers, shape (n,), optional
-            Number of points in each bag, for points that lie bag after bag.
+            Number of points in each bag, for points stored bag after bag.
         weights, ids, metadata, features, copy
-            As in `Bags`; `ids` goes with `sizes` only.
+            As in `Bags`; `ids` only with `sizes`.
 
         Examples
         --------
@@ -222,45 +222,42 @@ class Bags(BagsBase):
         like: Any = None,
         unseen: str = "error",
     ) -> Self:
-        """Bags from a pandas, polars or pyarrow table with one row a point.
+        """Bags from a pandas, polars or pyarrow table with one row per point.
 
-        Numbers are taken as they are, true and false as 1 and 0, texts and categories become
-        columns "name=value" of 0 and 1. Bags come in the order of their ids.
+        Numbers are unchanged, true and false become 1 and 0, texts and categories become indicator
+        columns "name=value". Bags come in the order of their ids.
 
         Parameters
         ----------
         df : table
-        bag : name of the column that says which bag a row belongs to; becomes `ids`
-        features : names of the columns of a point
-            Default: all columns that are not named otherwise.
-        weight : name of the column of point weights, optional
-        metadata : names of columns that are constant within each bag, optional
+        bag : column with the bag of each row; becomes `ids`
+        features : columns of a point, default all without another role
+        weight : column of point weights, optional
+        metadata : columns that are constant within each bag, optional
             Labels and covariates of the bags.
         missing : {"error", "drop", "indicator"}, default "error"
-            Where a feature has no value: refuse the table, leave out the row, or put the column's
-            mean there and add a column "name missing" of 0 and 1.
+            For missing values of features: raise, drop the row, or impute the column's mean and add
+            an indicator column "name missing".
         transformer : scikit-learn transformer, optional
-            Your own, which is fitted to the columns of a point, a pandas DataFrame, and makes the
-            points: a ColumnTransformer, or a pipeline.
+            Such as a ColumnTransformer or a pipeline: fitted to the feature columns, a pandas
+            DataFrame, it makes the points instead.
         like : Bags or fitted estimator, optional
             Read the table as theirs was read: the same columns, categories and means.
         unseen : {"error", "other"}, default "error"
-            With `like`: refuse categories that it does not have, or let all columns of the kind
-            be 0.
+            With `like`: for categories that it does not have, raise or set all indicators to 0.
 
         Raises
         ------
         TypeError, ValueError
-            One sentence that names the column: missing values, dates, nested values, too many
-            texts, columns that the table lacks.
+            The message names the column: missing values, dates, nested values, too many texts,
+            columns that the table lacks.
 
         Warns
         -----
         UserWarning
-            Of columns that are constant, that are the same for all points of a bag, or that
-            follow a column of `metadata` exactly; of rows that are dropped; of values such as -999
-            that may mark missing ones; of rows that all stand several times; of ids that differ in
-            type, leading zeros, case or blanks alone.
+            Columns that are constant, the same for all points of a bag, or a linear function of a
+            column of `metadata`; dropped rows; values such as -999 that may mark missing ones;
+            repeated rows; ids that differ only in type, leading zeros, case or blanks.
 
         Examples
         --------
@@ -283,19 +280,9 @@ class Bags(BagsBase):
         >>> bags.metadata["turnout"].to_list()
         [0.7, 0.6]
         """
+        options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls(
-            **readers.from_dataframe(
-                df,
-                bag,
-                features,
-                weight,
-                metadata,
-                missing=missing,
-                transformer=transformer,
-                like=like,
-                unseen=unseen,
-            ),
-            copy=False,
+            **readers.from_dataframe(df, bag, features, weight, metadata, **options), copy=False
         )
 
     @classmethod
@@ -321,9 +308,9 @@ class Bags(BagsBase):
         bag, features, weight, metadata
             As in `from_dataframe`.
         lazy : bool, default False
-            False loads all points into memory. True leaves them in the files, where each pass
-            over them reads them part by part, on the machines of a Dask cluster where there is
-            one; needs the extra "dask".
+            False loads all points into memory. True leaves them in the files, from which each pass
+            reads them part by part, on the machines of a Dask cluster if there is one; needs the
+            extra "dask".
         client : distributed.Client, optional
             With `lazy`, as in `from_dask`.
         **options
@@ -336,7 +323,7 @@ class Bags(BagsBase):
         Raises
         ------
         ImportError, OSError, TypeError, ValueError
-            One sentence: as in `from_dataframe`, and of files whose columns differ.
+            As in `from_dataframe`, and where the columns of files differ.
         """
         if lazy:
             if options.pop("transformer", None) is not None:
@@ -345,7 +332,7 @@ class Bags(BagsBase):
                     "transform the table before it is written, or leave lazy out"
                 )
             parts = parquet.parts_of(path, bag, features, weight, metadata, options.get("like"))
-            return PartitionedBags.of(
+            return PartitionedBags.from_parts(
                 cls, parts, bag, features, weight, metadata, client=client, **options
             )
         if client is not None:
@@ -368,55 +355,40 @@ class Bags(BagsBase):
         unseen: str = "error",
         client: Any = None,
     ) -> PartitionedBags:
-        """Bags of a Dask DataFrame with one row a point; the points stay in its partitions.
+        """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
 
-        Estimators on mean embeddings take such bags as they take `Bags`. The rows of a bag may
-        lie in any partitions and any order; where they lie together, less has to be sent. One
-        pass over the partitions is made here: it counts, and checks all values.
+        Estimators on mean embeddings accept such bags in place of `Bags`. The rows of a bag may be
+        in any partitions and any order; where they are together, less has to be sent. One pass over
+        the partitions counts points and checks all values here.
 
         Parameters
         ----------
         ddf : dask.dataframe.DataFrame
-            Several passes are made over it: ``ddf.persist()`` it where it is costly to make and
-            memory allows.
-        bag : name of the column, or of the index, that says which bag a row belongs to
+            It is read several times: ``ddf.persist()`` it if it is costly to compute and memory
+            allows.
+        bag : column, or index, with the bag of each row
         features, weight, metadata, missing, like, unseen
             As in `from_dataframe`.
         client : distributed.Client, optional
-            The cluster that computes; default the running client of this process, and where there
-            is none Dask's threads on this machine.
-
-        Returns
-        -------
-        PartitionedBags
+            The cluster that computes; default the running client of this process, otherwise Dask's
+            threads on this machine.
 
         Raises
         ------
         ImportError
             Dask is not installed.
         TypeError, ValueError
-            One sentence that names the column and the partition: missing ids, columns of one kind
-            here and another there, no points at all, a client that is closed.
+            The message names the column and the partition: missing ids, columns whose type differs
+            between partitions, no points at all, a closed client.
 
         Warns
         -----
         UserWarning
-            Of columns that are constant or the same for all points of a bag; of rows that are
-            dropped.
+            Columns that are constant or the same for all points of a bag; dropped rows.
         """
         parts = parts_of_dask(ddf, bag, features, weight, metadata, like)
-        return PartitionedBags.of(
-            cls,
-            parts,
-            bag,
-            features,
-            weight,
-            metadata,
-            missing=missing,
-            like=like,
-            unseen=unseen,
-            client=client,
-        )
+        options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
+        return PartitionedBags.from_parts(cls, parts, bag, features, weight, metadata, **options)
 
     @classmethod
     def from_csv(
@@ -430,8 +402,8 @@ class Bags(BagsBase):
     ) -> Self:
         """Bags from a CSV file; arguments as in `from_dataframe`.
 
-        Other `options` go to `pandas.read_csv`. Ids such as "01" stay text, with those beside them;
-        ``dtype={"county": int}`` makes numbers of them.
+        Other `options` go to `pandas.read_csv`. Where an id such as "01" occurs, all ids stay text;
+        ``dtype={"county": int}`` converts them to numbers.
         """
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options), copy=False)
 
@@ -443,33 +415,33 @@ class Bags(BagsBase):
         features: str | Sequence[str] = "X_pca",
         metadata: Sequence[str] | None = None,
     ) -> Self:
-        """Bags of the cells of an AnnData object, such as those of donors.
+        """Bags of the cells of an AnnData object, for example one bag per donor.
 
-        Needs the extra "anndata". Sparse values become dense. An object that is backed by a file
-        is read in chunks, so that memory holds the points alone; a selection of its cells in one
-        piece. Bags come in the order of their ids.
+        Needs the extra "anndata". Sparse values become dense. An object backed by a file is read in
+        chunks, so that memory has only the points; a selection of its cells is read at once. Bags
+        come in the order of their ids.
 
         Parameters
         ----------
         adata : anndata.AnnData
-        bag : name of the column of `obs` that says which bag a cell belongs to; becomes `ids`
+        bag : column of `obs` with the bag of each cell; becomes `ids`
         features : str or list of str, default "X_pca"
-            A key of `obsm`, a layer, "X", or a list of names of variables: their columns of X.
-        metadata : names of columns of `obs` that are constant within each bag, optional
+            A key of `obsm`, a layer, "X", or a list of names of variables, for their columns of X.
+        metadata : columns of `obs` that are constant within each bag, optional
             Labels and covariates of the donors.
 
         Returns
         -------
         Bags
-            Columns of an obsm key are called X_pca_1, X_pca_2, .., unless it is a data frame.
+            Columns of an obsm key are named X_pca_1, X_pca_2, .., unless it is a data frame.
 
         Raises
         ------
         ImportError
             The extra is not installed.
         TypeError, ValueError
-            One sentence that names the key, column, variable or cell: keys that adata lacks;
-            cells without bag; metadata that differ within a bag; values that are no numbers.
+            The message names the key, column, variable or cell: keys that adata lacks, cells
+            without a bag, metadata that differ within a bag, values that are not numbers.
         """
         return cls(**readers.from_anndata(adata, bag, features, metadata), copy=False)
 
@@ -483,10 +455,10 @@ class Bags(BagsBase):
         *,
         fractional: bool = True,
     ) -> Self:
-        """Bags of the pixels of rasters on one grid, a bag for each polygon.
+        """Bags of the pixels of rasters on one grid, one bag per polygon.
 
-        Needs the extra "maps". Rasters are read window by window. Points are the covariates and
-        the coordinates x and y of the pixel's centre, in units of the CRS.
+        Needs the extra "maps". Rasters are read window by window. Points are the covariates and the
+        coordinates x and y of the pixel's centre, in units of the CRS.
 
         Parameters
         ----------
@@ -496,12 +468,12 @@ class Bags(BagsBase):
         districts : GeoDataFrame, or a file that geopandas reads
             In the CRS of the rasters. All its columns, geometries included, become `metadata`.
         weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
-            What a pixel weighs, such as its population. Default: its area, 1.
+            Weight of each pixel, such as its population. Default: its area, 1.
         id : str, default "district"
-            Column of `districts`, all of whose values differ; becomes `ids`.
+            Column of `districts` with unique values; becomes `ids`.
         fractional : bool, default True
-            Whether a pixel that a border cuts belongs to each side with the share of its area,
-            by which the point's weight is multiplied; else to where its centre lies, undivided.
+            Whether a pixel on a border belongs to each side in proportion to its area, which
+            multiplies the point's weight; otherwise it belongs to the district of its centre.
 
         Returns
         -------
@@ -512,18 +484,18 @@ class Bags(BagsBase):
         ImportError
             The extra is not installed.
         TypeError, ValueError, OSError
-            One sentence that names the raster, column or district: files that cannot be read;
-            other grids or CRSs, or longitudes from 0 to 360 beside -180 to 180; values that are
-            not scaled yet; undeclared marks of missing data, such as -9999; a covariate called x
-            or y; negative weights; ids that are missing
-            or stand twice; geometries that are no valid polygons; no pixel in any district.
+            The message names the raster, column or district: files that cannot be read; different
+            grids or CRSs, or longitudes from 0 to 360 with others from -180 to 180; values that are
+            not scaled yet; undeclared missing-data codes such as -9999; a covariate named x or y;
+            negative weights; ids that are missing or repeated; geometries that are not valid
+            polygons; no pixel in any district.
 
         Warns
         -----
         UserWarning
-            Of pixels without data and of districts without geometry, pixels or weight, all of
-            which are left out; of districts that overlap or reach beyond the rasters; of pixels
-            in degrees whose areas differ by more than 10%, where there is no `weight`.
+            Pixels without data, and districts without geometry, pixels or weight, all of which are
+            dropped; districts that overlap or extend beyond the rasters; pixels in degrees whose
+            areas differ by more than 10%, without `weight`.
 
         Examples
         --------
@@ -552,17 +524,17 @@ class Bags(BagsBase):
 
     @classmethod
     def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
-        """All bags of several in one, loaded into memory.
+        """All bags of several collections, loaded into memory.
 
         Parameters
         ----------
         parts : sequence of Bags, or of lists of arrays, shapes (n_points, p)
-            Points of parts without weights weigh 1 where another part has weights. Ids, metadata
-            and pixels are left out, as those of one part need not differ from another's.
+            Points of parts without weights get weight 1 if another part has weights. Ids, metadata
+            and pixels are dropped, as those of different parts may coincide.
 
         Returns
         -------
-        Bags, with the names of the columns that the first part with names has
+        Bags, with the column names of the first part that has some
 
         Raises
         ------
@@ -619,25 +591,21 @@ class Bags(BagsBase):
         return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Bags":
-        """Bags at some indices, in their order.
+        """Bags at some indices, in their order, with their weights, ids, metadata and pixels.
 
         Parameters
         ----------
         indices : integers, shape (m,)
             From -n to n - 1. Consecutive ones share the points of these bags; others copy them.
         axis : 0
-            Bags have no other; NumPy and scikit-learn name it.
-
-        Returns
-        -------
-        Bags, with what these bags have of weights, ids, metadata, pixels and names of columns
+            The only axis; NumPy and scikit-learn name it.
 
         Raises
         ------
         IndexError
-            There is no such bag, or `indices` are no 1-D array of integers.
+            There is no such bag, or `indices` are not a 1-D array of integers.
         ValueError
-            `axis` is not 0; a value read from a memory map is of no use, as in `check_values`.
+            `axis` is not 0; a value read from a memory map is not usable, as in `check_values`.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
@@ -651,12 +619,11 @@ class Bags(BagsBase):
         else:
             rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
             points = self.read_rows(rows)
-        chosen = object.__new__(Bags)
+        chosen = shallow_copy(self)
         chosen.points, chosen.offsets = points, offsets
         chosen.weights = None if self.weights is None else self.weights[rows]
         chosen.ids = None if self.ids is None else self.ids[indices]
         chosen.metadata = None if self.metadata is None else self.metadata.iloc[indices]
-        chosen.features, chosen.columns = self.features, self.columns
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
 
@@ -688,16 +655,15 @@ class Bags(BagsBase):
             return self
         transformed = columns.transformer is not None or self.columns.transformer is not None
         if self.columns.names != columns.names or transformed:
-            return self  # `check_like` says what differs
+            return self  # `check_like` raises for what differs
 
         def bag_of(row):
             return self.name(np.searchsorted(self.offsets, row, side="right") - 1)
 
-        alike = object.__new__(Bags)
-        vars(alike).update(vars(self))
-        alike.points = columns.aligned(self.points, self.columns, bag_of)
-        alike.features, alike.columns = columns.features, columns
-        return alike
+        bags = shallow_copy(self)
+        bags.points = columns.aligned(self.points, self.columns, bag_of)
+        bags.features, bags.columns = columns.features, columns
+        return bags
 
     @property
     def sizes(self) -> Array:
@@ -726,7 +692,7 @@ class Bags(BagsBase):
 
     @property
     def point_shares(self) -> Array:
-        """Weight of each point over the sum of its bag's weights; float, shape (N_points,)."""
+        """Weight of each point over the total weight of its bag; float, shape (N_points,)."""
         if self.weights is None:
             return np.repeat(1 / self.sizes, self.sizes)
         return self.weights / np.repeat(self.totals, self.sizes)
@@ -737,30 +703,27 @@ class Bags(BagsBase):
         return self.sizes.astype(np.float64) if self.weights is None else self.sums(self.weights)
 
     def sums(self, values: ArrayLike) -> Array:
-        """Sum of a value of each point over the points of each bag.
+        """Sum of values over the points of each bag, shape (n, ...), in the type of the values.
 
         Parameters
         ----------
         values : array, shape (N_points, ...)
 
-        Returns
-        -------
-        array, shape (n, ...), summed in the type of the values
-
         Raises
         ------
         ValueError
-            There is not one value for each point.
+            There is not one value per point.
         """
         values = np.asarray(values)
         if values.shape[:1] != (len(self.points),):
             raise ValueError(
-                f"values has shape {values.shape}, expected ({len(self.points)}, ...): one a point"
+                f"values has shape {values.shape}, expected ({len(self.points)}, ...): one per "
+                "point"
             )
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
     def chunks(self, n_points: int) -> list[Chunk]:
-        """Cut the stack of points to chunks of at most `n_points`, each small enough to work on.
+        """Cut the stack of points into chunks of at most `n_points`, each small enough to process.
 
         Parameters
         ----------
@@ -779,32 +742,18 @@ class Bags(BagsBase):
         *per_bag: Array | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[tuple[Array, Any]]:
-        """What a function makes of these bags, which are one part; see `PartitionedBags`.
-
-        Parameters
-        ----------
-        function : callable
-            Called as ``function(bags, *per_bag, progress=progress)``.
-        per_bag : arrays, shape (n, ...), or None
-            A row for each bag.
-        progress : callable, optional
-            To be called as ``progress(points done, points in all)``.
-
-        Yields
-        ------
-        numbers of the bags, 0 to n - 1, and what the function returned
-        """
+        """As `PartitionedBags.map_parts`, for one part; `function` itself reports progress."""
         yield np.arange(len(self)), function(self, *per_bag, progress=progress)
 
     # ------------------------------------------------------------ reading
 
     @property
     def is_memory_map(self) -> bool:
-        """Whether the points lie in a memory-mapped file."""
+        """Whether the points are in a memory-mapped file."""
         return memory_map(self.points) is not None
 
     def read(self, start: int, stop: int) -> Array:
-        """Points start to stop of the stack as floats (a view where they are stored so)."""
+        """Points start to stop of the stack as floats (a view where they are stored as floats)."""
         rows = self.points[start:stop]
         return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
@@ -828,7 +777,7 @@ class Bags(BagsBase):
         return out
 
     def release(self) -> None:
-        """Let the pages read from a memory map leave this process's memory; the file has them."""
+        """Release the pages read from a memory map; the file keeps the data."""
         release(self.points)
 
     # ------------------------------------------------------------ checks
@@ -836,8 +785,8 @@ class Bags(BagsBase):
     def check_values(self) -> None:
         """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
 
-        Names the first offending bag, point and column, and counts them all. Runs when bags are
-        made, except on a memory map, where `embed` runs it on the chunks it reads.
+        Names the first such bag, point and column, and counts them all. Runs when bags are made,
+        except for a memory map, where `embed` runs it on the chunks it reads.
         """
         rows = max(1, _CHECK_BYTES // (8 * self.n_features))
         first, count = None, 0
@@ -862,28 +811,12 @@ class Bags(BagsBase):
             what = f"value is {value}"
         return f"{where}: {what} ({count} such in all): drop these points or fill them in"
 
-    def __repr__(self) -> str:
-        kind = ", memory map" if self.is_memory_map else ""
-        weighted = ", weighted" if self.weights is not None else ""
-        if len(self) == 0:
-            return f"Bags(0 bags, {self.n_features} features)"
-        sizes = self.sizes
-        return (
-            f"Bags({len(self)} bags, {len(self.points)} points, {self.n_features} features, "
-            f"sizes {sizes.min()} / {np.median(sizes):g} / {sizes.max()} (min / median / max), "
-            f"{self.points.dtype}{weighted}{kind})"
-        )
-
-    def _about_points(self) -> dict[str, str]:
-        memory_map = ", memory map" if self.is_memory_map else ""
-        return {
-            "weights": "none" if self.weights is None else "one a point",
-            "values": f"{self.points.dtype}{memory_map}",
-        }
+    def _storage(self) -> str:
+        return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
 
 
 def _share_memory(array, values):
-    """Whether an array may be a view of the values that it was made of."""
+    """Whether an array may be a view of the values it was made from."""
     return not isinstance(values, (list, tuple)) and np.may_share_memory(array, values)
 
 
@@ -895,13 +828,13 @@ def as_bags(X: BagsLike) -> Bags: ...
 @overload
 def as_bags(X: BagsLike, *, in_parts: bool) -> Any: ...
 def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
-    """What a user passes as bags, as `Bags`.
+    """User input as `Bags`.
 
     Parameters
     ----------
     X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
     in_parts : bool, default False
-        Whether `PartitionedBags` will do as well.
+        Whether `PartitionedBags` are accepted too.
 
     Returns
     -------
@@ -910,10 +843,10 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
     Raises
     ------
     TypeError
-        X is a single table or 2-D array, where the bags cannot be told apart; or its points lie
-        in partitions, and `in_parts` is not set.
+        X is a single table or 2-D array, which does not identify the bags; or its points are in
+        partitions, and `in_parts` is False.
     ValueError
-        There are no bags, or points are of no use, as in `Bags`.
+        There are no bags, or points are not usable, as in `Bags`.
 
     Examples
     --------
@@ -924,7 +857,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
     >>> as_bags(np.zeros((10, 3)))
     Traceback (most recent call last):
         ...
-    TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one a ...
+    TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one ...
     """
     if isinstance(X, BagsBase):
         if len(X) == 0:
@@ -939,7 +872,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
         if X.ndim != 3:
             raise TypeError(
                 f"X is a single array of shape {X.shape}, not bags: pass a list of 2-D arrays, "
-                "one a bag, or Bags.from_points(points, bag=...)"
+                "one per bag, or Bags.from_points(points, bag=...)"
             )
         n, size, p = X.shape
         return Bags(X.reshape(n * size, p), np.arange(n + 1) * size, copy=False)
@@ -947,4 +880,4 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
         return Bags.from_list(X)
     if hasattr(X, "columns"):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
-    raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one a bag")
+    raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one per bag")

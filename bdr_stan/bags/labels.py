@@ -1,4 +1,4 @@
-"""Labels of bags, checked once, with the bag named."""
+"""Checks of labels, whose messages name the bag."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,9 @@ from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = [
-    "check_classes",
-    "check_label_sd",
-    "check_labels",
-    "check_one_a_bag",
-    "check_within",
-    "label_sd_of",
-    "values_of_bags",
-]
-
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
-    """Labels of bags as numbers.
+    """Labels of bags as numbers, float64, shape (n,).
 
     Parameters
     ----------
@@ -30,15 +20,11 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     y : array, shape (n,), or str
         As for `values_of_bags`.
 
-    Returns
-    -------
-    float64 array, shape (n,)
-
     Raises
     ------
     ValueError
-        Wrong length or shape, NaN, infinite or a nodata marker (the bag is named), or all equal;
-        a Series whose index does not name the bags.
+        Wrong shape, NaN, infinite or a nodata marker (the message names the bag), or all equal; a
+        Series whose index does not match the ids.
     TypeError
         Not numbers.
 
@@ -59,7 +45,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
         labels = as_real_numbers(labels)
     except (TypeError, ValueError):
-        raise TypeError("the labels y are not numbers: pass one number a bag") from None
+        raise TypeError("the labels y are not numbers: pass one number per bag") from None
     check_one_a_bag(labels, len(bags))
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
@@ -81,19 +67,14 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
-    """Raise for labels outside of bounds.
+    """Raise ValueError, naming the first such bag, for labels outside of bounds.
 
     Parameters
     ----------
     bags : Bags, or list of n arrays
     y : array, shape (n,)
     bounds : pair (lower, upper), units of y
-        Both allowed themselves; None is an end that is open.
-
-    Raises
-    ------
-    ValueError
-        A label beyond; the first such bag is named.
+        Inclusive; None for no bound.
 
     Examples
     --------
@@ -120,7 +101,7 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
 
 
 def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
-    """Labels of bags of two classes, or of two or more.
+    """Labels of bags of two classes, or of two or more; shape (n,), of the labels' own type.
 
     Parameters
     ----------
@@ -130,17 +111,13 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     several : bool, default False
         Whether there may be more than two classes.
 
-    Returns
-    -------
-    array, shape (n,), of the labels' own type
-
     Raises
     ------
     ValueError
-        Wrong length or shape, a missing label (the bag is named), other than two classes, or,
-        where there may be more, a class for each bag.
+        Wrong shape, a missing label (the message names the bag), other than two classes, or, with
+        `several`, as many classes as bags.
     TypeError
-        Labels of several kinds, which have no order.
+        Labels of several types, which have no order.
 
     Examples
     --------
@@ -180,14 +157,14 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
         )
     if several and len(classes) == len(labels):
         raise ValueError(
-            f"each of the {len(labels)} bags has a class of its own, so nothing tells what bags of "
-            "a class share: give several bags of a class"
+            f"each of the {len(labels)} bags has its own class, so nothing can be learned about a "
+            "class: give several bags per class"
         )
     return labels
 
 
 def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
-    """Known standard errors of labels, given as numbers or by a column of the bags' metadata.
+    """Known standard errors of labels, from numbers or a column of the bags' metadata.
 
     Parameters
     ----------
@@ -201,7 +178,7 @@ def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
     Raises
     ------
     ValueError, TypeError
-        There is no such column, and all that `check_label_sd` raises.
+        There is no such column, and as for `check_label_sd`.
 
     Examples
     --------
@@ -226,10 +203,10 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
     ----------
     bags : Bags, or list of n arrays
     values : array, shape (n,), or str
-        A pandas Series is matched to the bags' ids by its index, unless that is the default 0, 1,
-        ..; all else is taken by position.
+        A pandas Series is matched to the ids by its index, unless that is the default 0, 1, ..;
+        everything else is taken by position.
     name : str
-        What the argument is called.
+        Name of the argument.
 
     Returns
     -------
@@ -238,7 +215,7 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
     Raises
     ------
     ValueError
-        There is no such column; the index of a Series does not name the bags.
+        There is no such column; the index of a Series does not match the ids.
 
     Examples
     --------
@@ -268,24 +245,20 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
-    """Known standard errors of the labels of n bags, once they are known to be of use.
+    """Known standard errors of the labels of n bags, float64, shape (n,).
 
     Parameters
     ----------
     label_sd : array, shape (n,), units of y
     n : int
     ids : array, shape (n,), optional
-        Of the bags, by which errors name them.
-
-    Returns
-    -------
-    float64 array, shape (n,)
+        Ids of the bags, for messages.
 
     Raises
     ------
     ValueError
-        Another shape; a standard error that is missing, infinite or not positive (the bag is
-        named).
+        Another shape; a standard error that is missing, infinite or not positive (the message names
+        the bag).
     TypeError
         Not numbers.
 
@@ -304,36 +277,27 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
     values = np.asarray(label_sd)
     if values.shape != (n,):
         raise ValueError(
-            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number a bag"
+            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number per bag"
         )
     try:
         if values.dtype == bool:
             raise TypeError
         values = as_real_numbers(np.where(pd.isna(values), np.nan, values))
     except (TypeError, ValueError):
-        raise TypeError("label_sd holds what is no number: pass one number a bag") from None
+        raise TypeError(
+            "label_sd has values that are not numbers: pass one number per bag"
+        ) from None
     bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
             f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} such in all), "
-            "but a standard error is positive: mend it, or leave these bags out"
+            "but a standard error is positive: correct it, or leave these bags out"
         )
     return values
 
 
 def check_one_a_bag(labels: Array, n: int) -> None:
-    """Raise unless there is one label for each bag.
-
-    Parameters
-    ----------
-    labels : array, shape (n,)
-    n : int
-        Number of bags.
-
-    Raises
-    ------
-    ValueError
-        Another shape.
+    """Raise ValueError unless there is one label per bag, shape (n,).
 
     Examples
     --------
@@ -348,9 +312,9 @@ def check_one_a_bag(labels: Array, n: int) -> None:
     if labels.shape == (n, 1):
         raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
     if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label a bag")
+        raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label per bag")
     if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label a bag")
+        raise ValueError(f"y has {len(labels)} labels, but there are {n} bags: one label per bag")
 
 
 def _name(bags: BagsLike, i: int) -> str:

@@ -1,6 +1,6 @@
-"""What has a name is matched by it: labels, tables and versions of bags by the bags' ids.
+"""Matching by name: labels, tables and other versions of bags to the bags' ids.
 
-Position counts only where one of the two has no names.
+Position is used only where one of the two has no names.
 """
 
 from collections.abc import Mapping
@@ -14,52 +14,16 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "as_metadata",
-    "check_same_rows",
-    "label_name",
-    "labels_in_order",
-    "match_to_ids",
-    "rows_of_ids",
-]
 
 _SHOWN = 3  # entries of an index in messages
 
 
 def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> ArrayLike:
-    """Values of bags in the order of the bags.
+    """Values of bags in the order of the bags' `ids`; messages call them `name`.
 
-    Parameters
-    ----------
-    values : pandas Series, xarray DataArray, or array, shape (n,)
-        A Series whose index is the ids in any order is brought into their order; one with the
-        default index 0, 1, .. and all that has no index is taken by position.
-    ids : array, shape (n,), or None
-        Of the bags; None takes values by position.
-    name : str, default "y"
-        What messages call the values.
-
-    Returns
-    -------
-    `values`, or a pandas Series in the order of the ids
-
-    Raises
-    ------
-    ValueError
-        The index names other bags than the ids, or a bag twice.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from bdr_stan.bags.matching import match_to_ids
-    >>> match_to_ids(pd.Series({"bob": 2.0, "ann": 1.0}), ["ann", "bob"]).to_list()
-    [1.0, 2.0]
-    >>> match_to_ids(pd.Series([1.0, 2.0]), ["ann", "bob"]).to_list()
-    [1.0, 2.0]
-    >>> match_to_ids(pd.Series({"bob": 2.0, "eve": 1.0}), ["ann", "bob"])
-    Traceback (most recent call last):
-        ...
-    ValueError: the index of y, 'bob', 'eve', lacks the id 'ann' of bag 0 (1 such in all): index ...
+    A pandas Series (or xarray DataArray) is ordered by its index, unless that is the default 0, 1,
+    ..; everything else, or with `ids` None, is taken by position. Raises ValueError where the index
+    has other bags than the ids, or a bag twice.
     """
     if ids is None:
         return values
@@ -72,36 +36,20 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
 
 
 def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
-    """Labels in the order of the bags of a predictive distribution, by its `ids` where it has some.
-
-    Raises
-    ------
-    ValueError
-        The index of a Series does not name the bags.
-    """
+    """Labels in the order of the bags of a predictive distribution, by its `ids` if any."""
     return match_to_ids(y, getattr(predictive, "ids", None))
 
 
 def label_name(y: Any) -> str | None:
-    """Name of labels, of the metadata column or the Series that has them; None where it has none.
-
-    Examples
-    --------
-    >>> from bdr_stan.bags.matching import label_name
-    >>> label_name("vote"), label_name([0.3, 0.7])
-    ('vote', None)
-    """
+    """Name of labels: of the metadata column or the Series; None without a name."""
     name = y if isinstance(y, str) else getattr(y, "name", None)
     return name if isinstance(name, str) and name else None
 
 
 def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
-    """Row of an index for each id, shape (n,); None where a pandas index only counts the rows.
+    """Row of an index for each id, shape (n,); None for the default pandas index 0, 1, .. .
 
-    Raises
-    ------
-    ValueError
-        The index names other bags than the ids, or a bag twice.
+    Raises ValueError where the index has other bags than the ids, or a bag twice.
     """
     import pandas as pd
 
@@ -125,7 +73,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         return None
     shown = ", ".join(repr(plain(label)) for label in index[:_SHOWN].to_list())
     shown += ", .." if len(index) > _SHOWN else ""
-    mend = (
+    advice = (
         f"index {name} by the ids of the bags, or pass {name}.to_numpy() where it is in their order"
     )
     missing = np.flatnonzero(~wanted.isin(index)) if one_level else np.arange(len(wanted))
@@ -133,11 +81,11 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         bag = missing[0]
         raise ValueError(
             f"the index of {name}, {shown}, lacks the id {plain(wanted[bag])!r} of bag {bag} "
-            f"({len(missing)} such in all): {mend}"
+            f"({len(missing)} such in all): {advice}"
         )
     if not index.is_unique:
-        twice = plain(index[index.duplicated()][0])
-        raise ValueError(f"the index of {name} has {twice!r} more than once: {mend}")
+        repeated = plain(index[index.duplicated()][0])
+        raise ValueError(f"the index of {name} has {repeated!r} more than once: {advice}")
     raise ValueError(
         f"{name} has {len(index)} rows, but there are {len(wanted)} bags: pass {name}.loc[bags.ids]"
     )
@@ -154,14 +102,14 @@ def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "pd.DataF
     if rows is not None:
         metadata = metadata.iloc[rows]
     if len(metadata) != n:
-        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one a bag")
+        raise ValueError(f"metadata has {len(metadata)} rows, but there are {n} bags: one per bag")
     if ids is None or metadata.index.equals(pd.Index(ids)):
         return metadata
     return metadata.set_axis(pd.Index(ids), axis=0)
 
 
 def check_same_rows(first: Any, second: Any, names: tuple[str, str]) -> None:
-    """Raise ValueError where two values of points are pandas objects with different indices."""
+    """Raise ValueError where two pandas objects with one row per point differ in index."""
     import pandas as pd
 
     one, other = (getattr(values, "index", None) for values in (first, second))

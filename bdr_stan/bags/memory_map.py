@@ -1,4 +1,4 @@
-"""Arrays that lie in a memory-mapped file."""
+"""Arrays in a memory-mapped file."""
 
 import mmap
 from typing import Any
@@ -7,11 +7,9 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-__all__ = ["memory_map", "release"]
-
 
 def memory_map(array: object) -> Array | None:
-    """The array right on the memory-mapped file that `array` is a view of, or None."""
+    """The array directly on the memory-mapped file of which `array` is a view, or None."""
     while isinstance(array, np.ndarray):
         if isinstance(array.base, mmap.mmap):
             return array
@@ -20,7 +18,7 @@ def memory_map(array: object) -> Array | None:
 
 
 def release(array: Array) -> None:
-    """Let the pages read from a memory map leave this process's memory; the file has them."""
+    """Release the pages read from a memory map; the file keeps the data."""
     mapped: Any = memory_map(array)
     # A private map ("c") would forget what was written to it.
     if getattr(mapped, "mode", "c") != "c":

@@ -1,6 +1,5 @@
 """Parquet files as parts of a table, each small enough to be read at once."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,23 +7,22 @@ from typing import Any
 
 from bdr_stan.bags.parts import Part
 from bdr_stan.bags.readers import (
-    columns_like,
     feature_columns,
     folder_columns,
     index_columns,
+    known_features,
     named_columns,
     parquet_files,
 )
 from bdr_stan.types import PathName
 
-__all__ = ["parts_of"]
-
-_PART_BYTES = 1 << 25  # of the wanted columns as floats; a row group is never cut
+# Of the wanted columns as floats, small next to the memory of a worker; a row group is never cut.
+_PART_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of one file, and what the names of its folders say ("year=2020")."""
+    """Some row groups of one file, and columns from the names of its folders ("year=2020")."""
 
     path: str
     groups: tuple[int, ...]
@@ -41,8 +39,8 @@ class RowGroups:
                 f"{self.path} is gone or has changed since the bags were made: make them again by "
                 "Bags.from_parquet(.., lazy=True)"
             )
-        held = [name for name in columns if name not in self.folder_values]
-        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=held)
+        stored = [name for name in columns if name not in self.folder_values]
+        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=stored)
         for name in columns:
             if name in self.folder_values:
                 value = pa.scalar(self.folder_values[name])
@@ -51,13 +49,13 @@ class RowGroups:
 
 
 def _state_of(path):
-    """Size and time of the last change of a file."""
+    """Size and modification time of a file."""
     found = Path(path).stat()
     return found.st_size, found.st_mtime_ns
 
 
 def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
-    """Row groups one below the other, as a pyarrow table."""
+    """Row groups stacked in one pyarrow table."""
     import pyarrow as pa
 
     tables = [each.table(columns) for each in groups]
@@ -72,38 +70,24 @@ def parts_of(
     metadata: Sequence[str] | None,
     like: Any = None,
 ) -> tuple[list[Part], list[str]]:
-    """Parts of the table in Parquet files, without reading more than the files' footers.
+    """Parts of the table in Parquet files, and names of the feature columns.
 
-    Parameters
-    ----------
-    path : as for `parquet_files`
-    bag, features, weight, metadata, like
-        As for `Bags.from_dataframe`.
-
-    Returns
-    -------
-    parts : list of Part
-    features : list of str
-        Columns of a point.
-
-    Raises
-    ------
-    ImportError, OSError, TypeError, ValueError
-        Dask or pyarrow is missing, no file is there or it is no Parquet, a column is missing or of
-        one kind in one file and of another in the next.
+    Reads only the files' footers; arguments as for `Bags.from_dataframe`. Raises where Dask or
+    pyarrow is missing, there is no valid file, or a column is missing or differs in type between
+    files.
     """
     delayed = _delayed()
     files = parquet_files(path)
     states = {path: _state_of(path) for path in files}
-    known = columns_like(like, features)
+    known = known_features(like, features)
     schemas, folder_values = _schemas(files, [bag, weight, *(known or []), *(metadata or [])])
     names = [*schemas[0], *folder_values[0]]
     features = feature_columns(names, bag, known, weight, metadata)
     columns = named_columns(names, bag, features, weight, metadata)
     _check_same_columns(files, schemas, folder_values, columns, closed=known is None)
     groups = _row_groups(states, folder_values, len(columns))
-    parts = [Part(_where(of), delayed(read_groups, pure=False)(of, columns)) for of in groups]
-    return parts, features
+    read = delayed(read_groups, pure=False)
+    return [Part(_where(part), read(part, columns)) for part in groups], features
 
 
 def _where(groups):
@@ -123,7 +107,7 @@ def _delayed():
 
 
 def _schemas(files, wanted):
-    """The kind of each column of each file, by name, and what the names of its folders say."""
+    """Type of each column of each file, by name, and columns from the names of its folders."""
     import pyarrow as pa
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
@@ -134,18 +118,17 @@ def _schemas(files, wanted):
             schema = pq.read_schema(path)
         except pa.ArrowInvalid as error:
             raise ValueError(
-                f"{path} is no Parquet file: {' '.join(str(error).split())}"
+                f"{path} is not a Parquet file: {' '.join(str(error).split())}"
             ) from error
         index = index_columns(schema, wanted)
-        held = [field for field in schema if field.name not in index]
-        schemas.append({field.name: _kind(field.type) for field in held})
+        schemas.append({f.name: _kind(f.type) for f in schema if f.name not in index})
     table = ds.dataset(files, format="parquet", partitioning=folder_columns(files))
     values = [ds.get_partition_keys(each.partition_expression) for each in table.get_fragments()]
     return schemas, values
 
 
 def _kind(kind):
-    """Numbers, texts or another kind of values; None of a column that is empty."""
+    """Numbers, texts or another type of values; None for an empty column."""
     import pyarrow as pa
 
     types = pa.types
@@ -161,7 +144,7 @@ def _kind(kind):
 
 
 def _check_same_columns(files, schemas, folder_values, columns, *, closed):
-    """Refuse files whose columns differ; all of their columns count where they are `closed`."""
+    """Raise where the files' columns differ; if `closed`, no file may have others."""
     seen = {}
     for path, schema, values in zip(files, schemas, folder_values, strict=True):
         for name in columns:
@@ -182,37 +165,33 @@ def _check_same_columns(files, schemas, folder_values, columns, *, closed):
         more = [name for name in schema if name not in columns]
         if closed and more:
             raise ValueError(
-                f"{path} has a column {more[0]!r}, which {files[0]} has not: give all files the "
+                f"{path} has a column {more[0]!r}, which {files[0]} lacks: give all files the "
                 "same columns, or name those of a point by features"
             )
 
 
 def _row_groups(states, folder_values, n_columns):
-    """Row groups of the files in their order, in lists of about as many rows as a part holds."""
+    """Row groups of the files in order, grouped into parts of limited size."""
     import pyarrow.parquet as pq
 
-    at_most = max(1, _PART_BYTES // (8 * n_columns))
-    found, rows = [[]], 0
-    for path, values in zip(states, folder_values, strict=True):
+    max_rows = max(1, _PART_BYTES // (8 * n_columns))
+    parts = [{}]  # of each part, file -> numbers of row groups
+    rows = 0
+    for path in states:
         footer = pq.read_metadata(path)
         for k in range(footer.num_row_groups):
             n = footer.row_group(k).num_rows
-            if found[-1] and rows + n > at_most:
-                found.append([])
+            if parts[-1] and rows + n > max_rows:
+                parts.append({})
                 rows = 0
-            found[-1].append((path, k, values))
+            parts[-1].setdefault(path, []).append(k)
             rows += n
+    values = dict(zip(states, folder_values, strict=True))
     return [
         [
-            RowGroups(path, tuple(k for _, k, _ in of_file), values, states[path])
-            for (path, values), of_file in _by_file(part)
+            RowGroups(path, tuple(groups), values[path], states[path])
+            for path, groups in part.items()
         ]
-        for part in found
+        for part in parts
         if part
     ]
-
-
-def _by_file(part):
-    for path, of_file in itertools.groupby(part, key=lambda group: group[0]):
-        groups = list(of_file)
-        yield (path, groups[0][2]), groups

@@ -1,13 +1,14 @@
-"""Bags whose points lie in the parts of a table, read part by part by Dask.
+"""Bags whose points stay in the parts of a table, read part by part by Dask.
 
-Points never move: a part gives what is asked of it for its bags, and that is brought together in
-the order of the parts, whichever was done first. No result depends on the number of workers.
+Each part returns a result for its bags; results are combined in the order of the parts, whatever
+order they finish in, so that no result depends on the number of workers.
 """
 
 import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
@@ -17,16 +18,22 @@ from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.checks import describe
-from bdr_stan.bags.columns import TableColumns, merged_columns, said_of_columns
+from bdr_stan.bags.checks import check_bags_have_weight
+from bdr_stan.bags.columns import (
+    TableColumns,
+    column_messages,
+    counts_text,
+    dropped_message,
+    merged_columns,
+)
 from bdr_stan.bags.parts import Part, PartReader, PartSurvey, survey
 from bdr_stan.bags.readers import (
     bag_codes,
-    columns_like,
-    columns_of,
     feature_columns,
+    known_features,
     named_columns,
-    one_row_a_bag,
+    one_row_per_bag,
+    resolve_like,
 )
 from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike
@@ -34,16 +41,14 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PartitionedBags", "parts_of_dask"]
-
 
 class PartitionedBags(BagsBase):
     """Bags of points that stay in the parts of a Dask DataFrame or of Parquet files.
 
     Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
-    take them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
-    `load` brings them into memory, for all else. What is known of each bag is held in memory: its
-    id, its size, its row of metadata.
+    accept them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
+    `load` reads them into memory for everything else. Memory has only the id, size and metadata row
+    of each bag.
 
     Attributes
     ----------
@@ -56,7 +61,7 @@ class PartitionedBags(BagsBase):
     totals : array, shape (n,)
         Sum of the weights of each bag, its size without weights.
     client : distributed.Client, or None
-        The cluster that computes, where one was given.
+        The cluster that computes, if one was given.
 
     Examples
     --------
@@ -87,14 +92,7 @@ class PartitionedBags(BagsBase):
         metadata: "pd.DataFrame | None" = None,
         client: Any = None,
     ) -> None:
-        """All as `of` finds it.
-
-        codes : list of int arrays
-            For the bags of each part, in the order of their ids, their number among all; -1 where
-            they do not count.
-        sizes_in_parts : list of int arrays
-            Numbers of their points there.
-        """
+        """Arguments as from `from_parts`; `codes` are the bags of each part among all, or -1."""
         self._parts, self._codes, self._sizes_in_parts = parts, codes, sizes_in_parts
         self._reader = reader
         self.ids, self.metadata = ids, metadata
@@ -102,7 +100,7 @@ class PartitionedBags(BagsBase):
         self.client = client
 
     @classmethod
-    def of(
+    def from_parts(
         cls,
         kind: Callable[..., Any],
         parts: tuple[Sequence[Part], Sequence[str]],
@@ -116,53 +114,47 @@ class PartitionedBags(BagsBase):
         unseen: str = "error",
         client: Any = None,
     ) -> Self:
-        """Look at all parts once: count, check values, learn the columns.
+        """Bags of (parts, feature columns): one pass that counts, checks values and learns columns.
 
-        Parameters
-        ----------
-        kind : type
-            What the rows of a part become in memory: `Bags`.
-        parts : pair
-            The parts, and the columns of a point.
-        bag, features, weight, metadata, missing, like, unseen, client
-            As for `Bags.from_dask`.
+        ``kind`` is `Bags`, the type of the rows of a part in memory; the rest is as for
+        `Bags.from_dask`.
         """
-        columns = columns_of(like, features, missing, None, unseen)
+        columns = resolve_like(like, features, missing, None, unseen)
         check_client(client)
         tables, names = parts
         reader = PartReader(kind, bag, weight, metadata, names, missing, unseen, columns)
         found = list(in_order(survey, [(p.table, p.where) for p in tables], reader, client=client))
         surveys = [each for each, _ in found if each is not None]
-        held = [part for part, (each, _) in zip(tables, found) if each is not None]
+        nonempty = [part for part, (each, _) in zip(tables, found) if each is not None]
         _check_some_rows(surveys, [dropped for _, dropped in found])
         codes, ids = _number_bags(surveys, bag)
         pieces = np.concatenate(codes)
         sizes = np.zeros(len(ids), np.int64)
         np.add.at(sizes, pieces, np.concatenate([each.sizes for each in surveys]))
         _warn_of_dropped([dropped for _, dropped in found], sizes, ids)
-        about = None
+        table = None
         if metadata is not None:
             values = {
                 name: np.concatenate([each.metadata[name].to_numpy() for each in surveys])
                 for name in metadata
             }
-            about = one_row_a_bag(values, pieces, ids, bag)
+            table = one_row_per_bag(values, pieces, ids, bag)
         if columns is None:
             columns = merged_columns([each.columns for each in surveys])
             _warn_of_columns(surveys, columns)
         weights = {"effective_sizes": sizes.astype(float), "totals": sizes.astype(float)}
         if weight is not None:
             weights = _merged_weights(surveys, codes, ids)
-            # A bag's points without weight add nothing where all of them in a part are such.
+            # Where all weights of a bag in a part are 0, its points there contribute nothing.
             codes = [np.where(e.largest > 0, c, -1) for c, e in zip(codes, surveys)]
         return cls(
-            held,
+            nonempty,
             codes,
             [each.sizes for each in surveys],
-            replace(reader, columns=columns, metadata=None),  # they are known now
+            replace(reader, columns=columns, metadata=None),  # metadata have been read
             ids=ids,
             sizes=sizes,
-            metadata=about,
+            metadata=table,
             client=client,
             **weights,
         )
@@ -173,11 +165,11 @@ class PartitionedBags(BagsBase):
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Array]:
-        raise TypeError("the bags lie in partitions and are not read one by one: use bags.load()")
+        raise TypeError("the bags are in partitions and are not read one by one: use bags.load()")
 
     @property
     def columns(self) -> TableColumns:  # type: ignore[override]
-        """How the points are made of the columns of the table."""
+        """How the points are made from the columns of the table."""
         return cast(TableColumns, self._reader.columns)
 
     @property
@@ -197,17 +189,17 @@ class PartitionedBags(BagsBase):
 
     @property
     def n_parts(self) -> int:
-        """Number of parts that hold points of these bags."""
+        """Number of parts with points of these bags."""
         return sum(bool(np.any(codes >= 0)) for codes in self._codes)
 
     @property
     def n_points(self) -> int:
-        """Number of points of all bags, without those of weight 0 that are alone in a part."""
+        """Number of points of all bags, without bags' pieces of weight 0."""
         return int(self._rows_in_parts.sum())
 
     @property
     def cut(self) -> Array:
-        """Which bags have points in several parts; bool array, shape (n,)."""
+        """Whether each bag has points in several parts; bool array, shape (n,)."""
         parts_of = np.zeros(len(self), np.int64)
         for codes in self._codes:
             parts_of[codes[codes >= 0]] += 1
@@ -217,18 +209,8 @@ class PartitionedBags(BagsBase):
     def _rows_in_parts(self):
         return np.array([s[c >= 0].sum() for c, s in zip(self._codes, self._sizes_in_parts)])
 
-    def __repr__(self) -> str:
-        weighted = ", weighted" if self.weighted else ""
-        if len(self) == 0:
-            return f"PartitionedBags(0 bags, {self.n_features} features)"
-        return (
-            f"PartitionedBags({len(self)} bags, {self.n_points} points, {self.n_features} "
-            f"features, sizes {self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
-            f"(min / median / max), {self.n_parts} parts{weighted})"
-        )
-
-    def _about_points(self):
-        return {"weights": "one a point" if self.weighted else "none", "parts": str(self.n_parts)}
+    def _storage(self):
+        return f"{self.n_parts} parts"
 
     # ------------------------------------------------------------ selection
 
@@ -236,67 +218,42 @@ class PartitionedBags(BagsBase):
         return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
-        """Bags at some indices, in their order; their points stay where they are.
-
-        Parameters
-        ----------
-        indices : integers, shape (m,), all different
-        axis : 0
-            Bags have no other; NumPy and scikit-learn name it.
+        """Bags at some indices, in their order, as `Bags.take`; their points stay where they are.
 
         Raises
         ------
-        IndexError
-            There is no such bag.
         ValueError
-            A bag is selected twice; `axis` is not 0.
+            A bag is selected twice, which needs `load` first.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
         indices = self.selected(indices)
-        place = np.full(len(self) + 1, -1)  # the last: what does not count stays so
-        place[indices] = np.arange(len(indices))
-        if np.any(place[indices] != np.arange(len(indices))):
+        position = np.full(len(self) + 1, -1)  # the last entry: excluded bags, code -1, stay so
+        position[indices] = np.arange(len(indices))
+        if np.any(position[indices] != np.arange(len(indices))):
             raise ValueError("bags in partitions can be selected once each: load() them first")
-        place[-1] = -1
-        return PartitionedBags(
-            self._parts,
-            [place[codes] for codes in self._codes],
-            self._sizes_in_parts,
-            self._reader,
-            ids=self.ids[indices],
-            sizes=self.sizes[indices],
-            effective_sizes=self.effective_sizes[indices],
-            totals=self.totals[indices],
-            metadata=None if self.metadata is None else self.metadata.iloc[indices],
-            client=self.client,
-        )
+        position[-1] = -1
+        bags = copy(self)
+        bags._codes = [position[codes] for codes in self._codes]
+        for name in ("ids", "sizes", "effective_sizes", "totals"):
+            setattr(bags, name, getattr(self, name)[indices])
+        bags.metadata = None if self.metadata is None else self.metadata.iloc[indices]
+        return bags
 
     def like(self, columns: TableColumns | None) -> "PartitionedBags":
-        """The bags with the columns of another table that was read into the same features.
-
-        Parameters
-        ----------
-        columns : TableColumns, such as those of the training bags, or None for no change
-
-        Raises
-        ------
-        ValueError
-            Missing values where the other table has none.
-        """
-        own = self.columns
-        if columns is None or own.same_points(columns) or own.names != columns.names:
-            return self  # `check_like` says what differs
-        more = [name for name in own.fills if name not in columns.fills]
+        """As `Bags.like`; ValueError where only the other table has no missing values."""
+        current = self.columns
+        if columns is None or current.same_points(columns) or current.names != columns.names:
+            return self  # `check_like` raises for what differs
+        more = [name for name in current.fills if name not in columns.fills]
         if more:
             raise ValueError(
-                f"column {more[0]!r} misses values, but in the training table it does not: fill "
-                "them in, or leave these points out by missing='drop'"
+                f"column {more[0]!r} has missing values, but none in the training table: fill "
+                "them in, or drop these points by missing='drop'"
             )
-        alike = object.__new__(PartitionedBags)
-        vars(alike).update(vars(self))
-        alike._reader = replace(self._reader, columns=columns)
-        return alike
+        bags = copy(self)
+        bags._reader = replace(self._reader, columns=columns)
+        return bags
 
     # ------------------------------------------------------------ passes over the points
 
@@ -306,21 +263,12 @@ class PartitionedBags(BagsBase):
         *per_bag: Array | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[tuple[Array, Any]]:
-        """What a function makes of the bags of each part, in the order of the parts.
+        """Apply a function to the bags of each part, for results in the order of the parts.
 
-        Parameters
-        ----------
-        function : callable
-            Called as ``function(bags, *per_bag)`` with what a part has of its bags, `Bags`, and
-            their rows of `per_bag`; it travels to the workers, and so does what it returns back.
-        per_bag : arrays, shape (n, ...), or None
-            A row for each bag.
-        progress : callable, optional
-            Called as ``progress(points done, points in all)``.
-
-        Yields
-        ------
-        numbers of the part's bags, all different, and what the function returned
+        The function is called as ``function(bags, *per_bag)`` with the part's `Bags` and their rows
+        of `per_bag`, arrays of shape (n, ...) or None; it and its result are sent between machines.
+        Yields pairs (indices of the part's bags, all different; result). `progress` is called as
+        ``progress(points done, points in all)``.
         """
         arguments, which = [], []
         for part, codes in zip(self._parts, self._codes):
@@ -339,7 +287,7 @@ class PartitionedBags(BagsBase):
                 progress(done, self.n_points)
 
     def read_rows(self, rows: Array) -> Array:
-        """Copy of the points at `rows` of all points, in the order of the parts and their rows."""
+        """Copy of the points at `rows` of all points, ordered by part and row."""
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(self._rows_in_parts)
         bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
@@ -383,13 +331,7 @@ def parts_of_dask(
     metadata: Sequence[str] | None,
     like: Any = None,
 ) -> tuple[list[Part], list[str]]:
-    """Partitions of a Dask DataFrame, and which columns make a point; see `Bags.from_dask`.
-
-    Raises
-    ------
-    ImportError, TypeError, ValueError
-        Dask is missing, this is no Dask DataFrame, or it lacks a column.
-    """
+    """Partitions of a Dask DataFrame and names of the feature columns, see `Bags.from_dask`."""
     try:
         import dask.dataframe as dd
     except ImportError as error:
@@ -404,7 +346,7 @@ def parts_of_dask(
     if bag not in ddf.columns and bag == ddf.index.name:
         ddf = ddf.reset_index()
     names = list(ddf.columns)
-    features = feature_columns(names, bag, columns_like(like, features), weight, metadata)
+    features = feature_columns(names, bag, known_features(like, features), weight, metadata)
     ddf = ddf[named_columns(names, bag, features, weight, metadata)]
     parts = [Part(f"partition {k}", table) for k, table in enumerate(ddf.to_delayed())]
     return parts, features
@@ -416,7 +358,7 @@ def parts_of_dask(
 def _on_part(table, keep, per_bag, shared):
     reader, function = shared
     bags = reader.bags(reader.rows(table, keep))
-    # A worker has a thread for each core already; BLAS with one gives the same bits everywhere.
+    # A worker already has one thread per core; BLAS with one gives the same bits everywhere.
     threadpool_limits(1, user_api="blas")
     with parallel_config("sequential"):
         return function(bags, *per_bag)
@@ -439,15 +381,9 @@ def in_order(
 ) -> Iterator[Any]:
     """Results of ``function(*arguments[k], shared)`` in the order of k, computed by Dask.
 
-    Parameters
-    ----------
-    function : callable
-    arguments : list of tuples
-        Dask's Delayed among them are computed first.
-    shared : object
-        Sent once to each worker.
-    client : distributed.Client, optional
-        Default the running one; without one Dask's own scheduler, threads as a rule.
+    Delayed objects among the arguments are computed first; `shared` is sent once to each worker.
+    Without `client` the running one computes, and without one Dask's own scheduler, usually
+    threads.
     """
     from dask import compute, config, delayed
 
@@ -460,32 +396,32 @@ def in_order(
         if client is None:
             yield from compute(*tasks)
             return
-        # A few numbers of each bag travel with the tasks: of millions of bags Dask would warn.
+        # Tasks include a few numbers per bag: for millions of bags Dask would warn.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
             futures = deque(client.compute(tasks))
         try:
             while futures:
                 yield futures[0].result()
-                futures.popleft()  # what a part gave need not stay on its worker
+                futures.popleft()  # frees the result on its worker
         finally:
             client.cancel(list(futures))
 
 
 def check_client(client: Any) -> Any:
-    """Raise unless this is a client that runs, or None; give it back."""
+    """A running Dask client, or None; raises for anything else."""
     if client is None:
         return None
     if not hasattr(client, "compute") or not hasattr(client, "status"):
         raise TypeError(f"client must be a distributed.Client, found a {type(client).__name__}")
     if client.status != "running":
         raise ValueError(
-            f"the Dask client is {client.status}: connect anew, and make the bags with the new one"
+            f"the Dask client is {client.status}: connect again, and make the bags with the new one"
         )
     return client
 
 
 def _running_client():
-    distributed = sys.modules.get("distributed")  # whoever has a client has imported it
+    distributed = sys.modules.get("distributed")  # imported wherever there is a client
     if distributed is None:
         return None
     try:
@@ -501,12 +437,13 @@ def _check_some_rows(surveys, dropped):
     if surveys:
         return
     if any(dropped):
-        raise ValueError(f"every row misses a value ({_counts(dropped)}): leave these columns out")
+        counts = counts_text(_missing_counts(dropped))
+        raise ValueError(f"every row has a missing value ({counts}): leave these columns out")
     raise ValueError("no part of the table has a row: there are no bags")
 
 
 def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], Array]:
-    """Numbers of the bags of each part, and all ids in order."""
+    """Indices of the bags of each part among all, and all ids in order."""
     kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in surveys]
     if len(set(kinds)) > 1:
         first, other = kinds.index("numbers"), kinds.index("other values")
@@ -525,12 +462,7 @@ def _merged_weights(surveys, codes, ids):
     largest = np.zeros(len(ids))
     for which, part in zip(codes, surveys):
         largest[which] = np.maximum(largest[which], part.largest)
-    weightless = np.flatnonzero(largest == 0)
-    if len(weightless):
-        raise ValueError(
-            f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
-            "in all): leave it out, with its label"
-        )
+    check_bags_have_weight(largest, ids)
     sums, squares = np.zeros(len(ids)), np.zeros(len(ids))
     for which, part in zip(codes, surveys):
         relative = part.largest / largest[which]
@@ -539,26 +471,21 @@ def _merged_weights(surveys, codes, ids):
     return {"effective_sizes": sums**2 / squares, "totals": sums * largest}
 
 
-def _counts(dropped):
-    counts = sum((Counter(each.missing) for each in dropped if each), Counter())
-    return ", ".join(f"{name!r} {n}" for name, n in counts.items())
+def _missing_counts(dropped):
+    return sum((Counter(each.missing) for each in dropped if each), Counter())
 
 
 def _warn_of_dropped(dropped, sizes, ids):
-    left_out = sum(each.n for each in dropped if each)
-    if not left_out:
+    n = sum(each.n for each in dropped if each)
+    if not n:
         return
     lost = {value for each in dropped if each for value in each.ids.tolist()} - set(ids.tolist())
-    warnings.warn(
-        f"left out {left_out} of {left_out + sizes.sum()} points, which miss values "
-        f"({_counts(dropped)})"
-        + (f"; {len(lost)} bags have no other points and are left out" if lost else ""),
-        stacklevel=4,
-    )
+    message = dropped_message(n, n + sizes.sum(), _missing_counts(dropped), len(lost))
+    warnings.warn(message, stacklevel=4)
 
 
 def _warn_of_columns(surveys, columns):
-    constant, of_bags = [], []
+    constant, within = [], []
     for name in columns.names:
         known = [each for each in surveys if name in each.low]
         if name in columns.categories or name in columns.fills:
@@ -568,7 +495,7 @@ def _warn_of_columns(surveys, columns):
         elif max(each.sizes.max() for each in known) > 1 and not any(
             each.varies[name] for each in known
         ):
-            of_bags.append(name)
-    told = said_of_columns(constant, of_bags)
-    if told:
-        warnings.warn("; ".join(told), stacklevel=4)
+            within.append(name)
+    messages = column_messages(constant, within)
+    if messages:
+        warnings.warn("; ".join(messages), stacklevel=4)

@@ -1,4 +1,4 @@
-"""Parts of a table that is too large for one place, and what each says of its bags."""
+"""Parts of a table that is too large for memory, and summaries of their bags."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from bdr_stan.bags.columns import (
-    ColumnsOfPart,
+    PartColumns,
     TableColumns,
     dropped_rows,
     learn_columns,
     missing_counts,
 )
-from bdr_stan.bags.readers import bags_of_table, codes_of_rows
+from bdr_stan.bags.readers import bags_of_table, row_codes
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Dropped", "Part", "PartReader", "PartSurvey", "survey"]
-
 
 class Part(NamedTuple):
-    """A part of a table.
-
-    where : str
-        What messages call it.
-    table : dask Delayed
-        A pandas or pyarrow table.
-    """
+    """A part of a table: its name in messages, and a Dask Delayed of a pandas or pyarrow table."""
 
     where: str
     table: Any
@@ -37,21 +29,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class PartReader:
-    """How the rows of a part become bags.
+    """How the rows of a part become bags; fields as arguments of `Bags.from_dataframe`.
 
-    Attributes
-    ----------
-    kind : type
-        `Bags`: what is made of them.
-    bag, weight : str
-        Columns of the table.
-    metadata : sequence of str, or None
-    names : sequence of str
-        Columns of a point.
-    missing, unseen : str
-        As for `Bags.from_dataframe`.
-    columns : TableColumns, or None
-        How points are made of the columns, once that is known for all parts together.
+    `kind` is `Bags`, the type to make; `columns` is None until they are known for all parts
+    together.
     """
 
     kind: Callable[..., Any]
@@ -66,20 +47,17 @@ class PartReader:
     def rows(self, table: Any, keep: Array | None = None) -> Any:
         """The rows of a part that count, a narwhals DataFrame.
 
-        Parameters
-        ----------
-        table : pandas or pyarrow table
-        keep : bool array, one a bag of the part in the order of their ids, or None for all
+        `keep`, a bool per bag of the part in the order of their ids, selects bags.
         """
         import narwhals as nw
 
         rows = nw.from_native(table, eager_only=True)
         if self.missing == "drop":
-            lacking = dropped_rows(rows, self.names)
-            rows = rows.filter((~lacking).tolist()) if lacking.any() else rows
+            missing = dropped_rows(rows, self.names)
+            rows = rows.filter((~missing).tolist()) if missing.any() else rows
         if keep is None:
             return rows
-        codes, _ = codes_of_rows(rows, self.bag)
+        codes, _ = row_codes(rows, self.bag)
         return rows.filter(keep[codes].tolist())
 
     def read(self, rows: Any) -> dict[str, Any]:
@@ -100,69 +78,33 @@ class PartReader:
 
 @dataclass(frozen=True)
 class PartSurvey:
-    """What a part says of its bags, and of the columns of a point.
+    """Summary of a part: its bags, and the columns of a point."""
 
-    Attributes
-    ----------
-    ids : array, shape (k,)
-        Of the bags that have points here, in order.
-    sizes : int array, shape (k,)
-    largest, sums, squares : arrays, shape (k,)
-        Largest weight of each bag here, sum of its weights over that, and of their squares.
-    metadata : pandas DataFrame of k rows, or None
-    columns : ColumnsOfPart
-    low, high : dicts, name -> float
-        Smallest and largest value of each column of numbers.
-    varies : dict, name -> bool
-        Whether a column of numbers differs between points of a bag.
-    """
-
-    ids: Array
-    sizes: Array
-    largest: Array
-    sums: Array
-    squares: Array
-    metadata: "pd.DataFrame | None"
-    columns: ColumnsOfPart
-    low: Mapping[str, float]
-    high: Mapping[str, float]
-    varies: Mapping[str, bool]
+    ids: Array  # of the k bags with points in the part, in order
+    sizes: Array  # int, shape (k,)
+    largest: Array  # weight of each bag in the part, shape (k,)
+    sums: Array  # of its weights, relative to the largest
+    squares: Array  # sums of their squares
+    metadata: "pd.DataFrame | None"  # k rows
+    columns: PartColumns
+    low: Mapping[str, float]  # smallest value of each numeric column
+    high: Mapping[str, float]  # largest value
+    varies: Mapping[str, bool]  # whether it differs between points of a bag
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Rows of a part that were left out as they miss values.
-
-    n : int
-    missing : dict, name -> int
-        Missing values of each column.
-    ids : array
-        Of bags that have no other rows in this part.
-    """
+    """Rows of a part that were dropped for missing values."""
 
     n: int
-    missing: Mapping[str, int]
-    ids: Array
+    missing: Mapping[str, int]  # number of missing values of each column
+    ids: Array  # of bags that have no other rows in this part
 
 
 def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | None, Dropped | None]:
-    """Look at a part of a table, once, and check its values.
+    """Summary of a part, None if it has no rows, and its dropped rows, None if there are none.
 
-    Parameters
-    ----------
-    table : pandas or pyarrow table
-    where : str
-        What messages call the part.
-    reader : PartReader
-
-    Returns
-    -------
-    what is there, None of a part without rows; what was left out, None where nothing was
-
-    Raises
-    ------
-    TypeError, ValueError
-        Of values that are of no use; the sentence names the part.
+    Checks all values; the errors that it raises name the part, `where`.
     """
     try:
         rows = reader.rows(table)
@@ -179,7 +121,7 @@ def _dropped(table, rows, reader):
     whole = nw.from_native(table, eager_only=True)
     if len(rows) == len(whole):
         return None
-    _, ids = codes_of_rows(whole, reader.bag)
+    _, ids = row_codes(whole, reader.bag)
     known = set(rows[reader.bag].to_list())
     lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
     return Dropped(len(whole) - len(rows), missing_counts(whole, reader.names), lost)
@@ -201,17 +143,17 @@ def _survey(table, rows, reader, where):
     if read["weights"] is None:
         reader.kind(**read)  # checks all values
     else:
-        # A bag may have its weight in other parts.
-        weighs = np.add.reduceat(np.abs(read["weights"]), starts) != 0
-        if weighs.all():
+        # Bags may have all of their weight in other parts: then nothing here is checked or kept.
+        has_weight = np.add.reduceat(np.abs(read["weights"]), starts) != 0
+        if has_weight.all():
             reader.kind(**read)
-        elif weighs.any():
-            reader.bags(reader.rows(table, weighs))
+        elif has_weight.any():
+            reader.bags(reader.rows(table, has_weight))
         largest = np.maximum.reduceat(read["weights"], starts)
-        scaled = read["weights"] / np.repeat(np.where(weighs, largest, 1), sizes)
+        scaled = read["weights"] / np.repeat(np.where(has_weight, largest, 1), sizes)
         sums, squares = np.add.reduceat(scaled, starts), np.add.reduceat(scaled**2, starts)
-    place = {name: k for k, name in enumerate(columns.features)}
-    of = {name: place[name] for name in columns.names if name not in columns.categories}
+    position = {name: k for k, name in enumerate(columns.features)}
+    numeric = {name: position[name] for name in columns.names if name not in columns.categories}
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     return PartSurvey(
         read["ids"],
@@ -220,8 +162,8 @@ def _survey(table, rows, reader, where):
         sums,
         squares,
         read["metadata"],
-        ColumnsOfPart.of(where, rows, columns, points),
-        {name: lowest[:, k].min() for name, k in of.items()},
-        {name: highest[:, k].max() for name, k in of.items()},
-        {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in of.items()},
+        PartColumns.from_points(where, rows, columns, points),
+        {name: lowest[:, k].min() for name, k in numeric.items()},
+        {name: highest[:, k].max() for name, k in numeric.items()},
+        {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in numeric.items()},
     )

@@ -1,8 +1,8 @@
 """Readers of bags: lists of arrays, stacked points, tables and files.
 
-Each gives the arguments of `Bags`. Their public face, with parameters and errors, are the
-classmethods `Bags.from_list`, `Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet`,
-`Bags.from_csv` and `Bags.from_anndata`.
+Each returns the arguments of `Bags`; parameters and errors are documented at `Bags.from_list`,
+`Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet`, `Bags.from_csv` and
+`Bags.from_anndata`.
 """
 
 import glob
@@ -15,30 +15,19 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from bdr_stan.bags.cells import (
-    cell_features,
-    cell_values,
-    check_anndata,
-    check_obs_columns,
-)
-from bdr_stan.bags.checks import (
-    as_bag,
-    as_points,
-    as_sizes,
-    as_vector,
-    describe,
-    near_names,
-    plain,
-)
+from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
+from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, near_names, plain
 from bdr_stan.bags.columns import (
     TableColumns,
     as_numbers,
+    counts_text,
+    dropped_message,
     dropped_rows,
     learn_columns,
     missing_counts,
     warn_of_columns,
     warn_of_copies,
-    warn_of_marks,
+    warn_of_missing_codes,
 )
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
@@ -49,32 +38,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
 
-# Options of read_csv that say how a line becomes cells.
-_OF_LINES = (
+_TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_dataframe
+# Options of read_csv that determine how a line is split into cells.
+_LINE_OPTIONS = (
     *("sep", "delimiter", "quotechar", "quoting", "doublequote", "escapechar", "dialect"),
     *("encoding", "encoding_errors", "compression", "engine"),
     *("comment", "skiprows", "skipinitialspace", "skip_blank_lines"),
 )
-
-__all__ = [
-    "bag_codes",
-    "bags_of_table",
-    "codes_of_rows",
-    "columns_like",
-    "columns_of",
-    "feature_columns",
-    "folder_columns",
-    "from_anndata",
-    "from_csv",
-    "from_dataframe",
-    "from_list",
-    "from_parquet",
-    "from_points",
-    "index_columns",
-    "named_columns",
-    "one_row_a_bag",
-    "parquet_files",
-]
 
 
 def from_list(
@@ -84,10 +54,10 @@ def from_list(
     metadata: "pd.DataFrame | None" = None,
     features: Iterable[object] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from 2-D arrays, one a bag; see `Bags.from_list`."""
+    """Arguments of `Bags` from 2-D arrays, one per bag."""
     if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
         raise TypeError(
-            f"expected a list of 2-D arrays, one a bag, found a {type(arrays).__name__}"
+            f"expected a list of 2-D arrays, one per bag, found a {type(arrays).__name__}"
         )
     names = [describe(i, ids) for i in range(len(arrays))]
     features = _names_of_frames(arrays, names, features)
@@ -109,7 +79,7 @@ def from_list(
 
 
 def _names_of_frames(arrays, names, features):
-    """Names of the points' columns: those given, else those of data frames, which must agree."""
+    """Names of the points' columns: those given, else of data frames, which must agree."""
     frames = [(name, _columns_of_frame(array)) for name, array in zip(names, arrays)]
     frames = [(name, columns) for name, columns in frames if columns is not None]
     for name, columns in frames[1:]:
@@ -123,7 +93,7 @@ def _names_of_frames(arrays, names, features):
 
 
 def _columns_of_frame(values):
-    """Names of the columns of a data frame; None of an array, and of columns that only count."""
+    """Names of a data frame's columns; None for an array or the default 0, 1, .. ."""
     columns = getattr(values, "columns", None)
     if columns is None or list(columns) == list(range(len(columns))):
         return None
@@ -131,7 +101,7 @@ def _columns_of_frame(values):
 
 
 def _names_of_columns(features, columns):
-    """The names given, unless they are the names of other columns; else those of the columns."""
+    """The names given, unless they are names of other columns; else those of the columns."""
     if features is None or columns is None or isinstance(features, str):
         return columns if features is None else features
     features = [str(name) for name in features]
@@ -153,7 +123,7 @@ def from_points(
     metadata: "pd.DataFrame | None" = None,
     features: Iterable[object] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from stacked points; see `Bags.from_points`."""
+    """Arguments of `Bags` from stacked points."""
     if (bag is None) == (sizes is None):
         raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
     features = _names_of_columns(features, _columns_of_frame(points))
@@ -198,7 +168,7 @@ def from_dataframe(
     like: Any = None,
     unseen: str = "error",
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a table with one row a point; see `Bags.from_dataframe`."""
+    """Arguments of `Bags` from a table with one row per point."""
     import narwhals as nw
 
     frame: Any = df
@@ -210,7 +180,7 @@ def from_dataframe(
         raise TypeError(
             f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
         ) from None
-    columns = columns_of(like, features, missing, transformer, unseen)
+    columns = resolve_like(like, features, missing, transformer, unseen)
     if columns is not None:
         features = columns.names
     features = feature_columns(table.columns, bag, features, weight, metadata)
@@ -228,7 +198,7 @@ def from_dataframe(
     warn_of_similar_ids(read["ids"])
     warn_of_copies(read["points"], read["offsets"])
     if columns.transformer is None:
-        warn_of_marks(read["points"], columns.features)
+        warn_of_missing_codes(read["points"], columns.features)
     if like is None:
         warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
     return read
@@ -241,13 +211,7 @@ def feature_columns(
     weight: str | None,
     metadata: Sequence[str] | None,
 ) -> list[str]:
-    """The columns of a point: those given, or all that have no other role.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A column that is named is not there, or in two roles; no column is left.
-    """
+    """The columns of a point: those given, or all without another role; raises without any."""
     named = named_columns(columns, bag, features, weight, metadata)
     if features is not None and len(features) == 0:
         raise ValueError("features is empty: name the columns of a point, or leave it out")
@@ -267,35 +231,26 @@ def bags_of_table(
     *,
     unseen: str = "error",
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a table and what is known of its columns.
-
-    Parameters
-    ----------
-    table : narwhals DataFrame, of at least one row
-    columns : TableColumns
-    bag, weight, metadata, unseen
-        As for `Bags.from_dataframe`.
-    """
+    """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
     weights = None if weight is None else as_numbers(table[weight], weight)
-    codes, ids = codes_of_rows(table, bag)
+    codes, ids = row_codes(table, bag)
     order = _grouping(codes)
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
     values = None if metadata is None else {name: _values_of(table[name]) for name in metadata}
-    about = None if values is None else one_row_a_bag(values, codes, ids, bag)
     return {
         "points": points,
         "offsets": _offsets(np.bincount(codes)),
         "weights": weights,
         "ids": ids,
-        "metadata": about,
+        "metadata": None if values is None else one_row_per_bag(values, codes, ids, bag),
         "columns": columns,
     }
 
 
 def _values_of(series):
-    """Values of a column of metadata; categories stay such, as they may be codes."""
+    """Values of a column of metadata; categories stay categories, as they may be codes."""
     import narwhals as nw
     import pandas as pd
 
@@ -303,8 +258,8 @@ def _values_of(series):
     return pd.Categorical(values) if series.dtype in (nw.Categorical, nw.Enum) else values
 
 
-def codes_of_rows(table: Any, bag: str) -> tuple[Array, Array]:
-    """Number of each row's bag, in the order of the ids, and the bags' ids."""
+def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
+    """Index of each row's bag, in the order of the ids, and the bags' ids."""
     return bag_codes(
         table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
     )
@@ -318,7 +273,7 @@ def from_parquet(
     metadata: Sequence[str] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a Parquet file or folder; see `Bags.from_parquet`."""
+    """Arguments of `Bags` from a Parquet file or folder."""
     try:
         import pyarrow.parquet as pq
     except ImportError:
@@ -329,7 +284,7 @@ def from_parquet(
     dataset = pq.ParquetDataset(
         path if Path(path).exists() else files, partitioning=folder_columns(files)
     )
-    wanted = columns_like(options.get("like"), features)
+    wanted = known_features(options.get("like"), features)
     index = index_columns(dataset.schema, [bag, weight, *(wanted or []), *(metadata or [])])
     columns = [c for c in dataset.schema.names if c not in index]
     named = named_columns(columns, bag, wanted, weight, metadata)
@@ -338,7 +293,7 @@ def from_parquet(
 
 
 def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
-    """Columns of a Parquet schema in which pandas keeps the index of its rows, but those wanted."""
+    """Columns of a Parquet schema with the pandas index of its rows, except wanted ones."""
     kept = (schema.pandas_metadata or {}).get("index_columns", [])
     kept = {name for name in kept if isinstance(name, str)}
     return (kept | {n for n in schema.names if n.startswith("__index_level_")}) - set(wanted)
@@ -347,7 +302,7 @@ def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
 def folder_columns(files: Sequence[str]) -> Any:
     """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
 
-    A column is of codes where a number in it has leading zeros: "01" is not 1.
+    A column has codes where a number in it has leading zeros: "01" is not 1.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -371,17 +326,11 @@ def folder_columns(files: Sequence[str]) -> Any:
 
 
 def parquet_files(path: PathName) -> list[str]:
-    """Paths of a file, of the Parquet files of a folder and its folders, or of a pattern.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is none.
-    """
+    """Paths of a file, the Parquet files in a folder tree, or a pattern; raises if none."""
     place = as_path(path)
     if place.is_dir():
         inside = sorted(place.rglob("*.parquet"))
-        # Spark and others keep what is no data under such names.
+        # Spark and others use such names for files that are not data.
         found = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
         if not found:
             raise FileNotFoundError(f"the folder {path} holds no file that ends in .parquet")
@@ -400,20 +349,18 @@ def from_csv(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     metadata: Sequence[str] | None = None,
-    *,
-    missing: str = "error",
-    transformer: Any = None,
-    like: Any = None,
-    unseen: str = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from a CSV file; see `Bags.from_csv`."""
+    """Arguments of `Bags` from a CSV file; `options` of `from_dataframe` and of pandas."""
     import pandas as pd
 
-    _check_exists(path)
+    for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
+
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {path}")
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
     _check_header(path, options)
-    wanted = columns_like(like, features)
+    wanted = known_features(for_table.get("like"), features)
     named = named_columns(list(header), bag, wanted, weight, metadata)
     if wanted is not None:
         options = {"usecols": named} | options
@@ -428,17 +375,7 @@ def from_csv(
     table = pd.read_csv(path, **options)
     if ids_as_written and bag in table:
         table[bag] = ids_of_text(table[bag])
-    return from_dataframe(
-        table,
-        bag,
-        features,
-        weight,
-        metadata,
-        missing=missing,
-        transformer=transformer,
-        like=like,
-        unseen=unseen,
-    )
+    return from_dataframe(table, bag, features, weight, metadata, **for_table)
 
 
 def from_anndata(
@@ -447,7 +384,7 @@ def from_anndata(
     features: str | Sequence[str] = "X_pca",
     metadata: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` from an AnnData object; see `Bags.from_anndata`."""
+    """Arguments of `Bags` from an AnnData object."""
     check_anndata(adata)
     metadata = check_obs_columns(adata, bag, metadata)
     place, columns, names = cell_features(adata, features)
@@ -459,7 +396,7 @@ def from_anndata(
     warn_of_similar_ids(ids)
     about = {name: adata.obs[name].to_numpy() for name in metadata}
     return {
-        "metadata": one_row_a_bag(about, codes, ids, bag) if about else None,
+        "metadata": one_row_per_bag(about, codes, ids, bag) if about else None,
         "points": cell_values(adata, place, columns, _grouping(codes)),
         "offsets": _offsets(np.bincount(codes)),
         "ids": ids,
@@ -467,8 +404,8 @@ def from_anndata(
     }
 
 
-def columns_of(like, features, missing, transformer, unseen):
-    """The columns of bags or of a fit that a table is to be read like; None where there is none."""
+def resolve_like(like, features, missing, transformer, unseen):
+    """The columns of bags or of a fit that a table is to be read like; None without `like`."""
     for name, value, known in (
         ("missing", missing, ("error", "drop", "indicator")),
         ("unseen", unseen, ("error", "other")),
@@ -483,7 +420,7 @@ def columns_of(like, features, missing, transformer, unseen):
         return None
     if features is not None or transformer is not None or missing == "indicator":
         raise ValueError(
-            "like says which columns make a point and how: leave out features, transformer and "
+            "like determines the columns of a point: leave out features, transformer and "
             "missing='indicator'"
         )
     columns = like.columns if hasattr(like, "offsets") else getattr(like, "columns_", None)
@@ -495,19 +432,19 @@ def columns_of(like, features, missing, transformer, unseen):
     return columns
 
 
-def columns_like(like, features):
-    """Names of the feature columns, where they are known before the table is read."""
-    columns = columns_of(like, features, "error", None, "error") if like is not None else None
+def known_features(like, features):
+    """Names of the feature columns if they are known before the table is read, else None."""
+    columns = resolve_like(like, features, "error", None, "error") if like is not None else None
     return features if columns is None else list(columns.names)
 
 
 def _check_header(path, options):
-    """Raise ValueError where a column name stands twice in the first row of a CSV file."""
+    """Raise ValueError where a column name occurs twice in the first row of a CSV file."""
     import pandas as pd
 
     if "header" in options or "names" in options:
         return
-    kept = {name: options[name] for name in _OF_LINES if name in options}
+    kept = {name: options[name] for name in _LINE_OPTIONS if name in options}
     names = pd.read_csv(path, **kept, nrows=1, header=None, dtype=str).iloc[0]
     twice = names[names.notna() & names.duplicated()]
     if len(twice):
@@ -526,20 +463,18 @@ def _check_named_header(path, header):
 
 
 def _without_missing(table, features, bag):
-    """The rows of a table in which no feature is missing, with a warning that counts the others."""
-    lacking = dropped_rows(table, features)
-    if not lacking.any():
+    """Rows of a table in which no feature is missing; warns with counts of the others."""
+    missing = dropped_rows(table, features)
+    if not missing.any():
         return table
-    counts = ", ".join(f"{name!r} {n}" for name, n in missing_counts(table, features).items())
-    kept = table.filter((~lacking).tolist())
+    counts = missing_counts(table, features)
+    kept = table.filter((~missing).tolist())
     if len(kept) == 0:
-        raise ValueError(f"every row misses a value ({counts}): leave these columns out")
+        raise ValueError(
+            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
+        )
     lost = table[bag].n_unique() - kept[bag].n_unique()
-    warnings.warn(
-        f"left out {lacking.sum()} of {len(table)} points, which miss values ({counts})"
-        + (f"; {lost} bags have no other points and are left out" if lost else ""),
-        stacklevel=4,
-    )
+    warnings.warn(dropped_message(missing.sum(), len(table), counts, lost), stacklevel=4)
     return kept
 
 
@@ -556,13 +491,14 @@ def _stack_weights(weights, arrays, names):
     for w, array, name in zip(weights, arrays, names):
         if w.shape != (len(array),):
             raise ValueError(
-                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one a point"
+                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one per "
+                "point"
             )
     return np.concatenate(weights) if weights else np.empty(0)
 
 
 def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
-    """Number of each point's bag, in order of first appearance or of the ids, and the bags' ids."""
+    """Index of each point's bag, ordered by first appearance or by id, and the bags' ids."""
     import pandas as pd
 
     codes, ids = pd.factorize(bag)
@@ -571,33 +507,33 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
             order = np.argsort(ids, kind="stable")
         except TypeError:  # ids of several kinds have no order
             order = np.argsort([str(value) for value in ids], kind="stable")
-        place = np.empty(len(ids) + 1, np.int64)
-        place[order], place[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
-        codes, ids = place[codes], ids[order]
+        rank = np.empty(len(ids) + 1, np.int64)
+        rank[order], rank[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
+        codes, ids = rank[codes], ids[order]
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise ValueError(
             f"{message.format(missing[0])} ({len(missing)} such in all): "
-            "fill it in or leave these points out"
+            "fill it in or drop these points"
         )
     return codes, ids
 
 
 def _grouping(codes: Array) -> Array | None:
-    """Order that brings each bag's points together; None where they already are."""
+    """Order that sorts points by bag; None where they already are."""
     grouped = np.all(codes[1:] >= codes[:-1])
     return None if grouped else np.argsort(codes, kind="stable")
 
 
 def named_columns(columns, bag, features, weight, metadata):
-    """The columns named by the arguments, each once; ValueError where one is missing."""
+    """The columns named by the arguments, each once; raises where one is missing."""
     for argument, names in (("features", features), ("metadata", metadata)):
         if isinstance(names, str):
             raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
     for name in columns:
         if not isinstance(name, str):
             raise TypeError(
-                f"the table has a column named {name!r}, which is no text: rename its columns, as "
+                f"the table has a column named {name!r}, which is not text: rename its columns, as "
                 "by df.columns = df.columns.astype(str)"
             )
     features, metadata = list(features or []), list(metadata or [])
@@ -605,9 +541,9 @@ def named_columns(columns, bag, features, weight, metadata):
     for name in named:
         if name not in columns:
             raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
-    twice = [name for k, name in enumerate(features) if name in features[:k]]
-    if twice:
-        raise ValueError(f"features names the column {twice[0]!r} twice: name each once")
+    repeated = [name for k, name in enumerate(features) if name in features[:k]]
+    if repeated:
+        raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
     roles = {"bag": [bag], "weight": [] if weight is None else [weight], "metadata": metadata}
     for role, names in roles.items():
         for name in names:
@@ -618,8 +554,10 @@ def named_columns(columns, bag, features, weight, metadata):
     return list(dict.fromkeys(named))
 
 
-def one_row_a_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "pd.DataFrame":
-    """Table of columns of the points, constant within bags, with one row a bag."""
+def one_row_per_bag(
+    columns: dict[str, Array], codes: Array, ids: Array, bag: str
+) -> "pd.DataFrame":
+    """Table with one row per bag from columns of the points that are constant within bags."""
     import pandas as pd
 
     first = np.unique(codes, return_index=True)[1]
@@ -642,8 +580,3 @@ def _check_constant(values, codes, first, name, ids):
             f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
             "value for each bag"
         )
-
-
-def _check_exists(path):
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no file {path}")

@@ -1,4 +1,4 @@
-"""What a fit keeps of its training bags, and new bags must agree with."""
+"""What a fit keeps of its training bags to check new bags against."""
 
 import warnings
 from collections.abc import Mapping
@@ -12,38 +12,22 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = ["BagsRecord", "column_ranges", "warn_of_other_ranges"]
-
-_SAMPLE = 5_000  # points whose quantiles are kept, or compared with those
-_FEWEST_VALUES = 20  # of a column of new bags that are compared
-_MOST_OUTSIDE = 0.95  # share of new values outside the range of 98% of the training values
+_SAMPLE_SIZE = 5_000  # points from which quantiles are estimated
+_MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
+_MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the training values
 
 
 @dataclass(frozen=True)
 class BagsRecord:
-    """Ids, columns and weights of training bags.
+    """Ids, columns and weights of training bags."""
 
-    index : array, shape (n,)
-        Ids of the bags, or 0 to n - 1.
-    has_ids : bool
-    n_features : int
-    features : list of str, or None
-        Names of the points' columns.
-    columns : TableColumns, or None
-        How the points were made of the columns of a table.
-    weighted : bool
-        Whether points have weights.
-    ranges : array, shape (2, p), or None
-        As `column_ranges`.
-    """
-
-    index: Array
+    index: Array  # ids of the bags, or 0 to n - 1
     has_ids: bool
     n_features: int
-    features: list[str] | None
-    columns: TableColumns | None
-    weighted: bool
-    ranges: Array | None
+    features: list[str] | None  # names of the points' columns
+    columns: TableColumns | None  # how the points were made from the columns of a table
+    weighted: bool  # whether points have weights
+    ranges: Array | None  # as `column_ranges`, shape (2, p)
 
     @classmethod
     def of(cls, bags: BagsBase) -> Self:
@@ -65,7 +49,7 @@ class BagsRecord:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the settings of a fit keep of it, by name."""
+        """Entries in the settings of a fit, by name."""
         return {
             "n_features": self.n_features,
             "feature_names": self.features,
@@ -80,17 +64,13 @@ class BagsRecord:
 
 
 def column_ranges(bags: BagsBase) -> Array | None:
-    """1% and 99% quantiles of each column's nonzero values in a sample of the points.
+    """1% and 99% quantiles of each column's nonzero values in a sample of points, shape (2, p).
 
-    Zeros are the same in all units. NaN for columns of zeros; None where points lie in partitions.
-
-    Returns
-    -------
-    array, shape (2, p), or None
+    Zeros are the same in all units. NaN for columns of zeros; None for points in partitions.
     """
     if isinstance(bags, PartitionedBags):
         return None
-    points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+    points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     points[points == 0] = np.nan
     ranges = np.full((2, points.shape[1]), np.nan)
     known = ~np.isnan(points).all(axis=0)
@@ -99,22 +79,17 @@ def column_ranges(bags: BagsBase) -> Array | None:
 
 
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
-    """Warn of columns nearly all of whose nonzero values lie outside the training range.
+    """Warn of columns nearly all of whose nonzero values are outside the training `ranges`.
 
-    Parameters
-    ----------
-    bags : Bags or PartitionedBags
-        A single bag may well be unlike all others, and is not compared.
-    ranges : array, shape (2, p), or None
-        As `column_ranges` of the training bags.
+    A single bag is not compared: it may well differ from all others.
     """
     if ranges is None or len(bags) < 2 or isinstance(bags, PartitionedBags):
         return
-    points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+    points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     outside = ((points < ranges[0]) | (points > ranges[1])) & (points != 0)
     n_values = np.sum(points != 0, axis=0)
     share = outside.sum(axis=0) / np.maximum(n_values, 1)
-    for k in np.flatnonzero((share > _MOST_OUTSIDE) & (n_values >= _FEWEST_VALUES)):
+    for k in np.flatnonzero((share > _MAX_SHARE_OUTSIDE) & (n_values >= _MIN_VALUES)):
         name = k if bags.features is None else repr(bags.features[k])
         values = points[points[:, k] != 0, k]
         warnings.warn(

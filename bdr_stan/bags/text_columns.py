@@ -1,4 +1,4 @@
-"""Columns of text that hold numbers or dates, and ids that differ in how they are written."""
+"""Text columns of numbers or dates, and ids that differ only in how they are written."""
 
 import re
 import warnings
@@ -10,8 +10,6 @@ import numpy as np
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.types import Array
-
-__all__ = ["check_are_categories", "ids_of_text", "warn_of_similar_ids"]
 
 _CURRENCY = r"(?:[$€£¥₹₩₽₺₴₪₫฿₱]|(?:EUR|USD|GBP|CHF|JPY|kr)\b\.?)"
 _DIGITS = r"(?:\d+(?:[.,'’\s]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?"  # points, commas, blanks group them
@@ -30,7 +28,7 @@ _SHOWN = 3  # pairs of ids in the warning
 
 
 def check_are_categories(values: Collection[str], name: str) -> None:
-    """Raise TypeError where more than half of the texts of a column are numbers or dates."""
+    """Raise TypeError where over half of the texts of a column are numbers or dates."""
     dates = [value for value in values if _DATE.fullmatch(value.strip())]
     if len(dates) > len(values) / 2:
         raise TypeError(
@@ -38,10 +36,10 @@ def check_are_categories(values: Collection[str], name: str) -> None:
             "them, such as years since 2000, or leave it out"
         )
     numbers = [value for value in values if _NUMBER.fullmatch(value.strip())]
-    written = any(not _is_plain_number(value) for value in numbers)  # as in $1,200
-    if len(numbers) > len(values) / 2 and (len(values) > 2 or written):
-        odd = [value for value in values if value not in numbers]
-        what = f"text such as {odd[0]!r} among numbers" if odd else "numbers written as text"
+    formatted = any(not _is_plain_number(value) for value in numbers)  # as in $1,200
+    if len(numbers) > len(values) / 2 and (len(values) > 2 or formatted):
+        others = [value for value in values if value not in numbers]
+        what = f"text such as {others[0]!r} among numbers" if others else "numbers written as text"
         example = next((v for v in numbers if not _is_plain_number(v)), numbers[0])
         raise TypeError(
             f"column {name!r} holds {what}, such as {example!r}: make numbers of its cells, as by "
@@ -59,9 +57,9 @@ def _is_plain_number(text):
 
 
 def ids_of_text(texts: Any) -> Any:
-    """Ids that were read as text, a pandas Series, as numbers where nothing is lost by that.
+    """Ids read as text, a pandas Series, as numbers where that loses nothing.
 
-    Nothing is where each is written as Python writes the number: not "01", which is not 1.
+    That is, where each is written as Python writes the number: not "01", which differs from "1".
     """
     import pandas as pd
 
@@ -74,14 +72,14 @@ def ids_of_text(texts: Any) -> Any:
 
 
 def _simplified(value):
-    """Text of an id without what differs by accident: blanks, case, ways to write é, zeros."""
+    """Text of an id without accidental differences: blanks, case, Unicode forms, zeros."""
     text = " ".join(normalize("NFKC", str(value)).casefold().split())
-    has_zeros = text[:1] in "0-" or text.endswith(".0")  # the search takes ten times as long
+    has_zeros = text[:1] in "0-" or text.endswith(".0")  # ten times as fast as the search
     return _ZEROS.sub(r"\1", text) if has_zeros else text
 
 
 def warn_of_similar_ids(ids: Array) -> None:
-    """Warn of bags whose ids differ by type, leading zeros, case or blanks alone."""
+    """Warn of bags whose ids differ only by type, leading zeros, case or blanks."""
     import pandas as pd
 
     if np.asarray(ids).dtype.kind not in "OUST":
@@ -90,9 +88,9 @@ def warn_of_similar_ids(ids: Array) -> None:
     similar = np.flatnonzero(alike.duplicated())
     if len(similar):
         first = alike.drop_duplicates()
-        place = pd.Series(first.index, index=first.to_numpy())
+        position = pd.Series(first.index, index=first.to_numpy())
         pairs = ", ".join(
-            f"{plain(ids[place[alike[i]]])!r} and {plain(ids[i])!r}" for i in similar[:_SHOWN]
+            f"{plain(ids[position[alike[i]]])!r} and {plain(ids[i])!r}" for i in similar[:_SHOWN]
         )
         warnings.warn(
             f"{len(similar)} bags have ids like those of others but for type, leading zeros, case "

@@ -60,30 +60,24 @@ def fit(
     force,
     **settings,
 ):
-    """Fit a model to DATA, a .parquet or .csv table with a row for each point.
+    """Fit a model to DATA, a .parquet or .csv table with one row per point.
 
     DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': these are read
-    part by part, so memory need not hold them; needs the extra "dask". Writes one file with all
-    that `bdr-stan predict` needs.
+    part by part and may exceed memory; needs the extra "dask". Writes one file with all that
+    `bdr-stan predict` needs.
     """
     check_output(output, force, not_to_be=data)
     settings |= {"covariates": split(covariates), "n_landmarks": landmarks, "stan_file": stan_file}
     if stan_file is not None and not stan_file.is_file():
         raise FileNotFoundError(f"there is no file {stan_file}")
     estimator = estimators_of([model], settings)[model]
-    of_fit = without_none(
-        {
-            "label_sd": label_sd,
-            "trials": trials,
-            "adapt_delta": adapt_delta,
-            "max_treedepth": max_treedepth,
-        }
-    )
-    check_fit_options(model, estimator.method, of_fit)
+    sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
+    fit_options = without_none({"label_sd": label_sd, "trials": trials, **sampler})
+    check_fit_options(model, estimator.method, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, "label_sd": label_sd, "trials": trials}
     bags, y = read_labelled(data, roles, features, covariates, missing, model=model)
     run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
-    estimator.fit(bags, y, **run, **of_fit)
+    estimator.fit(bags, y, **run, **fit_options)
     estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
     show_fit(estimator)
     click.echo(f"Wrote {output}")

@@ -1,4 +1,4 @@
-"""The program ``bdr-stan``, and how its commands end."""
+"""The program ``bdr-stan``, and how its commands report errors."""
 
 import warnings
 
@@ -7,11 +7,11 @@ import click
 from bdr_stan import __version__
 
 # What the package raises on purpose, and what reading and writing files raises.
-EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
+EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
 class OneSentence(click.Group):
-    """Group whose commands end an expected error with its message alone, exit code 1."""
+    """Group whose commands report an expected error as its message alone, exit code 1."""
 
     def invoke(self, ctx):
         with warnings.catch_warnings():
@@ -27,7 +27,7 @@ class OneSentence(click.Group):
             # Click's own ends: a help page, and ``bdr-stan summary fit.nc | head``.
             except (click.exceptions.Exit, BrokenPipeError):
                 raise
-            except EXPECTED as error:
+            except EXPECTED_ERRORS as error:
                 if ctx.params["debug"]:
                     raise
                 text = str(error) or type(error).__name__

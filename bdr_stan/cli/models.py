@@ -1,4 +1,4 @@
-"""Estimators by their names on the command line, and what is shown of a fit."""
+"""Estimators by their names on the command line, and the display of a fit."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,18 +31,10 @@ def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
-    """Estimators with the settings that were given, by their names on the command line.
+    """Estimators with the given settings, by their names on the command line.
 
-    Parameters
-    ----------
-    names : sequence of str, out of `MODELS`
-    given : mapping, parameter -> value, None where it was not given
-        Each goes to those of the models that have such a parameter.
-
-    Raises
-    ------
-    ValueError
-        None of the models has one of the parameters, or a value cannot be read.
+    Each setting goes to the models that have such a parameter; raises ValueError where none of them
+    has it, or a value cannot be read.
     """
     settings = without_none(given)
     for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):
@@ -59,7 +51,7 @@ def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "
 
 
 def check_fit_options(name: str, method: str, options: Mapping[str, Any]) -> None:
-    """Raise ValueError where options of `fit` go with another model or method."""
+    """Raise ValueError for options of `fit` that need another model or method."""
     estimator = _class_of(name)
     if "label_sd" in options and not getattr(estimator, "takes_label_sd", False):
         raise ValueError(
@@ -83,7 +75,7 @@ def _parameters(name: str) -> set[str]:
 
 
 def _not_taken(name: str, parameter: str) -> str:
-    """A sentence on a parameter that a model does not have, with another one that does."""
+    """Message about a parameter that a model does not have, with a model that does."""
     kind = name.endswith("classifier")
     others = [n for n in MODELS if n.endswith("classifier") == kind and parameter in _parameters(n)]
     option = {"n_landmarks": "landmarks"}.get(parameter, parameter).replace("_", "-")
@@ -101,7 +93,7 @@ def _bandwidth(text: str) -> str | float:
 
 
 def _bounds(text: str) -> tuple[float | None, float | None]:
-    """Two numbers; an end that is left out is open."""
+    """Two numbers; an empty end is open."""
     try:
         ends = [None if end.strip() == "" else float(end) for end in text.split(",")]
         lower, upper = ends
@@ -114,13 +106,7 @@ def _bounds(text: str) -> tuple[float | None, float | None]:
 
 
 def load_fit(path: Path) -> Any:
-    """A fit with a posterior.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        There is no such file, or it holds another kind of fit.
-    """
+    """A fit with a posterior; raises for a missing file or another kind of fit."""
     from bdr_stan import load
 
     model = load(path)
@@ -133,7 +119,7 @@ def load_fit(path: Path) -> Any:
 
 
 def show_fit(model: Any, every: bool = False) -> None:
-    """Print the parameters of a fit, its numbers alone or all, and how it was sampled."""
+    """Print the scalar parameters of a fit, or all of them, and its sampling report."""
     groups = model.result_.groups
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
     d, p = model.landmarks_.shape

@@ -24,7 +24,7 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 labelled_table = _all_of(
     click.argument("data", type=click.Path(path_type=Path)),
-    click.option("--bag", required=True, metavar="COLUMN", help="Which bag a point belongs to."),
+    click.option("--bag", required=True, metavar="COLUMN", help="Bag of each point."),
     click.option("--label", required=True, metavar="COLUMN", help="Label, the same within a bag."),
     click.option(
         "--features",
@@ -34,20 +34,20 @@ labelled_table = _all_of(
     click.option(
         "--covariates",
         metavar="A,B,...",
-        help="Columns of the bags themselves, the same within a bag, that enter linearly.",
+        help="Columns that are constant within a bag and enter linearly.",
     ),
     click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag."),
     click.option(
         "--trials",
         metavar="COLUMN",
-        help="People asked in each bag, the same within it.  [only for --likelihood binomial]",
+        help="Number of trials per bag, the same within it.  [only for --likelihood binomial]",
     ),
     click.option(
         "--missing",
         type=click.Choice(["error", "drop", "indicator"]),
         default="error",
         show_default=True,
-        help="Missing values: refuse, leave out the points, or a column that says where.",
+        help="Missing values: an error, drop the points, or impute and add an indicator column.",
     ),
 )
 
@@ -69,12 +69,12 @@ model_settings = _all_of(
     click.option(
         "--bounds",
         metavar="LOWER,UPPER",
-        help="Between which labels lie; an end left out is open.  [only for inverse-bdr]",
+        help="Range of the labels; an empty end is open.  [only for inverse-bdr]",
     ),
     click.option(
         "--label-distribution",
         type=click.Choice(["empirical", "normal", "uniform"]),
-        help="Of labels before a bag is seen.  [default: empirical; only for inverse-bdr]",
+        help="Prior distribution of a label.  [default: empirical; only for inverse-bdr]",
     ),
     click.option(
         "--n-curved",
@@ -84,7 +84,7 @@ model_settings = _all_of(
     click.option(
         "--likelihood",
         type=click.Choice(["negative binomial", "poisson", "binomial", "exponential", "normal"]),
-        help="How totals scatter.  [default: negative binomial; only for aggregate]",
+        help="Distribution of totals.  [default: negative binomial; only for aggregate]",
     ),
     click.option(
         "--link",
@@ -101,17 +101,17 @@ model_settings = _all_of(
         "--bag-effects",
         is_flag=True,
         default=None,
-        help="An effect of each bag beside its points'.  [only for aggregate]",
+        help="Add a random effect per bag.  [only for aggregate]",
     ),
     click.option(
         "--thin",
         type=click.IntRange(1),
-        help="At most so many points a bag stand for all.  [only for aggregate]",
+        help="Largest number of points that represent a bag.  [only for aggregate]",
     ),
     click.option(
         "--method",
         type=click.Choice(METHODS),
-        help="[default: optimize for shrinkage, else nuts; exact: blr alone, vb: aggregate alone]",
+        help="[default: optimize for shrinkage, else nuts; exact: blr only, vb: aggregate only]",
     ),
 )
 
@@ -119,7 +119,7 @@ sampling = _all_of(
     click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
     click.option("--warmup", type=click.IntRange(0), default=1000, show_default=True),
     click.option(
-        "--draws", type=click.IntRange(1), default=1000, show_default=True, help="A chain."
+        "--draws", type=click.IntRange(1), default=1000, show_default=True, help="Per chain."
     ),
 )
 
@@ -149,13 +149,13 @@ new_table = _all_of(
         type=click.Choice(["error", "drop"]),
         default="error",
         show_default=True,
-        help="Missing values: refuse, or leave out the points.",
+        help="Missing values: an error, or drop the points.",
     ),
     click.option(
         "--unseen",
         type=click.Choice(["error", "other"]),
         default="error",
         show_default=True,
-        help="Categories that the fit has not seen: refuse, or none of the known ones.",
+        help="Categories that the fit does not have: an error, or none of the known ones.",
     ),
 )

@@ -42,8 +42,8 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     model = load_fit(fitted)
     if getattr(model, "likelihood", None) == "binomial" and not model.columns_of_bags:
         raise ValueError(
-            f"{fitted} was fitted to counts out of trials, which a prediction needs too: predict "
-            f"in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"
+            f"{fitted} was fitted to counts out of trials, which a prediction needs as well: "
+            f"predict in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"
         )
     bags = read_like(model, fitted, new, bag, weight, missing=missing, unseen=unseen)
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)
@@ -53,11 +53,11 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
 
 
 def _warn_of_formulas(ids):
-    """Warn of ids that spreadsheet programs take for formulas; changed ids would match no table."""
+    """Warn of ids that spreadsheets read as formulas; changed ids would match no table."""
     formulas = [text for text in ids if isinstance(text, str) and _FORMULA.match(text)]
     if formulas:
         warnings.warn(
-            f"the id {formulas[0]!r} ({len(formulas)} such in all) begins as a formula does, which "
-            "spreadsheet programs run: import its column as text, or read the file by other means",
+            f"the id {formulas[0]!r} ({len(formulas)} such in all) begins like a formula, which "
+            "spreadsheet programs evaluate: import its column as text, or use another program",
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Commands around fits: a demonstration, and Stan with its programs."""
+"""Commands other than fits: a demonstration, and Stan with its programs."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ import click
 
 from bdr_stan.cli.group import example
 
-STOCK = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
+SETUP_PROGRAMS = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
 
 
 @click.command(
@@ -29,10 +29,7 @@ def demo(quick, output):
     run(output, quick=quick)
 
 
-@click.command(
-    short_help="Make Stan ready to use.",
-    epilog=example("bdr-stan setup"),
-)
+@click.command(short_help="Make Stan ready to use.", epilog=example("bdr-stan setup"))
 @click.option(
     "--from",
     "source",
@@ -46,16 +43,13 @@ def setup(source):
     """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
     from bdr_stan import cmdstan
 
-    home = cmdstan.setup(source, programs=STOCK)
-    click.echo(f"Stan is ready: {home}, with {' and '.join(STOCK)} compiled")
+    home = cmdstan.setup(source, programs=SETUP_PROGRAMS)
+    click.echo(f"Stan is ready: {home}, with {' and '.join(SETUP_PROGRAMS)} compiled")
 
 
-@click.command(
-    short_help="Look for what Stan lacks.",
-    epilog=example("bdr-stan doctor"),
-)
+@click.command(short_help="Check everything that Stan needs.", epilog=example("bdr-stan doctor"))
 def doctor():
-    """Look at everything Stan needs; exit code 1, with what to do, if something is wrong."""
+    """Check everything that Stan needs; exit code 1, with advice, if something is wrong."""
     from bdr_stan import cmdstan
 
     findings = cmdstan.doctor()
@@ -63,19 +57,18 @@ def doctor():
         detail = " ".join(finding.detail.split())
         click.echo(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.what}: {detail}")
         if not finding.ok:
-            click.echo(f"       mend it with: {finding.mend}")
+            click.echo(f"       fix it with: {finding.mend}")
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 
 @click.command(
-    short_help="Copy a Stan program, to change it.",
-    epilog=example("bdr-stan eject bdr my_bdr.stan"),
+    short_help="Copy a Stan program to edit.", epilog=example("bdr-stan eject bdr my_bdr.stan")
 )
 @click.argument("name")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def eject(name, target, force):
-    """Write the Stan program NAME, with its functions beside it, to TARGET (.stan or a folder).
+    """Write the Stan program NAME, with its functions, to TARGET (.stan or a folder).
 
     Fit your variant with: bdr-stan fit --stan-file TARGET
     """
@@ -92,7 +85,7 @@ def eject(name, target, force):
 )
 @click.argument("programs", metavar="NAME_OR_PATH...", nargs=-1, required=True)
 def compile_(programs):
-    """Compile programs of the package, by name, or your own, by path; nothing if it is done."""
+    """Compile programs of the package, by name, or your own, by path, unless done already."""
     from bdr_stan.cmdstan.programs import compile_program
 
     for program in programs:

@@ -11,24 +11,22 @@ from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like
 
 
 @click.command(
-    short_help="Write a page on a fit, for who did not make it.",
+    short_help="Write an HTML report of a fit.",
     epilog=example("bdr-stan report fit.nc people.parquet --title 'vote, per cent' -o fit.html"),
 )
 @click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @options.output("Report, .html.")
 @click.option(
-    "--title",
-    metavar="TEXT",
-    help="What the labels are, with the unit.  [default: their column]",
+    "--title", metavar="TEXT", help="What the labels are, with the unit.  [default: their column]"
 )
 @options.new_table
 @options.force
 def report(fitted, data, output, title, bag, weight, missing, unseen, force):
-    """Write what there is to say of a fit to one HTML file that needs no network.
+    """Write an HTML report of a fit for readers who did not run it, one file without network.
 
     DATA is the table that the model was fitted to, which a fit does not keep: without it the
-    report leaves out the range of the columns and, of totals, the maps.
+    report has no ranges of columns and, for totals, no maps.
     """
     for given in (fitted, data or fitted):
         check_output(output, force, not_to_be=given)

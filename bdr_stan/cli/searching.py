@@ -37,7 +37,7 @@ EVIDENCES = ("bound", "evidence")
     type=click.Choice(["nll", "mse", *EVIDENCES]),
     default="nll",
     show_default=True,
-    help="Of held-out labels; bound and evidence, of totals alone, hold none out.",
+    help="Of held-out labels; bound and evidence, for totals alone, use all labels.",
 )
 @click.option("--landmarks", default="30,60,90", show_default=True, metavar="N,N,...")
 @click.option(
@@ -47,14 +47,14 @@ EVIDENCES = ("bound", "evidence")
 @click.option(
     "--refine",
     type=click.Choice(["bandwidth", "ard"]),
-    help="Search on from the best for a bandwidth, or one for each column.",
+    help="Optimise a bandwidth from the best, or one bandwidth per column.",
 )
 @click.option(
     "--candidates",
     type=click.Choice(options.METHODS),
     default="laplace",
     show_default=True,
-    help="By which method candidates are fitted.",
+    help="Method by which candidates are fitted.",
 )
 @options.model_settings
 @options.sampling
@@ -104,8 +104,9 @@ def tune(
     scales = _numbers("--bandwidth-scale", bandwidth_scale, float)
     settings["covariates"] = split(covariates)
     models = estimators_of(model, settings)
+    fit_options = without_none({"trials": trials})
     for name, estimator in models.items():
-        check_fit_options(name, estimator.method, without_none({"trials": trials}))
+        check_fit_options(name, estimator.method, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, "trials": trials}
     bags, y = read_labelled(data, roles, features, covariates, missing, model=model[0])
     found = search(
@@ -131,16 +132,15 @@ def tune(
     if output is None:
         click.echo(f"The best: {found.best!r}; pass -o to fit and keep it")
         return
-    of_fit = without_none({"trials": trials})
     run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
-    found.best.fit(bags, y, **run, **of_fit)
+    found.best.fit(bags, y, **run, **fit_options)
     found.best.save(output, notes={"bag": bag, "label": label, "weight": weight})
     show_fit(found.best)
     click.echo(f"Wrote {output}")
 
 
 def _numbers(option, text, kind):
-    """Numbers that commas part."""
+    """Numbers separated by commas."""
     try:
         return [kind(each) for each in text.split(",")]
     except ValueError:
@@ -150,7 +150,7 @@ def _numbers(option, text, kind):
 
 
 def _as_text(table):
-    """The table of `tune` with ranks, whose columns of other things than numbers are text."""
+    """The table of `tune` with ranks, with columns that are not numeric as text."""
     table = table.copy()
     for name in table.columns:
         if table[name].dtype.kind not in "iuf":

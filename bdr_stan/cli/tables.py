@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def split(names: str | None) -> list[str] | None:
-    """Names that commas part."""
+    """Names separated by commas."""
     return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def check_roles(**columns: Sequence[str | None]) -> None:
-    """Refuse a column in two roles: a label among the features would predict itself."""
+    """Raise for a column with two roles: a label among the features would predict itself."""
     role_of: dict[str, str] = {}
     for role, names in columns.items():
         for name in names:
@@ -30,7 +30,7 @@ def check_roles(**columns: Sequence[str | None]) -> None:
 
 
 def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
-    """Bags of a .parquet or .csv file; ids in a .csv stay as they are written there.
+    """Bags of a .parquet or .csv file; ids in a .csv stay as written.
 
     Those of a folder or a pattern of .parquet files stay on disk, as `PartitionedBags`.
     """
@@ -43,15 +43,15 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
     if path.suffix == ".parquet":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
-        raise ValueError(f"{path} is neither .parquet nor .csv: give the table one of these forms")
+        raise ValueError(f"{path} is neither .parquet nor .csv: write it in one of these formats")
     try:
         return Bags.from_csv(path, bag, **columns, dtype={bag: str})
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no CSV table: {str(error).strip()}") from error
+        raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
 
 
 def in_memory(bags: Any) -> "Bags":
-    """Bags with their points in memory, for what needs all of these."""
+    """Bags with their points in memory."""
     return bags.load() if hasattr(bags, "load") else bags
 
 
@@ -66,29 +66,20 @@ def read_labelled(
 ) -> "tuple[Bags, Array]":
     """Bags of a table and their labels.
 
-    Parameters
-    ----------
-    path : Path
-    roles : mapping, bag, label and perhaps weight, label_sd and trials -> column, or None
-    features, covariates : str, names that commas part, or None
-    missing : str
-    model : str, name out of `MODELS` of what is to be fitted
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        No such file or column, a column in two roles, or labels of text for a model of numbers.
+    `roles` maps bag, label and perhaps weight, label_sd and trials to a column or None; `features`
+    and `covariates` are names separated by commas. Raises where the file or a column is missing, a
+    column has two roles, or labels are text for a `model` of numbers.
     """
-    points, about = split(features), split(covariates) or []
-    of_roles = {role: [column] for role, column in roles.items()}
-    check_roles(**of_roles, features=points or [], covariates=about)
-    of_bags = [roles[role] for role in ("label", "label_sd", "trials") if roles.get(role)]
+    point_columns, bag_columns = split(features), split(covariates) or []
+    columns = {role: [column] for role, column in roles.items()}
+    check_roles(**columns, features=point_columns or [], covariates=bag_columns)
+    metadata = [roles[role] for role in ("label", "label_sd", "trials") if roles.get(role)]
     bags = read_bags(
         path,
         str(roles["bag"]),
-        features=points,
+        features=point_columns,
         weight=roles["weight"],
-        metadata=[*of_bags, *about],
+        metadata=[*metadata, *bag_columns],
         missing=missing,
     )
     click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
@@ -97,7 +88,7 @@ def read_labelled(
     if y.dtype.kind not in "fiub" and not model.endswith("classifier"):
         classifier = f"{model}-classifier"
         raise TypeError(
-            f"label column {roles['label']!r} holds text, not numbers: encode or mend it, or use "
+            f"label column {roles['label']!r} holds text, not numbers: encode it, or use "
             f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
         )
     return bags, y
@@ -113,19 +104,9 @@ def read_like(
     missing: str,
     unseen: str,
 ) -> "Bags":
-    """Bags of a table with the columns of a fit, found by their names.
+    """Bags of the table `new` with the columns of a fit, found by their names.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    fitted, new : Path, files of the fit and of the table
-    bag, weight : columns, or None for those of the fit
-    missing, unseen : str, as for `Bags.from_dataframe`
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        The fit or the table lacks a column.
+    `bag` and `weight` default to the columns of the fit.
     """
     bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
     weight = weight or model.notes_.get("weight") or getattr(model.columns_, "weight", None)
@@ -144,7 +125,7 @@ def read_like(
 
 
 def check_output(path: Path, force: bool, not_to_be: Path) -> None:
-    """Refuse, before any work, an output that cannot or must not be written."""
+    """Raise, before any work, for an output that cannot or must not be written."""
     if path.parent.is_file():
         raise NotADirectoryError(f"{path.parent} is a file, not a folder: choose another output")
     if not path.parent.is_dir():
@@ -158,13 +139,13 @@ def check_output(path: Path, force: bool, not_to_be: Path) -> None:
 
 
 def check_suffix(path: Path, suffix: str) -> None:
-    """Refuse an output of another form than the command writes."""
+    """Raise for an output with another suffix than the command writes."""
     if path.suffix != suffix:
         raise ValueError(f"{path} must end in {suffix}")
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` make a file that appears under its name when it is complete."""
+    """Call `write` on a path that is renamed when the file is complete."""
     from bdr_stan.results.files import written_whole
 
     with written_whole(path) as partial:

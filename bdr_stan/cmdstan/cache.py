@@ -1,8 +1,7 @@
-"""The folder of built things: CmdStan homes and compiled programs.
+"""The cache folder of CmdStan homes and compiled programs.
 
-Whatever stands in it under its final name is whole: it is built under another
-name, under a lock, and renamed at the end. A manifest beside the files tells
-later whether they still are what was built.
+Everything in it under its final name is complete: it is built under another name, under a lock, and
+renamed at the end. A manifest records the files, so that later damage is detected.
 """
 
 import errno
@@ -25,12 +24,12 @@ from bdr_stan.cmdstan.processes import end_all_in
 
 _MANIFEST = "manifest.json"
 
-# Set while a call that was interrupted waits for its threads, which then begin nothing new.
+# Set while an interrupted call waits for its threads, which then start nothing new.
 interrupted = threading.Event()
 
 
 class ToolchainError(RuntimeError):
-    """Stan cannot be set up, or a program cannot be compiled; the text says how to mend it.
+    """Stan cannot be set up, or a program cannot be compiled; the message says how to fix it.
 
     Examples
     --------
@@ -38,13 +37,13 @@ class ToolchainError(RuntimeError):
     >>> try:
     ...     home = setup(progress=False)
     ... except ToolchainError as error:
-    ...     print(error)  # how to mend it
+    ...     print(error)  # how to fix it
     ...
     """
 
 
 def cache_directory() -> Path:
-    """Folder of built things: BDR_STAN_CACHE if set, else the user's cache folder.
+    """Cache folder: BDR_STAN_CACHE if set, else in the user's cache folder.
 
     Examples
     --------
@@ -62,13 +61,9 @@ def cache_directory() -> Path:
 
 
 def check_trusted() -> None:
-    """Raise where others can put programs into the user's cache folder, which would be run.
+    """Raise ToolchainError where other users could write programs into the user's cache folder.
 
-    A folder named by BDR_STAN_CACHE, as one that a group shares, is trusted.
-
-    Raises
-    ------
-    ToolchainError
+    A folder named by BDR_STAN_CACHE, for example one that a group shares, is trusted.
     """
     folder = cache_directory()
     if os.environ.get("BDR_STAN_CACHE") or not folder.exists():
@@ -88,7 +83,7 @@ def check_trusted() -> None:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Turn a full or read-only cache folder into one clear sentence."""
+    """Raise ToolchainError with advice where the cache folder is full or read-only."""
     try:
         yield
     except OSError as error:
@@ -109,9 +104,9 @@ def writing() -> Iterator[None]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock called `name`, after waiting for whoever holds it.
+    """Wait for the lock called `name`, and keep it during the block.
 
-    The kernel lifts the lock when the process ends, however it ends.
+    The kernel releases the lock when the process ends, however it ends.
     """
     with _lock_file(name).open() as handle:
         while not _lock(handle):
@@ -122,7 +117,7 @@ def locked(name: str) -> Iterator[None]:
 
 
 def _lock(handle):
-    """Lock a file for this process; False where another one holds it."""
+    """Lock a file for this process; False where another process has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -140,10 +135,10 @@ def _lock_file(name):
 
 @contextmanager
 def workplace(target: Path) -> Iterator[Path]:
-    """Give an empty folder beside `target` that is gone when the block ends.
+    """An empty folder next to `target` that is removed when the block ends.
 
-    Call it under the lock called like the target. What a killed process left behind is
-    cleared first, compilers that still run there too.
+    Call it under the lock of the target. First it removes what a killed process left behind, and
+    ends compilers that still run there.
     """
     folder = target.with_name(f"{target.name}.building-{os.getpid()}")
     with writing():
@@ -158,7 +153,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def built_whole(target: Path) -> Iterator[Path]:
-    """Give a `workplace` that becomes `target` when the block ends well."""
+    """A `workplace` that becomes `target` when the block ends without an error."""
     with workplace(target) as building:
         yield building
         with writing():
@@ -167,7 +162,7 @@ def built_whole(target: Path) -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Clear what killed processes left in the cache, unless somebody works there."""
+    """Remove what killed processes left in the cache, unless a process works there."""
     folder = cache_directory()
     for stale in (*folder.glob("*.building-*"), *folder.glob("programs/*.building-*")):
         try:
@@ -187,7 +182,7 @@ def _clear(folder):
 
 
 def seal(folder: Path) -> None:
-    """Write down what the files of a folder are, for `damage` to compare."""
+    """Write a manifest of the files of a folder, for `damage` to compare."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     manifest = {
         str(path.relative_to(folder)): [digest(path), os.access(path, os.X_OK)] for path in files
@@ -197,7 +192,7 @@ def seal(folder: Path) -> None:
 
 
 def damage(folder: Path) -> list[str]:
-    """What is not as it was sealed, each as a short text; empty when all is."""
+    """Differences from the folder's manifest, each as a short text; empty if there are none."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text()).items()
         return [
@@ -218,7 +213,7 @@ def _trouble(path, sealed, executable):
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file's content, "" where it cannot be read; read once unless it changes."""
+    """SHA-256 of a file, "" where it cannot be read; computed once unless the file changes."""
     try:
         state = path.stat()
         return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)

@@ -1,7 +1,7 @@
-"""The C++ compiler and make: whether they are there, which they are, running them.
+"""The C++ compiler and make: finding and running them.
 
-Where there is no g++, the compiler is clang of the PyPI package ziglang, where that is
-installed; where there is no make, `without_make.py` runs the makefile's commands.
+Without g++, the compiler is clang from the PyPI package ziglang if that is installed; without make,
+`without_make.py` runs the makefile's commands.
 """
 
 import hashlib
@@ -27,16 +27,17 @@ ZIG_VERSION = "0.12.1"  # later ones refuse the headers of the TBB that Stan use
 COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
 
 _HERE = Path(__file__).parent
-_FOR_ZIG = ("guarded_tbb.hpp", "int128_division.hpp")
-_FULL = ("No space left on device", "Disk quota exceeded")
-# Zig aborts without a word, Error 134, where its clang is killed.
-_KILLED = ("Killed signal", "error: Killed", "Terminated signal")
-_KILLED += ("Error 134", "Error 137", "Error 143")
-_NO_MEMORY = ("virtual memory exhausted", "Cannot allocate memory", "out of memory")
+_ZIG_HEADERS = ("guarded_tbb.hpp", "int128_division.hpp")
+_DISK_FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
+# Of a compiler that was killed or got no memory; zig's "Error 134" is all that it prints then.
+_KILLED_TEXTS = (
+    *("Killed signal", "error: Killed", "Terminated signal", "Error 134", "Error 137", "Error 143"),
+    *("virtual memory exhausted", "Cannot allocate memory", "out of memory"),
+)
 
 
 def make_program() -> str:
-    """The make that is run: the environment variable MAKE, else make."""
+    """The make to run: the environment variable MAKE, else make."""
     return os.environ.get("MAKE") or "make"
 
 
@@ -49,18 +50,18 @@ def cxx_program() -> str:
 
 
 def zig_program() -> str:
-    """Zig's C++ compiler with its flags, for executables that run on every Linux since 2014."""
-    headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _FOR_ZIG))
+    """Zig's C++ compiler with its flags, for executables that run on any Linux since 2014."""
+    headers = hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in _ZIG_HEADERS))
     return (
-        # The oldest processors too: without a target it would build for the one at hand.
+        # A generic target: by default it would build for this machine's processor alone.
         f"zig c++ -target {platform.machine()}-linux-gnu.2.17 -O2 -s -Qunused-arguments "
         f"-Wno-enum-constexpr-conversion -DBDR_STAN_HEADERS={headers.hexdigest()[:8]} "
-        + " ".join(f"-include {name}" for name in _FOR_ZIG)
+        + " ".join(f"-include {name}" for name in _ZIG_HEADERS)
     )
 
 
 def zig_directory() -> Path | None:
-    """Folder of the PyPI package ziglang; None where that is missing or of another version."""
+    """Folder of the PyPI package ziglang; None where it is missing or of another version."""
     try:
         version = importlib.metadata.version("ziglang")
         spec = importlib.util.find_spec("ziglang")
@@ -72,9 +73,9 @@ def zig_directory() -> Path | None:
 
 
 def missing_programs(own: bool = True) -> list[str]:
-    """Which of compiler and make are missing to compile; `own`: for a home of ours.
+    """Which of compiler and make are missing to compile; `own`: for a home built by this package.
 
-    Another CmdStan takes neither zig nor what stands for make.
+    Another CmdStan can use neither zig nor the replacement of make.
     """
     compiler = cxx_program() if own else os.environ.get("CXX") or "g++"
     missing = [] if _found(compiler) else [compiler]
@@ -84,12 +85,7 @@ def missing_programs(own: bool = True) -> list[str]:
 
 
 def require_compiler(own: bool = True) -> None:
-    """Stop where the compiler or make is missing; `own`: for a home of ours.
-
-    Raises
-    ------
-    ToolchainError : one of them is not on the PATH; the text says what to install.
-    """
+    """Raise ToolchainError where the compiler or make is missing; `own` as above."""
     missing = missing_programs(own)
     if missing:
         from_pypi = f"{COMPILER_HINT}; or " if own else ""
@@ -101,20 +97,20 @@ def require_compiler(own: bool = True) -> None:
 
 
 def compiler_version(program: str) -> str:
-    """First line of what the compiler says of itself, "" if it cannot be run."""
+    """First line of the compiler's version, "" if it cannot be run."""
     found = _found(program)
     return _version(program, found) if found else ""
 
 
 def _found(program):
-    """Path of the compiler; that of ziglang is found in its package."""
+    """Path of the compiler, which may be in the ziglang package."""
     return shutil.which(program.split()[0], path=_environment()["PATH"])
 
 
 @lru_cache
 def _version(program, found):
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [found, *program.split()[1:], "--version"],
             check=False,
             capture_output=True,
@@ -123,11 +119,11 @@ def _version(program, found):
         )
     except OSError:
         return ""
-    return said.stdout.partition("\n")[0]
+    return output.stdout.partition("\n")[0]
 
 
 def make_local_texts(home: PathName) -> list[str]:
-    """Text of the user's own make settings, which change what is built."""
+    """Texts of the user's own make settings, which change what is built."""
     files = (Path(home) / "make" / "local", Path.home() / ".config" / "stan" / "make.local")
     return [file.read_text() for file in files if file.is_file()]
 
@@ -136,7 +132,7 @@ def make_local_texts(home: PathName) -> list[str]:
 
 
 def _room():
-    """How many compilers may run at once: each takes up to 3 GB."""
+    """Number of compilers that may run at once: each takes up to 3 GB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(os.cpu_count() or 1, int(memory / 3e9)))
 
@@ -147,7 +143,7 @@ _running: set[subprocess.Popen] = set()
 
 @contextmanager
 def side_by_side(n: int) -> Iterator[Executor]:
-    """Threads to compile in; where the block is interrupted, compilers end and none starts."""
+    """Threads to compile in; on an interrupt running compilers end and none starts."""
     with ThreadPoolExecutor(n) as pool:
         try:
             yield pool
@@ -165,38 +161,30 @@ def side_by_side(n: int) -> Iterator[Executor]:
 
 
 def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[int, str]:
-    """Run make when there is room for one more compiler; the exit code and all it printed.
+    """Run make in `home` when memory allows; the exit code and all output.
 
-    Parameters
-    ----------
-    home : path, the folder that make runs in
-    workplace : path, where the compiler keeps its temporary files
-    what : str, what is compiled, for the message
-    *arguments : str, of make
-
-    Raises
-    ------
-    ToolchainError : no room on the disk, the compiler was killed, or the call interrupted.
+    `what` is compiled with temporary files in `workplace`. Raises ToolchainError where the disk is
+    full, the compiler was killed, or the call was interrupted.
     """
     with _slot:
         if interrupted.is_set():
             raise ToolchainError(f"compiling {what} was interrupted")
         zig = workplace / "zig"
         folders = {"TMPDIR": str(workplace), "ZIG_LOCAL_CACHE_DIR": str(zig)}
-        code, said = run_make(home, *arguments, **folders)
+        code, output = run_make(home, *arguments, **folders)
         shutil.rmtree(zig, ignore_errors=True)
-    if code != 0 and any(text in said for text in _FULL):
+    if code != 0 and any(text in output for text in _DISK_FULL_TEXTS):
         raise ToolchainError(disk_is_full(what))
-    if code < 0 or (code != 0 and any(text in said for text in (*_KILLED, *_NO_MEMORY))):
+    if code < 0 or (code != 0 and any(text in output for text in _KILLED_TEXTS)):
         raise ToolchainError(
-            f"the compiler was ended while compiling {what}, most likely for want of memory "
+            f"the compiler was ended while compiling {what}, most likely for lack of memory "
             "(it takes up to 3 GB); close other programs, then try again"
         )
-    return code, said
+    return code, output
 
 
 def disk_is_full(what: str) -> str:
-    """The sentence for it, about compiling `what`."""
+    """Message about a full disk while compiling `what`."""
     return (
         f"the disk is full, compiling {what} in {cache_directory()} stopped; "
         "make room, or set the environment variable BDR_STAN_CACHE to another folder"
@@ -204,7 +192,7 @@ def disk_is_full(what: str) -> str:
 
 
 def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, str]:
-    """Run make, or what stands for it, in the home; the exit code and all it printed."""
+    """Run make, or its replacement, in the home; the exit code and all output."""
     make = [make_program()]
     if not (shutil.which("make") or os.environ.get("MAKE")):
         make = [sys.executable, "-I", str(_HERE / "without_make.py")]
@@ -223,19 +211,19 @@ def run_make(home: PathName, *arguments: str, **environment: str) -> tuple[int, 
     try:
         if interrupted.is_set():
             _end(process)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
     except BaseException:
         _end(process)
         process.communicate()
         raise
     finally:
         _running.discard(process)
-    return process.returncode, said
+    return process.returncode, output
 
 
 def _environment():
     """The environment of make and the compiler, which may be ziglang's."""
-    # Another make that called us must not pass on its flags.
+    # Flags of a make that called this process must not be inherited.
     inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     path = inherited.get("PATH", os.defpath)
     zig = zig_directory() if cxx_program().split()[0] == "zig" else None
@@ -252,6 +240,6 @@ def _environment():
 
 
 def _end(process):
-    """End make and all that it started."""
+    """End make and all processes that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,13 +1,11 @@
 """Numbers of Stan's CSV files, read without threads.
 
-CmdStanPy reads them by polars where it is installed. Its threads do not survive `os.fork`, so a
-process forked after a fit, as by `multiprocessing.Pool`, would wait for them for ever.
+CmdStanPy reads them with polars if that is installed. Its threads do not survive `os.fork`, so a
+process forked after a fit, as by `multiprocessing.Pool`, would wait for them forever.
 """
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["numbers", "read_without_polars"]
 
 
 def numbers(csv_bytes_list: list[bytes]) -> NDArray[np.float64]:
@@ -18,7 +16,7 @@ def numbers(csv_bytes_list: list[bytes]) -> NDArray[np.float64]:
 
 
 def read_without_polars() -> None:
-    """Let CmdStanPy read CSV files by `numbers`, which gives the same values."""
+    """Make CmdStanPy read CSV files with `numbers`, which returns the same values."""
     from cmdstanpy.utils import stancsv
 
     stancsv.csv_bytes_list_to_numpy = numbers

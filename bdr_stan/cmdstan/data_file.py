@@ -8,15 +8,10 @@ import orjson
 
 
 def write_data(path: Path, data: dict[str, Any]) -> None:
-    """Write a program's data, once for all the runs that read them.
+    """Write a program's data, a dict of numbers, arrays and lists, to a file.
 
-    The same numbers as those of CmdStanPy's own writer, which takes minutes for data of hundreds
-    of megabytes; it still writes data with values that are not finite.
-
-    Parameters
-    ----------
-    path : Path
-    data : dict, name -> number, array or list
+    The same numbers as from CmdStanPy's own writer, which takes minutes for hundreds of megabytes
+    but also writes values that are not finite.
     """
     arrays = {name: np.asarray(values, order="C") for name, values in data.items()}
     if not all(np.all(np.isfinite(values)) for values in arrays.values()):

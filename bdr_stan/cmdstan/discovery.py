@@ -1,4 +1,4 @@
-"""Which CmdStan is used: the one that cmdstanpy finds, else the home built here."""
+"""Which CmdStan is used: the one that cmdstanpy finds, else the home built by this package."""
 
 from pathlib import Path
 
@@ -23,13 +23,13 @@ def find() -> Path | None:
 
 
 def choose(source: str = "auto") -> Path:
-    """Home to use, of the sources of `setup`; ours may not be built yet."""
+    """Home to use, for a `source` of `setup`; one of ours may not be built yet."""
     foreign = foreign_home() if source == "auto" else None
     return foreign or home_directory()
 
 
 def foreign_home() -> Path | None:
-    """The CmdStan that cmdstanpy finds, unless that is one of ours, which may need mending."""
+    """The CmdStan that cmdstanpy finds, unless it was built by this package."""
     import cmdstanpy
 
     try:
@@ -40,12 +40,7 @@ def foreign_home() -> Path | None:
 
 
 def ready(home: Path) -> None:
-    """Make cmdstanpy use a home; one of ours is assembled or mended, but for its driver.
-
-    Raises
-    ------
-    ToolchainError : the home is ours and cannot be assembled.
-    """
+    """Make cmdstanpy use a home; one of ours is assembled or repaired, except its driver."""
     import cmdstanpy
 
     if home == home_directory():

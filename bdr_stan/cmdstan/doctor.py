@@ -1,4 +1,4 @@
-"""Look at everything Stan needs, and say how to mend what is wrong."""
+"""Check everything that Stan needs, with advice on how to fix what is wrong."""
 
 import os
 import shlex
@@ -24,18 +24,20 @@ from bdr_stan.cmdstan.programs import (
     programs_left_over,
 )
 
+_MIN_FREE_GB = 0.5  # a home and a few programs
+
 
 class Finding(NamedTuple):
-    """One thing that was looked at: what it is, whether it is well, and how to mend it.
+    """One check: what was checked, whether it is well, and how to fix it.
 
     Attributes
     ----------
     what : str
     ok : bool
     detail : str
-        Its version or place, or what is wrong.
+        Its version or location, or what is wrong.
     mend : str, default ""
-        A command or an advice; "" where it is well.
+        A command or advice; "" where it is well.
 
     Examples
     --------
@@ -52,14 +54,14 @@ class Finding(NamedTuple):
 
 
 def doctor() -> list[Finding]:
-    """Look at the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
+    """Check the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
 
-    Builds nothing. What only compiling needs may be missing where the package brought its
-    programs compiled.
+    Builds nothing. Where the package includes compiled programs, what only compiling needs may be
+    missing.
 
     Returns
     -------
-    list of Finding, with `mend` a command or an advice where `ok` is False.
+    list of Finding, with `mend` a command or advice where `ok` is False.
 
     Examples
     --------
@@ -75,12 +77,14 @@ def doctor() -> list[Finding]:
         return [*to_compile, _cache(), _programs()]
     brought = _prebuilt()
     if brought.ok:
-        to_compile = [finding if finding.ok else _for_own(finding) for finding in to_compile]
+        to_compile = [
+            finding if finding.ok else _only_for_edited(finding) for finding in to_compile
+        ]
     return [brought, *to_compile, _cache(), _programs()]
 
 
 def _prebuilt():
-    """The programs that came with the package; one that is not used is compiled."""
+    """The programs included in the package; those that cannot be used are compiled."""
     folder = prebuilt.prebuilt_directory()
     unused = [name for name in program_names() if not is_prebuilt(name)]
     if unused:
@@ -94,12 +98,12 @@ def _prebuilt():
     return Finding("prebuilt programs", True, f"{folder}, all run")
 
 
-def _for_own(finding):
-    """What is missing is of no matter but to programs of one's own."""
+def _only_for_edited(finding):
+    """What is missing matters only for edited programs."""
     return Finding(
         finding.what,
         True,
-        f"{finding.detail}; of use for edited programs only: {COMPILER_HINT} has all they need",
+        f"{finding.detail}; needed for edited programs only: {COMPILER_HINT} installs all of it",
     )
 
 
@@ -125,21 +129,15 @@ def _make():
 
 
 def _cache():
-    folder = cache_directory()
+    folder, advice = cache_directory(), "export BDR_STAN_CACHE=/a/folder/with/room"
     try:
         with locked("doctor"):
             free = shutil.disk_usage(folder).free / 1e9
     except ToolchainError as error:
-        return Finding(
-            "cache folder", False, str(error), "export BDR_STAN_CACHE=/a/folder/with/room"
-        )
-    enough = free > 0.5
-    return Finding(
-        "cache folder",
-        enough,
-        f"{folder}, {free:.1f} GB free",
-        "" if enough else "export BDR_STAN_CACHE=/a/folder/with/room",
-    )
+        return Finding("cache folder", False, str(error), advice)
+    enough = free > _MIN_FREE_GB
+    detail = f"{folder}, {free:.1f} GB free"
+    return Finding("cache folder", enough, detail, "" if enough else advice)
 
 
 def _stan():
@@ -154,22 +152,22 @@ def _stan():
             "httpstan package", False, str(error), f"pip install 'httpstan=={WHEEL_VERSION}'"
         )
     home = home_directory()
-    lacking = faults(home)
-    if lacking:
-        return [wheel, Finding("CmdStan", False, f"{home}: {'; '.join(lacking)}", "bdr-stan setup")]
+    found = faults(home)
+    if found:
+        return [wheel, Finding("CmdStan", False, f"{home}: {'; '.join(found)}", "bdr-stan setup")]
     return [wheel, _stanc(home)]
 
 
 def _stanc(home):
     stanc = home / "bin" / "stanc"
     try:
-        said = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
+        output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
     except OSError as error:
         trouble = error.strerror
     else:
-        if said.returncode == 0:
-            return Finding("CmdStan", True, f"{home}, {said.stdout.strip()}")
-        trouble = said.stderr.strip() or f"exit code {said.returncode}"
+        if output.returncode == 0:
+            return Finding("CmdStan", True, f"{home}, {output.stdout.strip()}")
+        trouble = output.stderr.strip() or f"exit code {output.returncode}"
     return Finding(
         "CmdStan",
         False,
@@ -183,7 +181,9 @@ def _programs():
     programs = compiled_programs()
     damaged = {entry: faults for entry, faults in programs.items() if faults}
     if not damaged:
-        return Finding("compiled programs", True, f"{len(programs)}, all whole{_left_over()}")
+        return Finding(
+            "compiled programs", True, f"{len(programs)}, all complete{_stale_programs_text()}"
+        )
     return Finding(
         "compiled programs",
         False,
@@ -192,8 +192,8 @@ def _programs():
     )
 
 
-def _left_over():
-    """A word on programs of earlier versions, which only take room."""
+def _stale_programs_text():
+    """Text about programs of earlier versions, which only take disk space."""
     entries = programs_left_over()
     if not entries:
         return ""

@@ -1,6 +1,4 @@
-"""The text of a stock program for users to edit: its likelihood in one function, and log_lik."""
-
-__all__ = ["text_to_edit"]
+"""The text of a stock program for users to edit: one likelihood function, and log_lik."""
 
 _ABOUT = """\
   // The likelihood of the labels, also that of log_lik below: edit it here.
@@ -9,12 +7,12 @@ _LOG_LIK = """\
 generated quantities {
   // One number per bag, for az.loo and az.compare%s
 """
-_NEEDS_ROWS = """; empty without
+_LOG_LIK_PER_ROW = """; empty without
   // compress=False, as the rows are not those of single bags.
   vector[T * (max(n_bags) == 1)] log_lik;
   if (size(log_lik) > 0) {
 """
-_WITHOUT = """\
+_NO_LOG_LIK = """\
 //
 // This program writes no log_lik, which az.loo and az.compare need: define
 // vector[number of bags] log_lik in generated quantities.
@@ -32,7 +30,7 @@ _LIKELIHOODS = {
   }
 """,
         "    target += labels_lpdf(e | n_bags, nu, group);\n",
-        _NEEDS_ROWS
+        _LOG_LIK_PER_ROW
         + """\
     vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
     vector[G] nu = square(sigma) + known_variance;
@@ -54,7 +52,7 @@ _LIKELIHOODS = {
   }
 """,
         "      target += labels_lpdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);\n",
-        _NEEDS_ROWS
+        _LOG_LIK_PER_ROW
         + """\
     for (i in 1 : T) {
       vector[P] shrunk = theta ./ (1 + within[, i] / eta);
@@ -90,18 +88,13 @@ _LIKELIHOODS = {
 
 
 def text_to_edit(name: str, text: str) -> str:
-    """A stock program with its likelihood in a function, which the model and log_lik both use.
+    """A stock program with its likelihood in one function, which the model and log_lik use.
 
-    Parameters
-    ----------
-    name : str
-        Programs without such a likelihood get a sentence in their head instead.
-    text : str
-        As it stands in ``stan/``.
+    `text` is the program as in ``stan/``; programs without such a likelihood get a comment instead.
     """
     head, functions, rest = text.partition("functions {\n")
     if name not in _LIKELIHOODS:
-        return head + _WITHOUT + functions + rest
+        return head + _NO_LOG_LIK + functions + rest
     line, function, call, log_lik = _LIKELIHOODS[name]
     own, end, blocks = rest.partition("}\ndata {\n")
     return (

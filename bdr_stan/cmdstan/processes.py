@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def working_in(folder: Path) -> list[int]:
-    """Processes of this user that write to a folder (file=...) or keep temporary files there.
+    """Processes of this user that write to a folder (file=...) or have temporary files there.
 
-    Empty where there is no /proc to look at.
+    Empty where there is no /proc.
     """
     writes = [os.fsencode(f"file={name}/") for name in {folder, folder.resolve()}]
     keeps = os.fsencode(f"TMPDIR={folder}")
@@ -30,7 +30,8 @@ def working_in(folder: Path) -> list[int]:
 def end_all_in(folder: Path) -> None:
     """End every process that works in a folder, and those that they start meanwhile.
 
-    Looks until none is found twice: one that has just begun shows its command a moment later.
+    Repeats until none is found twice: a new process shows its command only a moment after it
+    starts.
     """
     deadline, quiet = time.monotonic() + 10, 0
     while quiet < 2 and time.monotonic() < deadline:

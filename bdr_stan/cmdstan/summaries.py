@@ -1,11 +1,11 @@
-"""CmdStan's programs stansummary and diagnose, which CmdStanPy calls, on top of ArviZ.
+"""CmdStan's programs stansummary and diagnose, which CmdStanPy calls, based on ArviZ.
 
-Run as ``python -m bdr_stan.cmdstan.summaries stansummary [options] FILE ...``; the files
-are Stan CSV files, one a chain. Table and texts are those of CmdStan 2.36 and later, with
-rank-normalised diagnostics.
+Run as ``python -m bdr_stan.cmdstan.summaries stansummary [options] FILE ...`` with one Stan CSV
+file per chain. Table and texts are those of CmdStan 2.36 and later, with rank-normalised
+diagnostics.
 
-Source: Vehtari, Gelman, Simpson, Carpenter, Burkner (2021), Rank-normalization, folding,
-and localization: an improved R-hat.
+Source: Vehtari, Gelman, Simpson, Carpenter, Burkner (2021), Rank-normalization, folding, and
+localization: an improved R-hat.
 """
 
 import argparse
@@ -18,26 +18,20 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-_RHAT, _ESS_A_CHAIN, _EBFMI = 1.01, 100, 0.3  # where CmdStan begins to warn
+_MAX_RHAT, _MIN_ESS_PER_CHAIN, _MIN_BFMI = 1.01, 100, 0.3  # CmdStan's limits
 
 
 class Draws(NamedTuple):
-    """What Stan CSV files hold.
+    """Contents of Stan CSV files."""
 
-    names : list of str, columns as Stan prints them, "beta[1,2]"
-    values : array, shape (chain, draw, column), without warmup
-    seconds : float, sampling time of all chains
-    max_depth : int, largest tree depth the sampler was allowed
-    """
-
-    names: list[str]
-    values: Array
-    seconds: float
-    max_depth: int
+    names: list[str]  # columns as Stan prints them, "beta[1,2]"
+    values: Array  # shape (chain, draw, column), without warmup
+    seconds: float  # sampling time of all chains
+    max_depth: int  # largest tree depth the sampler was allowed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program named by the first argument; its exit code."""
+    """Run the program named by the first argument; returns its exit code."""
     program, *rest = sys.argv[1:] if arguments is None else arguments
     try:
         return {"stansummary": stansummary, "diagnose": diagnose}[program](rest)
@@ -50,12 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_draws(files: Sequence[str]) -> Draws:
-    """Draws after warmup of one or more chains, cut to the shortest.
-
-    Raises
-    ------
-    ValueError : a file has no draws, or other columns than the first.
-    """
+    """Draws after warmup of one or more chains, truncated to the shortest."""
     chains, seconds, settings = [], 0.0, {}
     names: list[str] = []
     for file in files:
@@ -88,7 +77,7 @@ def _read_chain(file):
             elif line.rstrip().endswith("seconds (Sampling)"):
                 seconds = float(line.split()[-3])
     if header is None:
-        raise ValueError(f"{file} holds no draws: it is no output of Stan, or its run failed")
+        raise ValueError(f"{file} has no draws: it is not an output of Stan, or its run failed")
     if len(rows) and len(rows[-1].split(",")) != len(header):
         rows.pop()  # cut where the run was ended
     saved = settings.get("save_warmup") in ("1", "true")
@@ -99,7 +88,7 @@ def _read_chain(file):
 
 
 def _pretty(name):
-    """Stan's name of a CSV column: beta.1.2 is beta[1,2], z.real stays."""
+    """Stan's name of a CSV column: beta.1.2 is beta[1,2], z.real is unchanged."""
     name, *rest = name.split(".")
     indices = ",".join(part for part in rest if part.isdigit())
     fields = "".join(f".{part}" for part in rest if not part.isdigit())
@@ -112,7 +101,7 @@ def _pretty(name):
 def stansummary(arguments: Sequence[str]) -> int:
     """Print a table of all columns, or write it as CSV where a name is given."""
     parser = argparse.ArgumentParser("stansummary", description=stansummary.__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Stan CSV files, one a chain")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Stan CSV files, one per chain")
     parser.add_argument("-c", "--csv_filename", metavar="FILE", help="write the table here")
     parser.add_argument("-p", "--percentiles", default="5,50,95", metavar="A,B,...")
     parser.add_argument("-s", "--sig_figs", type=int, metavar="N", help="digits, 1 to 18")
@@ -154,9 +143,9 @@ def _rows(draws, percentiles, sig_figs):
             mcse, rhat = float(arviz.mcse(x, method="mean")), float(arviz.rhat(x))
         mad = 1.482602218505602 * np.median(np.abs(x - np.median(x)))
         sd = np.std(x, ddof=1) if x.size > 1 else np.nan
-        a_second = bulk / draws.seconds if draws.seconds else np.nan
+        per_second = bulk / draws.seconds if draws.seconds else np.nan
         numbers = [x.mean(), mcse, sd, mad, *np.percentile(x, percentiles)]
-        numbers += [bulk, tail, a_second, rhat]
+        numbers += [bulk, tail, per_second, rhat]
         yield name, *(float(f"{number:.{sig_figs or 6}g}") for number in numbers)
 
 
@@ -164,24 +153,24 @@ def _rows(draws, percentiles, sig_figs):
 
 
 def diagnose(arguments: Sequence[str]) -> int:
-    """Look for what makes draws untrustworthy, and say what can be done."""
+    """Check draws for common problems, and say what can be done."""
     parser = argparse.ArgumentParser("diagnose", description=diagnose.__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Stan CSV files, one a chain")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Stan CSV files, one per chain")
     files = parser.parse_args(arguments).files
     draws = read_draws(files)
     print(f"Processing csv files: {', '.join(files)}\n")
     column = dict(zip(draws.names, np.moveaxis(draws.values, 2, 0), strict=True))
-    told = []
+    checks = []  # pairs of text and whether all is well
     if "treedepth__" in column:
-        told.append(_treedepth(column["treedepth__"], draws.max_depth))
+        checks.append(_treedepth(column["treedepth__"], draws.max_depth))
     if "divergent__" in column:
-        told.append(_divergences(column["divergent__"]))
+        checks.append(_divergences(column["divergent__"]))
     if "energy__" in column:
-        told.append(_energy(column["energy__"]))
+        checks.append(_energy(column["energy__"]))
     parameters = {k: v for k, v in column.items() if not k.endswith("__") and np.ptp(v) > 0}
-    told += [_effective_sizes(parameters), _rhats(parameters)]
-    print("\n\n".join(text for text, _ in told))
-    if all(well for _, well in told):
+    checks += [_effective_sizes(parameters), _rhats(parameters)]
+    print("\n\n".join(text for text, _ in checks))
+    if all(well for _, well in checks):
         print("\nProcessing complete, no problems detected.")
     else:
         print("\nProcessing complete.")
@@ -218,11 +207,15 @@ def _energy(energy):
     title = "Checking E-BFMI - sampler transitions HMC potential energy.\n"
     with np.errstate(invalid="ignore", divide="ignore"):
         ebfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
-    low = [f"Chain {i}: E-BFMI = {value:.3f}" for i, value in enumerate(ebfmi, 1) if value < _EBFMI]
+    low = [
+        f"Chain {i}: E-BFMI = {value:.3f}" for i, value in enumerate(ebfmi, 1) if value < _MIN_BFMI
+    ]
     if not low:
         return title + "E-BFMI satisfactory.", True
     return (
-        f"{title}" + "\n".join(low) + f"\nThe E-BFMI is below the nominal threshold of {_EBFMI}, "
+        f"{title}"
+        + "\n".join(low)
+        + f"\nThe E-BFMI is below the nominal threshold of {_MIN_BFMI}, "
         "which suggests that HMC may have trouble exploring the target distribution.\n"
         "If possible, try to reparameterize the model."
     ), False
@@ -235,7 +228,7 @@ def _effective_sizes(parameters):
         return min(float(arviz.ess(x, method=kind)) for kind in ("bulk", "tail"))
 
     # a sample too short for its effective size has none
-    low = [k for k, x in parameters.items() if not smallest(x) >= _ESS_A_CHAIN * len(x)]
+    low = [k for k, x in parameters.items() if not smallest(x) >= _MIN_ESS_PER_CHAIN * len(x)]
     if not low:
         return (
             "Rank-normalized split effective sample size satisfactory for all parameters.",
@@ -243,7 +236,7 @@ def _effective_sizes(parameters):
         )
     return (
         "The following parameters had rank-normalized split effective sample size less than "
-        f"{_ESS_A_CHAIN} per chain:\n  {', '.join(low)}\n"
+        f"{_MIN_ESS_PER_CHAIN} per chain:\n  {', '.join(low)}\n"
         "Such low values indicate that the effective sample size estimates may be biased high "
         "and actual performance may be substantially lower than quoted."
     ), False
@@ -252,11 +245,11 @@ def _effective_sizes(parameters):
 def _rhats(parameters):
     import arviz
 
-    high = [k for k, x in parameters.items() if not float(arviz.rhat(x)) <= _RHAT]
+    high = [k for k, x in parameters.items() if not float(arviz.rhat(x)) <= _MAX_RHAT]
     if not high:
         return "Rank-normalized split R-hat values satisfactory for all parameters.", True
     return (
-        f"The following parameters had rank-normalized split R-hat greater than {_RHAT}:\n"
+        f"The following parameters had rank-normalized split R-hat greater than {_MAX_RHAT}:\n"
         f"  {', '.join(high)}\nSuch high values indicate incomplete mixing and biased "
         "estimation.\nYou should consider regularizing your model with additional prior "
         "information or a more effective parameterization."

@@ -1,9 +1,9 @@
-"""What the makefile beside this file does, for a machine without make.
+"""The makefile in this folder as Python, for a machine without make.
 
     python without_make.py [-n] [KEY=VALUE ...] GOAL ...
 
-Run in a home of ours, with the goals and variables of the makefile, which it follows line by
-line; -n shows the commands instead of running them, as make does. Has no need of the package.
+Run in a home of ours, with the goals and variables of the makefile, which it follows line by line;
+-n shows the commands instead of running them, as make does. Does not import the package.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ FLAGS = (
     *("-std=c++17", "-pthread", "-D_REENTRANT", "-DBOOST_DISABLE_ASSERTS", "-Wno-sign-compare"),
     *("-Wno-ignored-attributes", "-Wno-deprecated-declarations"),
 )
-# Variable, the macro it defines, how it is told in the name of the driver's object.
+# Variable, also the macro that it defines, and its suffix in the name of the driver's object.
 SWITCHES = (
     ("STAN_THREADS", "_threads"),
     ("STAN_NO_RANGE_CHECKS", "_nochecks"),
@@ -30,7 +30,7 @@ LIBRARIES = (
 
 
 def main(arguments):
-    """Make the goals; the exit code."""
+    """Make the goals; returns the exit code."""
     goals = [word for word in arguments if "=" not in word and not word.startswith("-")]
     values = _variables(word for word in arguments if "=" in word)
     refused = _refused(values)
@@ -53,7 +53,7 @@ def main(arguments):
 
 
 def _variables(assignments):
-    """Variables of the environment and of the command line, which goes first; += adds."""
+    """Variables of the environment, overridden by the command line; += appends."""
     values, given = dict(os.environ), {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")
@@ -89,13 +89,13 @@ def _compiler(values):
 
 
 def _driver(values):
-    """The driver's object for these flags and this compiler."""
-    said = subprocess.run(
+    """Name of the driver's object for these flags and this compiler."""
+    output = subprocess.run(
         [*_compiler(values), "--version"], check=False, capture_output=True, text=True
     ).stdout
-    told = [said, *_words(values, "CXX", "CPPFLAGS", "CXXFLAGS")]
+    settings = [output, *_words(values, "CXX", "CPPFLAGS", "CXXFLAGS")]
     switches = "".join(name for variable, name in SWITCHES if values.get(variable))
-    return f"driver{switches}_{hashlib.sha256(repr(told).encode()).hexdigest()[:10]}.o"
+    return f"driver{switches}_{hashlib.sha256(repr(settings).encode()).hexdigest()[:10]}.o"
 
 
 def _user_code(values, stem):
@@ -111,7 +111,7 @@ def _libraries(values):
 
 
 def _make(goal, values):
-    """Commands that make a goal, in their order."""
+    """Commands that make a goal, in order."""
     compile_with, driver = [*_compiler(values), *_flags(values)], _driver(values)
     build_driver = [*compile_with, "-O1", "-c", "src/main.cpp", "-o", driver]
     needs_driver = not Path(driver).exists()
@@ -129,13 +129,13 @@ def _make(goal, values):
         return commands
     if needs_driver:
         commands.append(build_driver)
-    # The model's object comes first: the driver's would do without what it needs of libraries.
+    # The model's object first: the linker drops libraries that only later objects need.
     commands.append([*compile_with, made, driver, *_libraries(values), "-o", goal])
     return commands if values.get("KEEP_OBJECT") else [*commands, ["rm", "-f", made]]
 
 
 def _run(command):
-    """Run a command whose output, after -o, appears whole or not at all; the exit code."""
+    """Run a command whose output, after -o, is written atomically; the exit code."""
     if command[0] == "rm":
         Path(command[-1]).unlink(missing_ok=True)
         return 0

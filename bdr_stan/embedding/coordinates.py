@@ -13,30 +13,24 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Basis in which a model computes, from landmark coordinates.
+    """Basis in which a model computes."""
 
-    m0 : array, shape (d,), embedding taken as origin
-    basis : array, shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
-    lam : array, shape (d,), within-bag variance of each coordinate
-    prior_factor : array, shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
-    """
-
-    m0: Array
-    basis: Array
-    lam: Array
-    prior_factor: Array
+    m0: Array  # shape (d,), the embedding at the origin
+    basis: Array  # shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
+    lam: Array  # shape (d,), within-bag variance of each coordinate
+    prior_factor: Array  # shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
 
     def of(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
         return (mean - self.m0) @ self.basis
 
     def prior_variance(self, z: Array) -> Array:
-        """Prior variance of the regression function at embeddings z, shape (n,), at rho = 1."""
-        in_prior = solve_triangular(self.prior_factor, z.T, trans="T")
-        return np.sum(in_prior**2, axis=0)
+        """Prior variance of the regression function at z with rho = 1, shape (n,)."""
+        # z'(P'P)^-1 z = |P'^-1 z|^2
+        return np.sum(solve_triangular(self.prior_factor, z.T, trans="T") ** 2, axis=0)
 
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
-        """The arrays under the names and dimensions by which a fit keeps them."""
+        """Arrays with their names and dimensions in saved fits."""
         return {
             "m0": (self.m0, ["landmark"]),
             "basis": (self.basis, ["landmark", "component"]),
@@ -46,14 +40,15 @@ class Coordinates:
 
     @classmethod
     def of_constants(cls, constants: Mapping[str, Array]) -> Self:
-        """Coordinates from the arrays that a fit keeps."""
+        """Coordinates from the arrays of a saved fit."""
         return cls(*(constants[name] for name in ("m0", "basis", "lambda", "prior_factor")))
 
 
 def principal_axes(mean: Array) -> Coordinates:
-    """Coordinates of exact embeddings, shape (n, d), in which their design is diagonal."""
+    """Principal axes of exact embeddings, shape (n, d); no within-bag variance."""
     m0 = mean.mean(axis=0)
     d = len(m0)
+    # Right singular vectors of the (n, d) design from its (d, d) triangular factor, which is small.
     rotation = np.linalg.svd(np.linalg.qr(mean - m0, mode="r"))[2].T
     return Coordinates(m0, rotation, np.zeros(d), np.eye(d))
 
@@ -61,24 +56,11 @@ def principal_axes(mean: Array) -> Coordinates:
 def joint_coordinates(
     mean: Array, covariance: Array, prior_gram: Array, gram: Array
 ) -> Coordinates:
-    """Coordinates in which within-bag and prior covariance of the embeddings are diagonal.
+    """Coordinates in which within-bag and prior covariance are both diagonal, see `joint_basis`.
 
-    Parameters
-    ----------
-    mean : array, shape (n, d)
-        Mean embeddings of the training bags.
-    covariance : array, shape (d, d)
-        Within-bag covariance `Sigma`.
-    prior_gram : array, shape (d, d)
-        Prior covariance `R` of the embeddings.
-    gram : array, shape (d, d)
-        Kernel matrix `K` of the landmarks: weights alpha = V w ~ N(0, rho^2 K^-1), that is
-        w ~ N(0, rho^2 (V'KV)^-1), of unit precision where R is K.
-
-    Returns
-    -------
-    Coordinates
+    Landmark weights beta = V w ~ N(0, rho^2 K^-1), K = `gram`, mean that w ~ N(0, rho^2 (V'KV)^-1).
     """
     lam, V = joint_basis(covariance, prior_gram)
+    # V'RV is the identity by construction: where R is K no factor is computed, without rounding.
     factor = np.eye(len(lam)) if prior_gram is gram else cholesky(V.T @ gram @ V)
     return Coordinates(mean.mean(axis=0), V, lam, factor)

@@ -1,19 +1,19 @@
-"""Values of the bags themselves, columns of their metadata, as columns x of a regression.
+"""Columns of the bags' metadata as covariates x of a regression.
 
-A number becomes one column, in standard deviations from its average over the training bags. Text,
-categories and booleans become a column a level: 1 for the bags of that level, less its average.
+A number becomes one column, standardised over the training bags. Text, categories and booleans
+become one centred indicator column per level.
 """
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bdr_stan.bags import Bags
+from bdr_stan.bags.checks import near_names
 from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
 
@@ -23,21 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Covariates:
-    """How columns of the bags' metadata become columns x.
+    """How columns of the bags' metadata become columns x."""
 
-    levels : dict, name -> list, or None
-        The levels of each column of the metadata; None for numbers.
-    mean, scale : arrays, shape (Q,)
-        Average over the training bags, and unit: the standard deviation of numbers, 1 of levels.
-    """
-
-    levels: dict[str, list | None]
-    mean: Array
-    scale: Array
+    levels: dict[str, list | None]  # of each metadata column; None for numbers
+    mean: Array  # over the training bags, shape (Q,)
+    scale: Array  # the standard deviation of numbers, 1 for levels; shape (Q,)
 
     @property
     def names(self) -> list[str]:
-        """What each column x is called: "population", or "region=north" of a level."""
+        """Names of the columns x: "population", or "region=north" for a level."""
         return [
             name
             for column, levels in self.levels.items()
@@ -45,78 +39,43 @@ class Covariates:
         ]
 
     def of(self, bags: Bags) -> Array:
-        """Columns x of bags, shape (n, Q), in units of `scale`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The bags lack a column or a value, or have a level that the training bags have not.
-        """
+        """Columns x of bags, shape (n, Q), in units of `scale`."""
         return (_stacked(bags, self.levels) - self.mean) / self.scale
 
     def in_given_units(self, gamma: Array) -> Array:
-        """Weights of the covariates as they were given, from those of the columns x.
+        """Weights of the covariates in their given units, from those of x, shape (..., Q).
 
-        Of a number per its unit. Of a level, less the average over the training bags of all levels:
-        what these have in common adds nothing to any bag, so the labels tell nothing of it.
-
-        Parameters
-        ----------
-        gamma : array, shape (..., Q)
-
-        Returns
-        -------
-        array, shape (..., Q)
+        The weights of levels are centred: their average over the training bags is not identified,
+        because the indicators of a column sum to 1 and are centred.
         """
         weights, start = gamma / self.scale, 0
         for levels in self.levels.values():
-            of = slice(start, start + (1 if levels is None else len(levels)))
+            block = slice(start, start + (1 if levels is None else len(levels)))
             if levels is not None:
-                weights[..., of] -= (weights[..., of] @ self.mean[of])[..., None]
-            start = of.stop
+                weights[..., block] -= (weights[..., block] @ self.mean[block])[..., None]
+            start = block.stop
         return weights
 
 
 def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
-    """Levels and scales of covariates of the training bags.
-
-    Parameters
-    ----------
-    bags : Bags, with metadata
-    names : list of str
-        Columns of the metadata.
-
-    Returns
-    -------
-    Covariates
-
-    Raises
-    ------
-    ValueError, TypeError
-        There is no such column, or it lacks values, or holds neither numbers, text nor booleans.
-
-    Warns
-    -----
-    UserWarning
-        A covariate is the same for all bags.
-    """
+    """Levels and scales of covariates of the training bags; warns of constant ones."""
     levels = {name: _levels(_values(bags, name), name) for name in names}
     scaler = StandardScaler().fit(_stacked(bags, levels))
     table: Any = bags.metadata
     for name in levels:
         if len(bags) > 1 and table[name].nunique() == 1:
             warnings.warn(
-                f"covariate {name!r} is the same for all training bags: it says nothing, and its "
-                "weight stays as uncertain as its prior",
+                f"covariate {name!r} is the same for all training bags: it carries no information, "
+                "and its weight keeps its prior",
                 stacklevel=5,
             )
-    of_numbers = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
-    scale = np.where(np.concatenate(of_numbers), scaler.scale_, 1.0)
+    is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
+    scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)
     return Covariates(levels, scaler.mean_, scale)
 
 
 def check_covariates(names: Any) -> None:
-    """Raise unless this is None or a list of names, all different."""
+    """Raise unless this is None or a list of different names."""
     if isinstance(names, str):
         raise TypeError(f"covariates must be a list of names, found {names!r}: use [{names!r}]")
     if names is None:
@@ -129,7 +88,7 @@ def check_covariates(names: Any) -> None:
 
 
 def _values(bags: Bags, name: str) -> "pd.Series":
-    """A column of the metadata, once it is known to be there and complete."""
+    """A complete column of the metadata; raises ValueError where it is missing or has gaps."""
     table = bags.metadata
     if table is None:
         raise ValueError(
@@ -137,10 +96,9 @@ def _values(bags: Bags, name: str) -> "pd.Series":
             "pass metadata, a table of one row a bag, where the Bags are made"
         )
     if name not in table.columns:
-        known = [str(column) for column in table.columns]
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        mend = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, known))}"
-        raise ValueError(f"the bags' metadata have no column {name!r}: {mend}")
+        raise ValueError(
+            f"the bags' metadata have no column {name!r}: {near_names(name, table.columns)}"
+        )
     if list(table.columns).count(name) > 1:
         raise ValueError(f"the bags' metadata have several columns {name!r}: rename all but one")
     values = table[name].infer_objects()
@@ -161,16 +119,16 @@ def _is_numeric(values):
 
 
 def _levels(values, name):
-    """The levels of a column, in order; None for numbers."""
+    """Levels of a column in order; None for numbers."""
     from pandas import CategoricalDtype
 
     if _is_numeric(values):
         return None
     levels = values.tolist()
-    strange = [level for level in levels if not isinstance(level, (str, bool, int, float))]
-    if strange:
+    others = [level for level in levels if not isinstance(level, (str, bool, int, float))]
+    if others:
         raise TypeError(
-            f"covariate {name!r} holds {type(strange[0]).__name__}: give numbers, text or booleans"
+            f"covariate {name!r} holds {type(others[0]).__name__}: give numbers, text or booleans"
         )
     texts = {level for level in levels if isinstance(level, str)}
     if not isinstance(values.dtype, CategoricalDtype):  # which may be codes
@@ -179,12 +137,12 @@ def _levels(values, name):
 
 
 def _stacked(bags, levels):
-    """All covariates as numbers, in the units of the metadata."""
+    """All covariates as numbers in the units of the metadata, shape (n, Q)."""
     return np.column_stack([_columns(bags, name, known) for name, known in levels.items()])
 
 
 def _columns(bags, name, levels):
-    """A covariate as numbers: one column, or one a level of 0 and 1."""
+    """One covariate as numbers, shape (n, 1), or as indicators of its levels."""
     values = _values(bags, name)
     if levels is None:
         if not _is_numeric(values):
@@ -193,11 +151,11 @@ def _columns(bags, name, levels):
                 "numbers: give numbers"
             )
         numbers = values.to_numpy(float)
-        endless = np.flatnonzero(~np.isfinite(numbers))
-        if len(endless):
+        infinite = np.flatnonzero(~np.isfinite(numbers))
+        if len(infinite):
             raise ValueError(
-                f"covariate {name!r} of {bags.name(endless[0])} is {numbers[endless[0]]}, but must "
-                "be finite: mend it or leave the bag out"
+                f"covariate {name!r} of {bags.name(infinite[0])} is {numbers[infinite[0]]}, but "
+                "must be finite: correct it or leave the bag out"
             )
         return numbers[:, None]
     values = values.tolist()

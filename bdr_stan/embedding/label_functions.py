@@ -1,4 +1,4 @@
-"""Functions of the label, along which mean embeddings move: smooth, or contrasts of classes."""
+"""Basis functions of the label in models of the embedding: splines, or contrasts of classes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,39 +10,27 @@ from scipy.linalg import eigh, helmert
 
 from bdr_stan.types import Array, ArrayLike
 
-_KNOTS = 6
-_DIGITS = 3  # of knots; nearer ones, as beside an outlier, would be one to rounding
-_BAGS_PER_KNOT = 3  # so that something is left about the curves to learn from
-_STEPS = 400  # of the sum that stands for the integral of squared curvature
+_MAX_KNOTS = 6  # which give four curved functions
+_KNOT_DIGITS = 3  # knots nearer to each other, as next to an outlier, differ by rounding alone
+_BAGS_PER_KNOT = 3  # leaves residual degrees of freedom for the scatter about the curves
+_INTEGRATION_STEPS = 400  # of the integral of squared curvature
 
 
 @dataclass(frozen=True)
 class LabelFunctions:
-    """Functions B(y) of a label: 1, straight ones, and ones that bend.
+    """Basis functions B(y) of a label: 1, linear ones and curved ones.
 
-    Of numbers: 1, the label in standard deviations from its average, and natural cubic splines,
-    the smoothest first, all orthonormal over the training labels; beyond these they stay. Of
-    classes, given as codes 0, 1, ..: 1 and the contrasts of Helmert.
-
-    Attributes
-    ----------
-    centre, unit : float
-        Average and standard deviation of the training labels; 0 and 1 of classes.
-    knots : array, shape (m,), in units of the label so moved; the codes of classes
-    transform : array, shape (m, J - 1 or J - 2)
-        The values at the knots of contrasts, or of the functions that bend.
-    n_straight : int
-        How many functions after the first do not bend.
-    smooth : array, shape (J,)
-        Prior standard deviation of each function's coefficients, relative to others of its kind.
+    For numbers: 1, the standardised label, and natural cubic splines, the smoothest first,
+    orthonormal over the training labels and constant outside their range. For classes, given as
+    codes 0, 1, ..: 1 and Helmert contrasts.
     """
 
-    centre: float
-    unit: float
-    knots: Array
-    transform: Array
-    n_straight: int
-    smooth: Array
+    centre: float  # average of the training labels; 0 for classes
+    unit: float  # their standard deviation; 1 for classes
+    knots: Array  # in standardised units, shape (m,); the codes of classes
+    transform: Array  # contrasts or splines at the knots, shape (m, J - 1 or J - 2)
+    n_straight: int  # number of linear functions after the constant
+    smooth: Array  # prior sd of coefficients, relative to functions of the same kind; shape (J,)
 
     def __call__(self, y: ArrayLike) -> Array:
         """Values of the functions at labels, shape (n,) -> (n, J)."""
@@ -50,8 +38,8 @@ class LabelFunctions:
         one = np.ones(len(y))
         if self.of_classes:
             return np.column_stack([one, self.transform[y.astype(int)]])
-        # Beyond the labels seen no curve goes on: an odd small bag must not be taken for more than
-        # any label there was.
+        # Curves stay constant beyond the training labels: otherwise a small unusual bag could be
+        # predicted far outside their range.
         u = np.clip((y - self.centre) / self.unit, self.knots[0], self.knots[-1])
         spline = CubicSpline(self.knots, self.transform, bc_type="natural")
         return np.column_stack([one, u, spline(u)])
@@ -62,7 +50,7 @@ class LabelFunctions:
         return self.transform.shape[1] == len(self.smooth) - 1
 
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """The arrays under the names and dimensions by which a fit keeps them."""
+        """Arrays with their names and dimensions in saved fits."""
         return {
             "label_centre": (self.centre, []),
             "label_unit": (self.unit, []),
@@ -74,7 +62,7 @@ class LabelFunctions:
 
     @classmethod
     def of_constants(cls, constants: Mapping[str, Array]) -> Self:
-        """The functions from the arrays that a fit keeps."""
+        """The functions from the arrays of a saved fit."""
         return cls(
             float(constants["label_centre"]),
             float(constants["label_unit"]),
@@ -86,29 +74,23 @@ class LabelFunctions:
 
 
 def functions_of_numbers(y: Array) -> LabelFunctions:
-    """Smooth functions of labels that are numbers.
+    """Smoothing-spline basis of numeric labels y, shape (n,), not all equal.
 
-    Splines have knots at six labels, evenly spaced quantiles, at fewer where labels coincide or
-    are few.
-    Of the functions that bend, the mean squared curvature is one over the squared prior sd
-    (Demmler and Reinsch 1975), so that the curves are smoothing splines.
-
-    Parameters
-    ----------
-    y : array, shape (n,), not all equal
+    Knots are at most six labels at evenly spaced quantiles. The prior variance of a curved function
+    is one over its mean squared curvature (Demmler and Reinsch 1975).
     """
     centre, unit = float(np.mean(y)), float(np.std(y))
     u = (y - centre) / unit
-    # Knots are labels: a function that is 0 at all labels would bend as it likes between them.
-    n_knots = int(np.clip(len(u) // _BAGS_PER_KNOT, 2, _KNOTS))
+    # Knots are labels: between labels, a function that is 0 at all of them would be unconstrained.
+    n_knots = int(np.clip(len(u) // _BAGS_PER_KNOT, 2, _MAX_KNOTS))
     quantiles = np.quantile(u, np.linspace(0, 1, n_knots), method="nearest")
-    knots = np.unique(np.round(quantiles, _DIGITS))
+    knots = np.unique(np.round(quantiles, _KNOT_DIGITS))
     spline = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
-    steps = np.linspace(knots[0], knots[-1], _STEPS)
-    bends = spline(steps, 2)
+    steps = np.linspace(knots[0], knots[-1], _INTEGRATION_STEPS)
+    second = spline(steps, 2)  # derivatives
     values = spline(u)
     gram = values.T @ values / len(u) + 1e-10 * np.eye(len(knots))
-    curvature, transform = eigh(bends.T @ bends / len(steps), gram)
+    curvature, transform = eigh(second.T @ second / len(steps), gram)
     # The first two have no curvature: they span 1 and the label itself.
     curvature, transform = curvature[2:], transform[:, 2:]
     relative = np.sqrt(curvature[:1] / curvature)
@@ -116,7 +98,7 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
 
 
 def functions_of_classes(n_classes: int) -> LabelFunctions:
-    """Contrasts of classes, which are given as codes 0, 1, .. ."""
+    """Contrasts of classes given as codes 0, 1, .. ."""
     contrasts = np.sqrt(n_classes) * helmert(n_classes).T
     codes = np.arange(float(n_classes))
     return LabelFunctions(0.0, 1.0, codes, contrasts, n_classes - 1, np.ones(n_classes))

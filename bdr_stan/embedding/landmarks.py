@@ -16,10 +16,11 @@ from bdr_stan.kernels import (
 from bdr_stan.kernels.fields import has_landmarks
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_NOTHING = 1e-100  # values of a kernel that are as good as 0: the exponential is cut before it is 0
-UNITS_SAMPLE = 2000  # points that tell the columns' standard deviations
-IN_ONE_COLUMN = 10  # landmarks of a field there: a smooth curve needs no more
-KMEANS_SAMPLE = 20_000  # k-means on more points costs minutes and hardly moves the centres
+# Smaller kernel values count as 0. Kernels cut the exponential before it underflows to 0 itself.
+_NEGLIGIBLE_KERNEL = 1e-100
+UNITS_SAMPLE = 2000  # points; a standard deviation then has an error of 2%
+IN_ONE_COLUMN = 10  # landmarks of a field there: enough for a smooth curve
+KMEANS_SAMPLE = 20_000  # points; with more, k-means takes minutes and the centres hardly change
 
 
 def choose_landmarks(
@@ -30,31 +31,13 @@ def choose_landmarks(
     scale: ArrayLike | None = None,
     seed: Seed = None,
 ) -> Array:
-    """Landmarks for `bags`.
+    """Landmarks of bags, float64, shape (d, p), in the units of the points.
 
-    Parameters
-    ----------
-    bags : Bags, or list of arrays, shapes (n_points, p)
-    n_landmarks : int, >= 1; not needed where `method` is an array or "one per bag"
-    method : "kmeans" (default), "random", "one per bag", or array, shape (d, p)
-        "kmeans": centres of k-means from a k-means++ start, on at most 20,000 points drawn
-        without replacement from all points of all bags.
-        "random": points drawn without replacement from all points of all bags; an integer seed
-        gives ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``.
-        "one per bag": one point of each bag, drawn in proportion to the weights.
-        An array is checked and returned.
-    scale : array, shape (p,), optional
-        What k-means divides the columns by, so that those of other units count alike.
-    seed : int or numpy Generator, optional
-
-    Returns
-    -------
-    float64 array, shape (d, p), in the units of the points
-
-    Raises
-    ------
-    ValueError : more landmarks than distinct points, two equal landmarks, an array that does not
-        fit the bags.
+    `method` is "kmeans" (centres of at most 20,000 points drawn from all bags, with columns divided
+    by `scale`, shape (p,)), "random" (points drawn without replacement; an integer seed gives
+    ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
+    (one point per bag, drawn in proportion to the weights) or an array, which is checked and
+    returned. Raises ValueError for more landmarks than distinct points or equal landmarks.
     """
     bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):
@@ -85,7 +68,7 @@ def choose_landmarks(
 
 
 def checked_n_landmarks(n_landmarks: int | None) -> int:
-    """This number of landmarks; raises ValueError unless it is one."""
+    """`n_landmarks` as an int; raises ValueError unless it is one and positive."""
     if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
         raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
     return int(n_landmarks)
@@ -99,32 +82,15 @@ def landmarks_of_kernel(
     method: str | ArrayLike = "kmeans",
     seed: Seed = None,
 ) -> Array:
-    """Landmarks for bags and a kernel; where the kernel is a sum, for each of its summands.
+    """Landmarks for a resolved kernel, shape (d, p); for a sum, landmarks of each summand.
 
-    Summands that look at different columns share `n_landmarks`. Their landmarks are chosen in
-    their own columns; one that finds fewer distinct values there has a landmark at each.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    bags : Bags
-    n_landmarks : int, >= 1, or None where `method` is an array
-    method : "kmeans" (default), "random", or array, shape (d, p)
-        As for `choose_landmarks`; of an array NaN stands for columns that a landmark has not.
-    seed : int, optional
-
-    Returns
-    -------
-    float64 array, shape (d, p), NaN in the columns that a landmark's summand does not look at
-
-    Raises
-    ------
-    ValueError : as `choose_landmarks`, and fewer landmarks than summands.
+    Summands on different columns share `n_landmarks`. The landmarks of a summand have NaN in the
+    columns that it does not use; where it has fewer distinct values, each value is a landmark.
+    Raises as `choose_landmarks` does, and where there are fewer landmarks than summands.
     """
-    if not isinstance(method, str):
-        partial = len(summands(kernel, bags.n_features)) > 1
-        return _given_landmarks(method, n_landmarks, bags.n_features, partial=partial)
     parts = summands(kernel, bags.n_features)
+    if not isinstance(method, str):
+        return _given_landmarks(method, n_landmarks, bags.n_features, partial=len(parts) > 1)
     if len(parts) == 1:
         units = landmark_units(kernel, bags, seed)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
@@ -140,27 +106,10 @@ def landmarks_of_fields(
     method: str | ArrayLike = "kmeans",
     seed: Seed = None,
 ) -> Array:
-    """Landmarks for bags and each field of a kernel that has some; see `FieldFeatures`.
+    """Landmarks of each field of a kernel, shape (d, p), see `FieldFeatures`.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    bags : Bags
-    n_landmarks : int, >= 1, or None where `method` is an array
-        Of each field; at most 10 of one that looks at one column. Fields that look at the same
-        columns have the same.
-    method : "kmeans" (default), "random", "one per bag", or array, shape (d, p)
-        As for `choose_landmarks`; of an array NaN stands for columns that a landmark has not.
-    seed : int, optional
-
-    Returns
-    -------
-    float64 array, shape (d, p)
-        NaN in the columns that a landmark's field does not look at, where there are several.
-
-    Raises
-    ------
-    ValueError : as `choose_landmarks`.
+    Each field has `n_landmarks`, at most 10 if it uses one column; fields on the same columns share
+    them. NaN in the columns that a field does not use.
     """
     p = bags.n_features
     fields = fields_of(kernel)
@@ -177,27 +126,27 @@ def landmarks_of_fields(
     n = checked_n_landmarks(n_landmarks)
     n_each = {c: n if len(c) > 1 else min(n, IN_ONE_COLUMN) for c in seen}
     by_score = {c: field for c, field in seen.items() if isinstance(field, NormalScores)}
-    own = [
+    chosen = [
         _rows_in_columns(field.spaced(n_each.pop(columns))[:, None], list(columns), p)
         for columns, field in by_score.items()
     ]
     if n_each:
-        own.append(_landmarks_in_columns(bags, n_each, method, seed))
-    return np.vstack(own)
+        chosen.append(_landmarks_in_columns(bags, n_each, method, seed))
+    return np.vstack(chosen)
 
 
 def _rows_in_columns(values, columns, p):
-    """Values in some of p columns, NaN in the others."""
+    """Array of p columns with `values` in some of them and NaN in the others."""
     rows = np.full((len(values), p), np.nan)
     rows[:, columns] = values
     return rows
 
 
 def _landmarks_in_columns(bags, n_each, method, seed):
-    """For each group of columns so many landmarks there, or all values that there are."""
+    """Landmarks of each group of columns: `n` of them, or all distinct values."""
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     units = column_spreads(sample, bags.sources)
-    own = []
+    chosen = []
     for columns, n in n_each.items():
         columns = list(columns)
         points = sample[:, columns]
@@ -205,25 +154,14 @@ def _landmarks_in_columns(bags, n_each, method, seed):
         if len(values) > n:
             seen = Bags.from_points(points, sizes=[len(points)])
             values = choose_landmarks(seen, n, method=method, scale=units[columns], seed=seed)
-        own.append(_rows_in_columns(values, columns, bags.n_features))
-    return np.vstack(own)
+        chosen.append(_rows_in_columns(values, columns, bags.n_features))
+    return np.vstack(chosen)
 
 
 def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | None:
-    """What k-means divides the columns by, so that they count as they do in the kernel.
+    """Units of the columns for k-means, shape (p,), or None where one length serves all columns.
 
-    The lengths of a kernel of the distance on all columns; else the columns' standard deviations.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    bags : Bags
-    seed : int, optional
-        Of the points from which standard deviations come.
-
-    Returns
-    -------
-    array, shape (p,), or None where one length serves all columns
+    The lengths of a stationary kernel on all columns, otherwise the columns' standard deviations.
     """
     if isinstance(kernel, Stationary) and kernel.columns is None:
         return np.asarray(kernel.lengths) if np.ndim(kernel.lengths) else None
@@ -232,14 +170,10 @@ def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | Non
 
 
 def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:
-    """Rows of the stack: from each bag `n_points`, drawn in proportion to the weights.
+    """Rows drawn in proportion to the weights, shape (n_bags * n_points,), bag by bag.
 
-    Systematic sampling: a point of weight p appears n_points p / sum p times, rounded up or
-    down, so that sums over the sample estimate weighted sums over the bag.
-
-    Returns
-    -------
-    int array, shape (n_bags * n_points,), bag by bag
+    Systematic sampling: a point of weight p is drawn n_points p / sum p times, rounded up or down,
+    so that sums over the sample estimate weighted sums over the bag.
     """
     before = np.concatenate([[0.0], np.cumsum(bags.point_weights)])
     first, last = before[bags.offsets[:-1], None], before[bags.offsets[1:], None]
@@ -260,7 +194,7 @@ def _kmeans_centres(bags, n_landmarks, scale, seed):
             f"the {len(points)} sampled: ask for fewer"
         )
     kmeans = KMeans(n_landmarks, n_init=1, random_state=int(rng.integers(2**31)))
-    # Several threads add up in any order: a seed would not fix the centres.
+    # Several threads sum in any order, so that a seed would not determine the centres.
     with threadpool_limits(1):
         centres = kmeans.fit(points).cluster_centers_ * scale
     _check_distinct(centres, "ask for fewer")
@@ -268,7 +202,7 @@ def _kmeans_centres(bags, n_landmarks, scale, seed):
 
 
 def _given_landmarks(landmarks, n_landmarks, p, *, partial=False):
-    """Landmarks as an array; `partial` ones may lack columns, where they have NaN."""
+    """Landmarks as an array; `partial` ones may have NaN in some columns."""
     try:
         landmarks = np.array(landmarks, np.float64)
     except (TypeError, ValueError):
@@ -291,7 +225,7 @@ def _given_landmarks(landmarks, n_landmarks, p, *, partial=False):
 
 
 def _check_distinct(landmarks, advice):
-    known = np.nan_to_num(landmarks, nan=np.inf)  # two NaN are no equals
+    known = np.nan_to_num(landmarks, nan=np.inf)  # NaN is not equal to itself
     _, first, which = np.unique(known, axis=0, return_index=True, return_inverse=True)
     repeated = np.flatnonzero(first[which.reshape(-1)] != np.arange(len(landmarks)))
     if len(repeated):
@@ -302,23 +236,16 @@ def _check_distinct(landmarks, advice):
 
 
 def check_kernel_reaches(kernel: Kernel, values: Array) -> None:
-    """Raise ValueError where a bandwidth is too small for most landmarks to see a point.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    values : array, shape (n, d)
-        Of the kernel between points and landmarks, or their averages over bags.
-    """
-    blind = int(np.sum(np.all(np.abs(values) < _NOTHING, axis=0)))
-    if blind > values.shape[1] / 2:
+    """Raise ValueError where most landmarks have kernel value 0 at all points."""
+    n_zero = int(np.sum(np.all(np.abs(values) < _NEGLIGIBLE_KERNEL, axis=0)))
+    if n_zero > values.shape[1] / 2:
         raise ValueError(
             f"{kernel_in_words(kernel)} is so small that the kernel is 0 between all points and "
-            f"{blind} of {values.shape[1]} landmarks: give a larger bandwidth"
+            f"{n_zero} of {values.shape[1]} landmarks: give a larger bandwidth"
         )
 
 
 def kernel_in_words(kernel: Kernel) -> str:
-    """The bandwidth of a kernel, where it has one, else the kernel; for messages."""
+    """The bandwidth of a kernel, or the kernel itself, for messages."""
     bandwidth = getattr(kernel, "bandwidth", None)
     return f"the bandwidth of {kernel!r}" if bandwidth is None else f"bandwidth={bandwidth}"

@@ -1,7 +1,7 @@
-"""One streaming pass over the points: mean embeddings and within-bag covariance.
+"""Mean embeddings and within-bag covariance in one pass over the points.
 
-The pass holds one chunk of features per thread, never those of all points. Points that lie in
-parts, on several machines say, stay where they are: each part gives `BagSums`, which join.
+Each thread keeps the features of one chunk of points in memory. Points in partitions stay where
+they are: each part returns its `BagSums`, which are then merged.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,38 +20,28 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
-CHUNKS_PER_TASK = 8
-TINY_ROOT = 1e-100  # stands for 0, which has no logarithm; its square adds nothing
+CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
+TINY_ROOT = 1e-100  # in place of 0, which has no logarithm; its square is negligible
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """What the data say about the bags' mean embeddings.
+    """Estimated mean embeddings of bags."""
 
-    sizes : float array, shape (n,)
-        Effective number of points of each bag (see `Bags.effective_sizes`).
-    mean : array, shape (n, d)
-        Mean embedding of each bag: its average features, d kernel values at the landmarks.
-    covariance : array, shape (d, d), or None
-        Covariance of the features of one point within its bag.
-    covariates : array, shape (n, Q), or None
-        Covariates of each bag, from `Covariates.of`.
-    """
-
-    sizes: Array
-    mean: Array
-    covariance: Array | None
-    covariates: Array | None = field(default=None, kw_only=True)
+    sizes: Array  # effective number of points per bag, float, shape (n,)
+    mean: Array  # average features, such as kernel values at landmarks, shape (n, d)
+    covariance: Array | None  # of the features of one point within its bag, shape (d, d)
+    covariates: Array | None = field(default=None, kw_only=True)  # shape (n, Q)
 
     @property
     def x(self) -> Array:
-        """Covariates of the bags, shape (n, Q), with Q = 0 where there are none."""
+        """Covariates of the bags, shape (n, Q); Q = 0 where there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
 
     def take(self, bags: ArrayLike) -> Self:
-        """Embedding of the bags with these indices; the covariance stays that of all."""
-        held = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
-        return replace(self, **{name: v[bags] for name, v in held.items() if v is not None})
+        """Embedding of the bags with these indices, with the same covariance."""
+        per_bag = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
+        return replace(self, **{name: v[bags] for name, v in per_bag.items() if v is not None})
 
 
 def embed(
@@ -71,44 +61,31 @@ def embed(
         mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
 
-    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: without weights the sample covariance (ddof 1),
-    with them its unbiased generalisation for weights that state reliability, not counts.
+    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance (ddof 1), generalised without
+    bias to weights that state reliability rather than counts.
 
     Parameters
     ----------
     bags : Bags, PartitionedBags, or list of arrays, shapes (n_points, p)
     features : feature map
-        phi: a kernel at landmarks (``LandmarkFeatures(RBF(2.0), landmarks)``), random Fourier
-        features, Nystrom features, or several maps side by side; see
-        `bdr_stan.kernels.feature_maps`.
+        phi; see `bdr_stan.kernels.feature_maps`.
     covariance : None (default), "average", "pooled" or "identity"
-        "average": mean of S_i over the bags of more than one point, each weighing the same.
+        "average": mean of S_i over the bags of more than one point.
         "pooled": mean of S_i with weights N_i - 1, N_i the effective size.
         "identity": tau^2 I.
     tau : float, > 0, standard deviation for "identity"
     n_jobs : int, optional
-        Number of threads, default all cores; of bags in partitions a worker's thread is one. The
-        result does not depend on it.
+        Number of threads, default all cores; the result does not depend on it.
     chunk_bytes : int, optional
-        Size of the kernel values that a thread works on, default 4 MB: small enough for caches,
-        large enough that threads seldom wait for the interpreter's lock.
+        Size of the kernel values per task, default 4 MB: small enough for caches, large enough that
+        threads seldom wait for the interpreter's lock.
     progress : callable, optional
         Called as progress(points done, points in all) from time to time.
 
-    Returns
-    -------
-    Embedding
-
-    Raises
-    ------
-    ValueError : the map takes points of another number of columns; no bag has more than one
-        point, and the covariance is to be estimated; a memory map holds NaN, infinite or nodata
-        values.
-
     Notes
     -----
-    Computed in float64 whatever the points' type. Deviations are taken from the mean of the
-    same bag before they are squared, so a covariance small beside the means keeps its digits.
+    Computed in float64 for points of any type. Deviations are taken from the mean of the same bag
+    before they are squared, so a covariance that is small relative to the means loses no digits.
 
     Source: Law et al. (2018), "Bayesian approaches to distribution regression".
     """
@@ -131,7 +108,7 @@ def embed(
 def scatter_factors(
     bags: BagsBase, sizes: Array, covariance: str | None, tau: float
 ) -> Array | None:
-    """Factor of each bag's weighted scatter in the covariance; None where it is not estimated."""
+    """Factor of each bag's scatter in the covariance, shape (n,); None if not estimated."""
     if covariance is None:
         return None
     if covariance == "identity":
@@ -142,7 +119,7 @@ def scatter_factors(
         raise ValueError(
             f"covariance must be None, 'average', 'pooled' or 'identity', found {covariance!r}"
         )
-    several = sizes > 1 + 1e-9  # all but one weight may be zero
+    several = sizes > 1 + 1e-9  # effective size 1: all but one weight may be zero
     if not several.any():
         raise ValueError(
             f"all bags have one point, so covariance={covariance!r} has nothing to estimate "
@@ -161,35 +138,22 @@ def scatter_factors(
 
 @dataclass
 class BagSums:
-    """What a part of the points says of the embeddings of its bags; parts join by `join`.
+    """Sums over some points of bags, from which `merged` makes those over all points."""
 
-    weight : array, shape (n,)
-        Sum of the weights of the points seen so far of each bag.
-    mean : array, shape (n, d)
-        Average of their features.
-    scatter : array, shape (d, d), or None
-        Sum over the bags of each one's scatter about its mean, times the bag's factor.
-    """
-
-    weight: Array
-    mean: Array
-    scatter: Array | None
+    weight: Array  # sum of the weights of each bag's points, shape (n,)
+    mean: Array  # average of their features, shape (n, d)
+    scatter: Array | None  # about the bags' means, times the bags' factors, shape (d, d)
 
     @classmethod
     def empty(cls, n: int, d: int, *, scatter: bool) -> Self:
-        """Those of no points yet."""
+        """Sums over no points."""
         return cls(np.zeros(n), np.zeros((n, d)), np.zeros((d, d)) if scatter else None)
 
     @classmethod
     def merged(cls, parts: Iterable[tuple[Array, Self]], factors: Array | None, n: int) -> Self:
-        """Sums of n bags from those of parts of their points, joined in the parts' order.
+        """Sums of n bags from pairs (indices of the bags in a part, their sums), in that order.
 
-        Parameters
-        ----------
-        parts : iterable of pairs
-            Numbers of a part's bags, all different, and their sums.
-        factors : array, shape (n,), or None
-            See `scatter_factors`.
+        `factors`, shape (n,), are those of `scatter_factors`; the bags of a part are all different.
         """
         whole = None
         for which, part in parts:
@@ -202,13 +166,7 @@ class BagSums:
         return cast(Self, whole)
 
     def join(self, which: Array | slice, part: Self, factors: Array | None) -> None:
-        """Join the points of a part to those seen before (Chan, Golub & LeVeque 1983).
-
-        Parameters
-        ----------
-        which : int array or slice
-            The part's bags among these, all different.
-        """
+        """Add the points of a part to its bags `which` (Chan, Golub & LeVeque 1983)."""
         before, weight = self.weight[which], part.weight
         after = before + weight
         share = np.divide(weight, after, out=np.zeros_like(after), where=after > 0)
@@ -217,9 +175,9 @@ class BagSums:
             if part.scatter is not None:
                 self.scatter += part.scatter
             between = factors[which] * before * share
-            cut = between > 0  # the others are whole in this part
-            rest = delta[cut] * np.sqrt(between[cut])[:, None]
-            self.scatter += rest.T @ rest
+            cut = between > 0  # bags with points outside this part
+            deviation = delta[cut] * np.sqrt(between[cut])[:, None]
+            self.scatter += deviation.T @ deviation
         self.mean[which] += share[:, None] * delta
         self.weight[which] = after
 
@@ -233,22 +191,13 @@ def sums_of_part(
     chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> BagSums:
-    """The pass over points in memory, whole bags or what a part of the points has of them.
-
-    Parameters
-    ----------
-    bags : Bags
-    factors : array, shape (n,), or None
-        Of these bags, as wholes; see `scatter_factors`.
-    features, n_jobs, chunk_bytes, progress
-        As for `embed`.
-    """
+    """Sums over points in memory; `factors`, shape (n,), are those of the whole bags."""
     d = features.n_columns
     sums = BagSums.empty(len(bags), d, scatter=factors is not None)
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
     chunks = bags.chunks(chunk_rows)
     tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
-    # Reused: fresh memory costs more than the arithmetic on it.
+    # Reused: allocating memory costs more than the arithmetic on it.
     workspaces: SimpleQueue[_Workspace] = SimpleQueue()
     for _ in range(n_threads_for(tasks, n_jobs)):
         workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
@@ -272,7 +221,7 @@ def sums_of_part(
 
 
 class _Workspace(NamedTuple):
-    """Arrays that one thread fills anew for each chunk."""
+    """Arrays that one thread reuses for each chunk."""
 
     points: Array
     values: Array
@@ -288,7 +237,7 @@ class _Workspace(NamedTuple):
 
 
 def _embed_chunks(bags, features, chunks, sums, factors, workspace):
-    """Fill `sums` for the whole bags of `chunks`; return the scatter and the pieces of bags."""
+    """Fill `sums` for whole bags in `chunks`; return the scatter and pieces of cut bags."""
     d = features.n_columns
     scatter = np.zeros((d, d))
     pieces = []
@@ -304,22 +253,23 @@ def _embed_chunks(bags, features, chunks, sums, factors, workspace):
         else:
             weights = bags.weights[start:stop]
             totals = np.add.reduceat(weights, cuts[:-1])
-        # Features come out times the root of their bag's factor, which costs no extra pass.
+        # The feature map multiplies its output by exp(log root of the bag's factor), so that
+        # scatter, the only sum over bags, is weighted without another pass over the features.
         roots = np.ones(last - first) if factors is None else np.sqrt(factors[first:last])
         roots[roots == 0] = TINY_ROOT
         phi = features(points, workspace.values[:n], workspace.points, np.log(roots)[which])
         bags.release()
-        of_bags = csr_array(
+        sum_per_bag = csr_array(
             (weights, workspace.counts[:n], cuts.astype(np.int32)), shape=(last - first, n)
         )
-        part = of_bags @ phi
+        part = sum_per_bag @ phi
         part /= np.where(totals > 0, totals, 1)[:, None]
         if factors is not None:
-            rest = np.take(part, which, axis=0, out=workspace.deviations[:n], mode="clip")
-            np.subtract(phi, rest, out=rest)
+            deviation = np.take(part, which, axis=0, out=workspace.deviations[:n], mode="clip")
+            np.subtract(phi, deviation, out=deviation)
             if bags.weights is not None:
-                rest *= np.sqrt(weights)[:, None]
-            scatter += np.matmul(rest.T, rest, out=workspace.product)
+                deviation *= np.sqrt(weights)[:, None]
+            scatter += np.matmul(deviation.T, deviation, out=workspace.product)
         part /= roots[:, None]
         if n == bags.offsets[last] - bags.offsets[first]:
             sums.weight[first:last], sums.mean[first:last] = totals, part

@@ -1,4 +1,4 @@
-"""The prior of mean embeddings, N(m0, eta R): the choices of R, and a default prior of eta."""
+"""The prior N(m0, eta R) of mean embeddings: the choices of R, and a default prior of eta."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
 from bdr_stan.types import Array, ArrayLike, is_number
 
-# Share of K in the empirical prior covariance: keeps it positive definite where bags are few.
+# Share of K in the empirical prior covariance: positive definite where bags are few, yet too small
+# to change directions that the bags do determine.
 _KERNEL_SHARE = 0.01
-# Limits of the prior sd of log(eta).
-_NARROWEST, _WIDEST = 0.1, 2.0
+# Limits of the prior sd of log(eta): never more certain than 10%, and never wider than a factor of
+# exp(2) = 7 either way, which carries little information already.
+_LOG_SD_LIMITS = 0.1, 2.0
 
 
 def landmark_matrices(
@@ -22,26 +24,14 @@ def landmark_matrices(
     measure_scale: float | None = None,
     jitter: float = 1e-4,
 ) -> tuple[Array, Array, Array]:
-    """Kernel matrix K, prior covariance R and within-bag covariance Sigma at the landmarks.
+    """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
-    Parameters
-    ----------
-    training : TrainingFeatures
-        With the within-bag covariance.
-    embedding_prior : {"empirical", "kernel", "convolution"}, default "empirical"
-        R is the covariance between the training bags, by moments, plus a hundredth of it in the
-        shape of K; K itself; or the convolution of the kernel with itself.
-    measure_scale : float, > 0
-        l of the convolution's measure exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, in
-        the units of the points, or in those of the kernel where it has some.
-    jitter : float, >= 0, default 1e-4
-        Added to the diagonals of K and Sigma, and relative to its mean diagonal to that of the
-        convolution.
-
-    Returns
-    -------
-    K, R, Sigma : arrays, shape (d, d)
-        R is K, the same object, for "kernel".
+    R depends on `embedding_prior`: for "empirical" the covariance between the training bags by
+    moments, plus a hundredth of it in the shape of K; for "kernel" K itself, the same object; for
+    "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)), l =
+    `measure_scale` in the units of the points, or of the kernel where it has some, c the mean of
+    the landmarks. `jitter` is added to the diagonals of K and Sigma, and relative to its mean
+    diagonal to that of the convolution.
 
     Source: Law et al. (2018), section 3.2; for the convolution Flaxman et al. (2016).
     """
@@ -67,7 +57,7 @@ def landmark_matrices(
 def check_embedding_prior(
     embedding_prior: str, measure_scale: float | str, jitter: float, kernel: str | Kernel
 ) -> None:
-    """Raise ValueError where these choices are of no use; see `landmark_matrices`."""
+    """Raise ValueError for invalid arguments of `landmark_matrices`."""
     if embedding_prior not in ("empirical", "kernel", "convolution"):
         raise ValueError(
             "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
@@ -97,27 +87,13 @@ def eta_prior(
     *,
     embedding_prior: str = "empirical",
 ) -> dict[str, float]:
-    """Default prior of eta, the variance of embeddings between bags.
+    """Default lognormal prior of eta: eta_median, by moments, and eta_log_sd.
 
-    Moment estimate: E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i.
-
-    Parameters
-    ----------
-    mean : array, shape (n, d)
-        Empirical mean embeddings minus m0, their average over the bags.
-    sizes : array, shape (n,)
-        Points per bag.
-    covariance, prior_gram : arrays, shape (d, d)
-        `Sigma` and `R`.
-    embedding_prior : {"empirical", "kernel", "convolution"}, default "empirical"
-        What R is. Only "empirical" is an estimate of the covariance between bags. The shapes of
-        the others are assumed: their trace says little of the directions that matter to the
-        label, and eta makes up for the difference.
-
-    Returns
-    -------
-    dict
-        eta_median, the estimate, and eta_log_sd: `scale_log_sd` for "empirical", else 2.
+    The estimate solves E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i; `mean`, shape (n, d), is
+    centred. Only the "empirical" R estimates the covariance between bags, so only there the
+    standard error `scale_log_sd` applies. The shapes of the others are assumed: their trace carries
+    little information about the directions that matter to the label, and eta has to correct for
+    that.
     """
     total = np.mean(np.sum(mean**2, axis=1))
     within = np.trace(covariance) * np.mean(1.0 / np.asarray(sizes, float))
@@ -125,47 +101,35 @@ def eta_prior(
     estimated = embedding_prior == "empirical"
     return {
         "eta_median": float(between / np.trace(prior_gram)),
-        "eta_log_sd": scale_log_sd(mean, sizes, covariance) if estimated else _WIDEST,
+        "eta_log_sd": scale_log_sd(mean, sizes, covariance) if estimated else _LOG_SD_LIMITS[1],
     }
 
 
 def scale_log_sd(mean: Array, sizes: ArrayLike, covariance: Array) -> float:
-    """Standard error of the logarithm of the moment estimate of the scale between bags.
+    """Standard error of the log of the moment estimate of the scale between bags, 0.1 to 2.
 
-    Three errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
+    With `mean` centred, the errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
 
     - of the trace: the jackknife over bags, sd(a_i) / sqrt(n) with
       a_i = |mu_hat_i - m0|^2 n / (n - 1) - tr(Sigma) / N_i;
     - of one direction, the one that matters to the label: the variance of n normal embeddings
-      along it has a relative error of sqrt(2 / (n - 1)). The larger one of these two counts;
+      along it has a relative error of sqrt(2 / (n - 1)). The larger of these two counts;
     - of within-bag covariances Sigma_i that depend on the sizes: the covariance of tr(Sigma_i)
       with 1 / N_i, at full correlation and a coefficient of variation of tr(Sigma_i) of 1. It is 0
       where all bags have one size, and is added in quadrature.
-
-    Parameters
-    ----------
-    mean : array, shape (n, d)
-        Empirical mean embeddings minus m0, their average over the bags.
-    sizes : array, shape (n,)
-        Points per bag.
-    covariance : array, shape (d, d)
-        Within-bag covariance `Sigma`.
-
-    Returns
-    -------
-    float, from 0.1 to 2
     """
     n, inverse_sizes = len(mean), 1.0 / np.asarray(sizes, float)
     if n < 2:
-        return _WIDEST
+        return _LOG_SD_LIMITS[1]
     squares, scatter = np.sum(mean**2, axis=1), np.trace(covariance)
     total = np.mean(squares)
+    # Leaving bag i out changes T by a_i / (n - 1) to first order: the jackknife in closed form.
     trace = np.std(squares * n / (n - 1) - scatter * inverse_sizes, ddof=1) / np.sqrt(n)
     one_direction = np.sqrt(2 / (n - 1)) * total
-    by_size = scatter * np.std(inverse_sizes)
+    by_size = scatter * np.std(inverse_sizes)  # |cov| <= sd(tr Sigma_i) sd(1 / N_i)
     error = np.hypot(max(trace, one_direction), by_size)
     between = _between(total, scatter * np.mean(inverse_sizes))
-    return float(np.clip(error / between, _NARROWEST, _WIDEST))
+    return float(np.clip(error / between, *_LOG_SD_LIMITS))
 
 
 def _between(total, within):

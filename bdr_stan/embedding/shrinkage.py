@@ -1,8 +1,7 @@
 """Shrinkage of mean embeddings: the joint basis and the Gaussian posterior of each bag.
 
-Prior mu_i ~ N(m0, eta R), empirical embedding mu_hat_i ~ N(mu_i, Sigma / N_i), all at the
-landmarks. In the basis V that diagonalises Sigma and R together every bag shrinks
-coordinate by coordinate, at O(d) a bag.
+With prior mu_i ~ N(m0, eta R) and empirical embedding mu_hat_i ~ N(mu_i, Sigma / N_i), the basis V
+that diagonalises Sigma and R together shrinks each coordinate separately, at O(d) per bag.
 """
 
 import numpy as np
@@ -12,69 +11,31 @@ from bdr_stan.types import Array, ArrayLike
 
 
 def between_bag_covariance(mean: Array, sizes: ArrayLike, m0: Array, covariance: Array) -> Array:
-    """Covariance of the bags' true mean embeddings, by moments.
+    """Covariance B of the bags' true mean embeddings by moments, positive semidefinite, (d, d).
 
-    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, averaged with weights that favour large
-    bags, whose embeddings say more about B.
-
-    Parameters
-    ----------
-    mean : array, shape (n, d)
-        Empirical mean embeddings.
-    sizes : array, shape (n,)
-        Points per bag.
-    m0 : array, shape (d,)
-        Mean of the embeddings.
-    covariance : array, shape (d, d)
-        Within-bag covariance `Sigma`.
-
-    Returns
-    -------
-    array, shape (d, d), positive semidefinite
-        Negative eigenvalues of the estimate are set to zero. If they leave less than a hundredth
-        of the embeddings' total variance, the matrix is scaled up to that.
+    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i for `mean`, shape (n, d), with weights
+    that favour large bags, whose embeddings carry more information about B.
     """
     deviation, sizes = mean - m0, np.asarray(sizes, float)
     total, within = np.mean(np.sum(deviation**2, axis=1)), np.trace(covariance)
-    least = 0.01 * total
-    between = max(total - within * np.mean(1 / sizes), least)
-    weight = 1 / (1 + within / (between * sizes))
+    # Moments may be negative or vanish where bags are small: at least 1% of the total variance.
+    floor = 0.01 * total
+    between = max(total - within * np.mean(1 / sizes), floor)
+    weight = 1 / (1 + within / (between * sizes))  # shrinkage factor of the trace
     weight /= weight.sum()
     values, vectors = eigh((deviation.T * weight) @ deviation - covariance * np.sum(weight / sizes))
     B = (vectors * np.maximum(values, 0)) @ vectors.T
-    if np.trace(B) < least:
-        B = (deviation.T @ deviation) * least / np.sum(deviation**2)
+    if np.trace(B) < floor:
+        B = (deviation.T @ deviation) * floor / np.sum(deviation**2)
     return B
 
 
 def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
-    """Basis in which the within-bag covariance and the prior covariance are both diagonal.
+    """Within-bag variances lambda and basis V, in which both covariances are diagonal.
 
-    Solves Sigma V = R V diag(lambda) with V' R V = I.
-
-    Parameters
-    ----------
-    covariance : array, shape (d, d)
-        Within-bag covariance `Sigma` of the kernel features.
-    prior_gram : array, shape (d, d)
-        Prior covariance `R` of a mean embedding at the landmarks, positive definite.
-
-    Returns
-    -------
-    lam : array, shape (d,), ascending, >= 0
-        Within-bag variance of each coordinate, in units of its prior variance.
-    V : array, shape (d, d)
-        Columns are the basis; weights `w` in it stand for landmark weights ``V @ w``.
-
-    Raises
-    ------
-    ValueError
-        If `prior_gram` is not positive definite.
-
-    Notes
-    -----
-    Law et al. (2018), section 3.2, equations for the posterior of the embedding, written in
-    generalised eigencoordinates.
+    Solves Sigma V = R V diag(lambda) with V' R V = I (Law et al. 2018, section 3.2, in generalised
+    eigencoordinates). lambda, ascending and >= 0, shape (d,), are in units of prior variances; V
+    has shape (d, d), and weights w in the basis are landmark weights V w.
     """
     try:
         lam, V = eigh(covariance, prior_gram)
@@ -85,25 +46,14 @@ def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
             f"eigenvalue {smallest:.3g}): landmarks too close for this bandwidth; use fewer "
             f"landmarks, a smaller bandwidth or a larger jitter"
         ) from None
-    return np.maximum(lam, 0.0), V
+    return np.maximum(lam, 0.0), V  # rounding may make null directions of Sigma negative
 
 
 def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
-    """Factor by which each coordinate of each bag's embedding shrinks towards m0.
+    """Factors eta / (eta + lam_k / N_i) that shrink coordinates towards m0, shape (n, d).
 
-    Parameters
-    ----------
-    sizes : array, shape (n,)
-        Points per bag (effective sizes where points are weighted).
-    lam : array, shape (d,)
-        From `joint_basis`.
-    eta : float, > 0
-        Scale of the prior covariance ``eta * R``.
-
-    Returns
-    -------
-    array, shape (n, d), values in (0, 1]
-        eta / (eta + lam_k / N_i): near 1 for large bags, near 0 for noisy coordinates.
+    `sizes` are effective sizes where points have weights. Near 1 for large bags, near 0 for
+    coordinates whose within-bag variance dominates.
     """
     return eta / (eta + lam / np.asarray(sizes, float)[:, None])
 
@@ -116,32 +66,13 @@ def posterior_moments(
     prior_gram: ArrayLike,
     eta: float,
 ) -> tuple[Array, Array]:
-    """Posterior mean and covariance of every bag's embedding, in landmark coordinates.
+    """Posterior means M, shape (n, d), and covariances C, shape (n, d, d), at the landmarks.
 
-    Parameters
-    ----------
-    mean : array, shape (n, d)
-        Empirical mean embeddings.
-    sizes : array, shape (n,)
-        Points per bag.
-    m0 : array, shape (d,)
-        Prior mean embedding.
-    covariance, prior_gram : arrays, shape (d, d)
-        `Sigma` and `R`.
-    eta : float, > 0
-        Prior scale.
+        M_i = m0 + eta R (eta R + Sigma / N_i)^-1 (mu_hat_i - m0)
+        C_i = eta R - eta R (eta R + Sigma / N_i)^-1 eta R
 
-    Returns
-    -------
-    M : array, shape (n, d)
-        m0 + eta R (eta R + Sigma / N_i)^-1 (mu_hat_i - m0)
-    C : array, shape (n, d, d)
-        eta R - eta R (eta R + Sigma / N_i)^-1 eta R
-
-    Notes
-    -----
-    Law et al. (2018), section 3.2. Dense, O(d^3) per distinct size: for inspection. The models
-    compute with `joint_basis` and `shrinkage_factors`.
+    Law et al. (2018), section 3.2. Dense, O(d^3) per distinct size: for inspection. The models use
+    `joint_basis` and `shrinkage_factors` instead.
     """
     mean, sizes = np.asarray(mean, float), np.asarray(sizes, float)
     n, d = mean.shape
@@ -149,6 +80,7 @@ def posterior_moments(
     R = eta * np.asarray(prior_gram, float)
     for size in np.unique(sizes):
         members = sizes == size
+        # R (R + Sigma / N)^-1 as the transpose of a Cholesky solve: both matrices are symmetric.
         gain = cho_solve(cho_factor(R + covariance / size), R).T
         M[members] = m0 + (mean[members] - m0) @ gain.T
         posterior = R - gain @ R

@@ -1,4 +1,4 @@
-"""A warning on columns with long tails, whose standard deviation a few large values decide."""
+"""A warning about columns with long tails, where few large values determine the scale."""
 
 import warnings
 
@@ -8,26 +8,21 @@ from bdr_stan.bags import Bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.types import Array
 
-_SAMPLE = 10_000  # points whose quantiles are measured
-_FEWEST_POINTS = 1_000  # of fewer the 1% and 99% quantiles are too uncertain
-_FEWEST_VALUES = 20  # of a column that is a measurement rather than a code or a small count
+_SAMPLE_SIZE = 10_000  # points from which quantiles are estimated
+_MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
+_MIN_VALUES = 20  # of a column that is a measurement rather than a code or a small count
 # Distance from the median to the 1% or 99% quantile in distances to the quartile on that side: 3.4
 # of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3 degrees of freedom,
 # 8.5 of a lognormal one whose logarithm has standard deviation .9.
-_LONGEST_TAIL = 7.0
-_SHOWN = 5  # names of columns in the message
+_MAX_TAIL_RATIO = 7.0
+_SHOWN = 5  # in the message
 
 
 def warn_of_skewed_columns(bags: BagsBase) -> None:
-    """Warn of columns with long tails; bags in partitions are not looked at.
-
-    Parameters
-    ----------
-    bags : Bags or PartitionedBags
-    """
+    """Warn of columns with long tails; bags in partitions are not checked."""
     if not isinstance(bags, Bags):
         return
-    skewed = skewed_columns(bags.sample_points(_SAMPLE, np.random.default_rng(0)))
+    skewed = skewed_columns(bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0)))
     if not len(skewed):
         return
     names = bags.features or [str(k) for k in range(bags.n_features)]
@@ -35,7 +30,7 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     first = repr(names[skewed[0]]) if bags.features else skewed[0]
     kernel = f"NormalScores(columns=[{first}])" + " + RBF(columns=[..])" * (bags.n_features > 1)
     warnings.warn(
-        f"columns with long tails: {shown}; a few large values decide the scale on which the "
+        f"columns with long tails: {shown}; a few large values determine the scale on which the "
         f"kernel compares points: take logarithms, or give the column a kernel of normal scores, "
         f"{kernel}",
         stacklevel=5,
@@ -43,12 +38,12 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
 
 
 def skewed_columns(points: Array) -> Array:
-    """Numbers of the columns of points, shape (n_points, p), with a long tail on either side."""
-    if len(points) < _FEWEST_POINTS:
+    """Indices of the columns of points, shape (n_points, p), with a long tail."""
+    if len(points) < _MIN_POINTS:
         return np.empty(0, np.int64)
-    low, left, middle, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
+    low, left, median, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tails = np.maximum((high - middle) / (right - middle), (middle - low) / (middle - left))
-    long = np.flatnonzero(np.isfinite(tails) & (tails > _LONGEST_TAIL))
-    several = [len(np.unique(points[:, k])) >= _FEWEST_VALUES for k in long]
+        tails = np.maximum((high - median) / (right - median), (median - low) / (median - left))
+    long = np.flatnonzero(np.isfinite(tails) & (tails > _MAX_TAIL_RATIO))
+    several = [len(np.unique(points[:, k])) >= _MIN_VALUES for k in long]
     return long[np.array(several, bool)]

@@ -1,4 +1,4 @@
-"""From bags to what a fit needs of them: landmarks, kernel, and the training bags' embedding."""
+"""What a fit uses of the training bags: feature map, kernel, embedding and record."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +9,7 @@ import numpy as np
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
-from bdr_stan.embedding.landmarks import (
-    check_kernel_reaches,
-    kernel_in_words,
-    landmarks_of_kernel,
-)
+from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
 from bdr_stan.kernels import (
@@ -30,17 +26,9 @@ from bdr_stan.types import Array, ArrayLike, Seed
 
 @dataclass(frozen=True)
 class TrainingFeatures:
-    """All that a fit needs of the training bags.
+    """Feature map, resolved kernel, embedding, record and covariates of the training bags.
 
-    feature_map : feature map
-        What maps points to features; new bags go through it too.
-    kernel : Kernel
-        Its columns are indices, its bandwidths numbers.
-    embedding : Embedding
-    record : BagsRecord
-        Ids and columns of the bags.
-    covariates : Covariates, or None
-        How the bags' metadata enter the regression.
+    New bags go through the same feature map; the kernel has column indices and numeric bandwidths.
     """
 
     feature_map: FeatureMap
@@ -51,9 +39,9 @@ class TrainingFeatures:
 
     @property
     def landmarks(self) -> Array:
-        """Landmarks of the feature map, shape (d, p); its frequencies where it is Fourier's.
+        """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features.
 
-        Those of a summand of the kernel have NaN in the columns that it does not look at.
+        Landmarks of a summand of the kernel have NaN in the columns that it does not use.
         """
         if isinstance(self.feature_map, FourierFeatures):
             return self.feature_map.frequencies
@@ -61,11 +49,11 @@ class TrainingFeatures:
 
     @property
     def bandwidth(self) -> Any:
-        """Bandwidth of the kernel, in the units of the points; None where it has no single one."""
+        """Bandwidth of the kernel in the units of the points; None without a single one."""
         return getattr(self.kernel, "lengths", None)
 
     def take(self, bags: ArrayLike) -> Self:
-        """Features of the bags with these indices; the covariance stays that of all."""
+        """Features of the bags with these indices, with the same covariance."""
         return replace(self, embedding=self.embedding.take(bags), record=self.record.take(bags))
 
 
@@ -84,29 +72,10 @@ def training_features(
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
-    Parameters
-    ----------
-    bags : Bags, or list of arrays, shapes (n_points, p)
-    kernel : str or Kernel, default "rbf"
-    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points.
-    bandwidth_scale : float, > 0, default 1
-        Factor on all bandwidths.
-    n_landmarks : int, default 60
-        Where `landmarks` is a name.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        See `landmarks_of_kernel`; k-means sees columns as the kernel does, see `landmark_units`.
-    covariance : None, "average", "pooled" or "identity", default None
-        Within-bag covariance to estimate, see `embed`.
-    tau : float, > 0, default 1
-        Standard deviation for covariance "identity".
-    covariates : list of str, optional
-        Columns of the bags' metadata that enter the regression.
-    seed : int, optional
-
-    Returns
-    -------
-    TrainingFeatures
+    `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
+    a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
+    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates` are columns of
+    the bags' metadata.
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
@@ -126,7 +95,7 @@ def training_features(
 
 
 def _check_bags_differ(kernel, mean):
-    """Raise ValueError where the mean embeddings of bags differ by rounding alone."""
+    """Raise ValueError where mean embeddings of bags differ only by rounding."""
     if np.ptp(mean, axis=0).max() <= 1e-12 * np.abs(mean).max():
         raise ValueError(
             f"all bags have the same mean embedding by {kernel_in_words(kernel)}: give a bandwidth "

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.compression import CompressedRows, compress
+from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.training import TrainingFeatures
@@ -24,7 +24,7 @@ _BAGS_THAT_TELL_SCALES = 500
 
 
 def bdr_data(
-    rows: CompressedRows,
+    rows: Rows,
     lam: Array,
     prior_factor: Array,
     whitened: Mapping[str, Any],
@@ -36,7 +36,7 @@ def bdr_data(
 
     Parameters
     ----------
-    rows : CompressedRows
+    rows : Rows
         Rows [z, x, 1, y], x the covariates.
     lam : array, shape (d,)
         Within-bag variances of the joint basis.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.compression import CompressedRows
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
@@ -23,7 +23,7 @@ _SPREAD = 1.5
 
 
 def bdr_probit_data(
-    rows: CompressedRows,
+    rows: Rows,
     lam: Array,
     prior_factor: Array,
     whitened: Mapping[str, Any],
@@ -35,7 +35,7 @@ def bdr_probit_data(
 
     Parameters
     ----------
-    rows : CompressedRows
+    rows : Rows
         One row [z, x, 1, y] a bag, x the covariates, in groups of equal size; y is 0 or 1.
     lam : array, shape (d,)
         Within-bag variances of the joint basis.
@@ -73,7 +73,7 @@ def bdr_probit_data(
     }
 
 
-def rows_by_size(z: Array, y: Array, sizes: Array) -> CompressedRows:
+def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
     """Rows [z_i, 1, y_i] of all bags, uncompressed, in groups of equal size.
 
     Parameters
@@ -87,14 +87,14 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> CompressedRows:
 
     Returns
     -------
-    CompressedRows
+    Rows
     """
     order = np.argsort(sizes, kind="stable")
     rows = np.column_stack([z, np.ones(len(y)), y])[order]
     bag_size, start, n_bags = np.unique(
         np.asarray(sizes, float)[order], return_index=True, return_counts=True
     )
-    return CompressedRows(rows, start, n_bags, n_bags, bag_size, np.zeros(len(start)))
+    return Rows(rows, start, n_bags, n_bags, bag_size, np.zeros(len(start)))
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:

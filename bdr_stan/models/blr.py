@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.compression import CompressedRows, compress
+from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
@@ -19,7 +19,7 @@ from bdr_stan.types import Array
 
 
 def blr_data(
-    rows: CompressedRows,
+    rows: Rows,
     whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
@@ -29,7 +29,7 @@ def blr_data(
 
     Parameters
     ----------
-    rows : CompressedRows
+    rows : Rows
         Rows [z, x, 1, y], x the covariates.
     whitened : dict
         From `whitened_coordinates`.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.compression import CompressedRows, compress
+from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.likelihoods import logit_likelihood
@@ -21,7 +21,7 @@ _SPREAD = 2.5
 
 
 def blr_logit_data(
-    rows: CompressedRows,
+    rows: Rows,
     whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
@@ -31,7 +31,7 @@ def blr_logit_data(
 
     Parameters
     ----------
-    rows : CompressedRows
+    rows : Rows
         One row [z, x, 1, y] a bag, x the covariates, in any groups; y is 0 or 1.
     whitened : dict
         From `whitened_coordinates`.

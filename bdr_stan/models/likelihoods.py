@@ -9,7 +9,7 @@ its negative Hessian.
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 
-from bdr_stan.embedding.compression import CompressedRows
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.types import Array
@@ -18,7 +18,7 @@ _LOG_2PI = np.log(2 * np.pi)
 
 
 def normal_likelihood(
-    data: CompressedRows,
+    data: Rows,
     lam: Array,
     *,
     sigma: float,
@@ -30,7 +30,7 @@ def normal_likelihood(
 
     Parameters
     ----------
-    data : CompressedRows
+    data : Rows
         Rows [z, x, 1, y] by group.
     lam : array, shape (d,)
         Within-bag variances; zeros give Bayesian linear regression.
@@ -76,12 +76,12 @@ def normal_likelihood(
     return likelihood
 
 
-def probit_likelihood(data: CompressedRows, lam: Array, *, eta: float) -> LogLikelihood:
+def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
     """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)): that of ``stan/bdr_probit.stan``.
 
     Parameters
     ----------
-    data : CompressedRows
+    data : Rows
         One row [z, x, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
     lam : array, shape (d,)
         Within-bag variances.
@@ -122,12 +122,12 @@ def probit_likelihood(data: CompressedRows, lam: Array, *, eta: float) -> LogLik
     return likelihood
 
 
-def logit_likelihood(data: CompressedRows) -> LogLikelihood:
+def logit_likelihood(data: Rows) -> LogLikelihood:
     """Labels 0 and 1 with log odds z'w + x'gamma + intercept: that of ``stan/blr_logit.stan``.
 
     Parameters
     ----------
-    data : CompressedRows
+    data : Rows
         One row [z, x, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
 
     Returns

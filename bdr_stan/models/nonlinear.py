@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from bdr_stan.embedding.compression import CompressedRows
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import landmark_matrices
@@ -48,7 +48,7 @@ _LEAST_WEIGHT = 1e-4  # of a basis function that is kept, in units of the larges
 
 
 def nonlinear_data(
-    rows: CompressedRows,
+    rows: Rows,
     at: CurvedCoordinates,
     curve: Mapping[str, float],
     whitened: Mapping[str, Any],
@@ -60,7 +60,7 @@ def nonlinear_data(
 
     Parameters
     ----------
-    rows : CompressedRows
+    rows : Rows
         One row [z, x, 1, y] a bag, x the covariates, in groups of equal size.
     at : CurvedCoordinates
     curve : dict
@@ -103,7 +103,7 @@ def nonlinear_data(
 
 
 def nonlinear_likelihood(
-    rows: CompressedRows,
+    rows: Rows,
     at: CurvedCoordinates,
     *,
     sigma: float,
@@ -115,7 +115,7 @@ def nonlinear_likelihood(
 
     Parameters
     ----------
-    rows : CompressedRows
+    rows : Rows
         One row [z, x, 1, y] a bag.
     at : CurvedCoordinates
     sigma, kappa, ell : float, > 0

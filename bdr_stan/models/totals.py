@@ -12,7 +12,7 @@ import numpy as np
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
-from bdr_stan.embedding.compression import CompressedRows, compress
+from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits
 from bdr_stan.models.likelihoods import normal_likelihood
@@ -61,7 +61,7 @@ def totals_model(
     )
 
 
-def compressed_totals(rows: AggregateRows, y: Array) -> CompressedRows:
+def compressed_totals(rows: AggregateRows, y: Array) -> Rows:
     """Weighted sums and labels, both in units of the label's noise: one group of equal noise."""
     z = rows.rows / rows.noise_factor[:, None]
     return compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])

@@ -56,7 +56,7 @@ def test_sums_of_counts_are_exact(several):
     [(np.ones(14), r"\(14,\)"), (1.0, r"\(\)"), (np.ones((2, 15)), r"\(2, 15\)")],
 )
 def test_sums_need_a_value_a_point(bags, values, shape):
-    with pytest.raises(ValueError, match=rf"values has shape {shape}, expected \(15, ...\): one a"):
+    with pytest.raises(ValueError, match=rf"values has shape {shape}, expected \(15, ...\): one p"):
         bags.sums(values)
 
 
@@ -133,11 +133,11 @@ def test_like(bags):
 @pytest.mark.parametrize(
     ("expected", "words", "message"),
     [
-        ((3,), {}, "the bags have 2 features a point, but the model was fitted to 3: "
+        ((3,), {}, "the bags have 2 features per point, but the model was fitted to 3: "
          "pass the same columns in the same order"),
-        ((3, ["age", "income", "height"]), {}, "the bags have 2 features a point"),
+        ((3, ["age", "income", "height"]), {}, "the bags have 2 features per point"),
         ((1,), {"whose": "the validation bags", "known": "the training bags"},
-         "the validation bags have 2 features a point, but the training bags 1: pass the same"),
+         "the validation bags have 2 features per point, but the training bags 1: pass the same"),
         ((2, ["income", "age"]), {}, "column 0 of the bags is 'age', but the model was fitted to "
          "'income' there: pass the same columns in the same order"),
         ((2, ["age", "height"]), {"whose": "the others", "known": "the bags have"},
@@ -197,7 +197,7 @@ def test_unlike_bags_do_not_go_together(bags, arrays):
         Bags.concatenate([])
     with pytest.raises(
         ValueError,
-        match="the bags at position 2 have 3 features a point, but those before have 2: pass the",
+        match="the bags at position 2 have 3 features per point, but those before have 2: pass the",
     ):
         Bags.concatenate([bags, arrays, [np.ones((2, 3))]])
     swapped = Bags.from_list(arrays, features=["income", "age"])

@@ -50,5 +50,5 @@ def test_chunks_of_an_example():
 
 
 def test_a_chunk_holds_a_point(bags):
-    with pytest.raises(ValueError, match="must hold at least one point, found n_points=0"):
+    with pytest.raises(ValueError, match="must have at least one point, found n_points=0"):
         bags.chunks(0)

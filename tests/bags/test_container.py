@@ -250,7 +250,7 @@ def bad_bags():
     yield (
         lambda: Bags(ones, [0, 1, 3], weights=[1, 1]),
         ValueError,
-        r"weights has shape \(2,\), expected \(3,\): one a point",
+        r"weights has shape \(2,\), expected \(3,\): one per point",
     )
     yield (
         lambda: Bags(ones, [0, 1, 3], ids=["p", "p"]),

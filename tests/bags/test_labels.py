@@ -105,7 +105,7 @@ def test_there_may_be_several_classes(bags):
         check_classes(bags, y)
     with pytest.raises(ValueError, match="y has 1 class .*, but a classifier needs two$"):
         check_classes(bags, ["a"] * 5, several=True)
-    with pytest.raises(ValueError, match="each of the 5 bags has a class of its own"):
+    with pytest.raises(ValueError, match="each of the 5 bags has its own class"):
         check_classes(bags, range(5), several=True)
 
 

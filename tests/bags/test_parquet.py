@@ -112,7 +112,7 @@ def files(tmp_path, **changes):
             "column 'income' holds numbers in {a}, but texts in {b}: give it one kind",
         ),
         ({"county": 3}, TypeError, "column 'county' holds texts in {a}, but numbers in {b}"),
-        ({"more": 1.0}, ValueError, "{b} has a column 'more', which {a} has not"),
+        ({"more": 1.0}, ValueError, "{b} has a column 'more', which {a} lacks"),
         ({"income": np.inf}, ValueError, "{a} to {b}: bag"),
     ],
 )
@@ -144,7 +144,7 @@ def test_mistakes(folder, tmp_path, monkeypatch):
     for path, kind, words in (
         (tmp_path / "empty", FileNotFoundError, "holds no file that ends in .parquet"),
         (tmp_path / "none" / "*.parquet", FileNotFoundError, "there is no file"),
-        (tmp_path / "a.parquet", ValueError, "a.parquet is no Parquet file"),
+        (tmp_path / "a.parquet", ValueError, "a.parquet is not a Parquet file"),
     ):
         with pytest.raises(kind, match=words):
             Bags.from_parquet(path, "county", lazy=True)

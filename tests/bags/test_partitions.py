@@ -72,7 +72,8 @@ def test_repr_and_what_is_known_of_parts(lazy):
     assert repr(lazy).endswith(", 5 parts, weighted)")
     assert repr(lazy[:0]) == "PartitionedBags(0 bags, 5 features)"
     html = lazy._repr_html_()
-    assert "<td>one a point</td>" in html and '<th scope="row">parts</th><td>5</td>' in html
+    assert "<td>one per point</td>" in html
+    assert '<th scope="row">storage</th><td>5 parts</td>' in html
     assert lazy.cut[3] and not lazy.cut.all()
 
 
@@ -153,9 +154,9 @@ def test_missing_values(table, missing):
     gaps = table.mask(np.random.default_rng(1).random(table.shape) < 0.1)
     gaps[["county", "w", "y", "people"]] = table[["county", "w", "y", "people"]]
     gaps.loc[gaps.county == "c005", "age"] = np.nan
-    with pytest.warns(UserWarning, match="left out") if missing == "drop" else nullcontext():
+    with pytest.warns(UserWarning, match="dropped") if missing == "drop" else nullcontext():
         found = Bags.from_dask(partitions(gaps, 6), **COLUMNS, missing=missing)
-    with pytest.warns(UserWarning, match="left out") if missing == "drop" else nullcontext():
+    with pytest.warns(UserWarning, match="dropped") if missing == "drop" else nullcontext():
         expected = Bags.from_dataframe(gaps, **COLUMNS, missing=missing)
     assert list(found.ids) == list(expected.ids) and found.features == expected.features
     assert_equal(found.sizes, expected.sizes)
@@ -167,11 +168,11 @@ def test_missing_values(table, missing):
 def test_dropped_rows_are_counted_once_for_all_parts(table):
     gaps = table.assign(age=table.age.where(table.county != "c005"))
     n = int((gaps.county == "c005").sum())
-    with pytest.warns(UserWarning, match="left out") as caught:
+    with pytest.warns(UserWarning, match="dropped") as caught:
         Bags.from_dask(partitions(gaps, 6), **COLUMNS, missing="drop")
     assert [str(w.message) for w in caught] == [
-        f"left out {n} of {len(gaps)} points, which miss values ('age' {n}); 1 bags have no other "
-        "points and are left out"
+        f"dropped {n} of {len(gaps)} points with missing values ('age' {n}); 1 bags have no other "
+        "points and are dropped"
     ]
 
 

@@ -181,7 +181,7 @@ def bad_arrays():
     yield (
         lambda: Bags.from_points(ones, bag=[1, 1]),
         ValueError,
-        r"bag has shape \(2,\), expected \(3,\): one a point",
+        r"bag has shape \(2,\), expected \(3,\): one per point",
     )
     yield (
         lambda: Bags.from_points(ones, bag=[1, np.nan, 2]),

@@ -257,7 +257,7 @@ def test_marks_of_missing_values_are_told(rng):
 def test_a_table_that_was_appended_to_itself_is_told(rng):
     table = pd.DataFrame({"county": np.repeat(np.arange(10), 5), "x": rng.normal(size=50)})
     for k in (2, 3):
-        with pytest.warns(UserWarning, match=f"each row stands {k} times in its bag"):
+        with pytest.warns(UserWarning, match=f"each row occurs {k} times in its bag"):
             Bags.from_dataframe(pd.concat([table] * k), "county")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -271,7 +271,7 @@ def test_a_table_that_was_appended_to_itself_is_told(rng):
 
 def test_copies_in_bags_of_many_points_are_told(rng):
     table = pd.DataFrame({"county": np.repeat([0, 1], 60_000), "x": rng.normal(size=120_000)})
-    with pytest.warns(UserWarning, match="each row stands 2 times in its bag"):
+    with pytest.warns(UserWarning, match="each row occurs 2 times in its bag"):
         Bags.from_dataframe(pd.concat([table] * 2), "county")
 
 

@@ -207,6 +207,6 @@ def test_other_input_errors(problem):
     with pytest.raises(ValueError, match="link='exp' has positive rates, but the labels sum to -"):
         AggregateNN(likelihood="normal").fit(bags, -y)
     with pytest.raises(
-        ValueError, match="validation bags have 1 features a point, but the training bags have 2"
+        ValueError, match="validation bags have 1 features per point, but the training bags have 2"
     ):
         AggregateNN().fit(bags, y, validation=([np.ones((2, 1))], [1]))

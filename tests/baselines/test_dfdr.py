@@ -141,11 +141,11 @@ def test_wrong_bags(problem):
     bags, y = problem
     with pytest.raises(ValueError, match="24 labels, but there are 25 bags"):
         DFDR().fit(bags, y[1:])
-    with pytest.raises(ValueError, match="validation bags have 2 features a point.*bags have 1"):
+    with pytest.raises(ValueError, match="validation bags have 2 features per point.*bags have 1"):
         DFDR().fit(bags, y, validation=([np.hstack([b, b]) for b in bags], y))
     with pytest.raises(ValueError, match="most bags have the same density at bandwidth 1: leave"):
         DFDR(bandwidths=[1.0]).fit([np.ones((2, 1))] * 3, [1.0, 2.0, 3.0])
     with pytest.raises(
-        ValueError, match="bags have 2 features a point, but the model was fitted to 1"
+        ValueError, match="bags have 2 features per point, but the model was fitted to 1"
     ):
         DFDR().fit(bags, y).predict([np.hstack([b, b]) for b in bags])

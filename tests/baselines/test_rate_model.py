@@ -61,7 +61,7 @@ def test_new_bags_unlike_the_training_bags(problem, model):
         model.save("never.nc")
     model.fit(bags, y)
     with pytest.raises(
-        ValueError, match="bags have 3 features a point, but the model was fitted to 2"
+        ValueError, match="bags have 3 features per point, but the model was fitted to 2"
     ):
         model.predict_points(np.ones((2, 3)))
     turned = Bags(bags.points, bags.offsets, features=["depth", "height"])

@@ -1,4 +1,4 @@
-"""doctor: content after a setup, else it says how to mend."""
+"""doctor: content after a setup, else it says how to fix what is wrong."""
 
 import importlib.metadata
 
@@ -10,7 +10,7 @@ def test_doctor_is_content_after_setup():
     assert [finding for finding in cmdstan.doctor() if not finding.ok] == []
 
 
-def test_doctor_says_how_to_mend(monkeypatch, no_cmdstan):
+def test_doctor_says_how_to_fix_what_is_wrong(monkeypatch, no_cmdstan):
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0")
     bad = {finding.what: finding for finding in cmdstan.doctor() if not finding.ok}
@@ -28,7 +28,7 @@ def test_doctor_is_content_with_what_an_earlier_version_left(quick_cache):
     (left / "bdr").touch()
     programs = next(f for f in cmdstan.doctor() if f.what == "compiled programs")
     assert programs.ok
-    assert "0, all whole; 1 of an earlier version, no longer used" in programs.detail
+    assert "0, all complete; 1 of an earlier version, no longer used" in programs.detail
     assert f"rm -r {left.parent} clears" in programs.detail
 
 

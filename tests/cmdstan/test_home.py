@@ -1,4 +1,4 @@
-"""home: assembled from the wheel, mended, and its makefile, which builds as cmdstanpy asks."""
+"""home: assembled from the wheel, repaired, and its makefile, which builds as cmdstanpy asks."""
 
 import hashlib
 import os
@@ -104,7 +104,7 @@ def detail():
     ["makefile", "manifest.json", "bin/stanc", "lib/libtbb.so.2", "lib/libsundials_idas.a"],
 )
 @pytest.mark.parametrize("harm", ["gone", "empty", "half"])
-def test_damage_to_the_home_is_seen_and_mended(assembled, file, harm):
+def test_damage_to_the_home_is_found_and_repaired(assembled, file, harm):
     kept, path = driver(assembled), assembled / file
     assert home.faults(assembled) == []
     whole, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
@@ -121,7 +121,7 @@ def test_damage_to_the_home_is_seen_and_mended(assembled, file, harm):
     assert kept.read_text() == "driver"  # the costly part is kept
 
 
-def test_a_stanc_that_is_not_executable_is_mended(assembled):
+def test_a_stanc_that_is_not_executable_is_repaired(assembled):
     (assembled / "bin" / "stanc").chmod(0o644)
     assert "bin/stanc is not executable" in detail()
     home.assemble()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bdr_stan import cmdstan
-from bdr_stan.cmdstan import ToolchainError, discovery, programs
+from bdr_stan.cmdstan import ToolchainError, programs
 from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject
 
@@ -56,16 +56,23 @@ NAMES = [
 ]
 
 
-def entry(program, **options):
-    """Where the executable of a program is cached."""
-    source = programs._source(program)
-    folders = programs._include_folders(source)
-    files = {source.name: source, **programs._includes(source, folders)}
-    flags = [
-        *programs._stanc_flags(options.get("stanc_options")),
-        *programs._make_flags(options.get("cpp_options"), options.get("threads", False)),
-    ]
-    return programs._entry(programs._key(files, flags, discovery.choose())).name
+@pytest.fixture
+def entry(monkeypatch):
+    """Name of the folder in the cache that `compile_program` would build for some arguments."""
+
+    class Stopped(Exception):
+        pass
+
+    def stop(folder, *ingredients):
+        raise Stopped(folder.name)
+
+    def name_of(program, **options):
+        with monkeypatch.context() as patch, pytest.raises(Stopped) as stopped:
+            patch.setattr(programs, "_build", stop)
+            compile_program(program, progress=False, **options)
+        return str(stopped.value)
+
+    return name_of
 
 
 # ------------------------------------------------------------------ stock programs
@@ -143,7 +150,7 @@ def test_includes_are_followed_and_found_beside_the_program_first(user):
     assert folders[-1] == programs.stan_directory().absolute()
 
 
-def test_the_key_changes_with_all_that_matters(user, monkeypatch):
+def test_the_key_changes_with_all_that_matters(user, entry, monkeypatch):
     keys = [entry(user)]
     assert entry(user) == keys[0]
     include = user.parent / "functions" / "shift.stanfunctions"
@@ -151,8 +158,10 @@ def test_the_key_changes_with_all_that_matters(user, monkeypatch):
     keys.append(entry(user))
     user.write_text(USES_SHIFT + "// edited\n")
     keys.append(entry(user))
+    user.write_text("// stanc: --O1\n" + USES_SHIFT)
+    keys.append(entry(user))
     keys.append(entry(user, threads=True))
-    keys.append(entry(user, stanc_options={"O1": True}))
+    keys.append(entry(user, stanc_options={"warn-pedantic": True}))
     keys.append(entry(user, cpp_options={"STAN_NO_RANGE_CHECKS": True}))
     keys.append(entry(user, cpp_options={"CXXFLAGS": "-march=native"}))
     monkeypatch.setattr(programs, "_cpu_model", lambda: "another processor")

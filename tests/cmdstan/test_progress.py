@@ -28,7 +28,7 @@ def test_progress_is_plain_lines_off_the_terminal(capsys):
 
 
 def test_a_line_at_least_every_ten_seconds(capsys, monkeypatch):
-    assert progress._EVERY <= 10
+    assert progress._SECONDS_BETWEEN_LINES <= 10
     monkeypatch.setattr(progress._PlainLines, "every", 0.1)
     with status("Running", after=0.1, detail=lambda: "chains at 10%"):
         time.sleep(0.65)

@@ -44,9 +44,9 @@ def temporary(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    scratch._of_this_process.cache_clear()
+    scratch._process_folder.cache_clear()
     yield folder
-    scratch._of_this_process.cache_clear()
+    scratch._process_folder.cache_clear()
 
 
 def test_a_folder_is_gone_after_its_fit(temporary):
@@ -94,13 +94,13 @@ def test_the_next_start_clears_what_a_killed_process_left(temporary, python, how
     process = python(HOLD)
     folder = process.stdout.readline().strip()
     assert len(working_in(scratch.Path(folder))) == 1
-    scratch.clear_what_was_left()
+    scratch.remove_stale_folders()
     assert os.listdir(folder) == ["data.json"]  # it still lives
     process.send_signal(how)
     process.wait(10)
     deadline = time.monotonic() + 10
     while os.path.exists(folder) and time.monotonic() < deadline:
-        scratch.clear_what_was_left()
+        scratch.remove_stale_folders()
     assert working_in(scratch.Path(folder)) == []
     assert os.listdir(temporary) == []  # that of cmdstanpy is gone, too
 

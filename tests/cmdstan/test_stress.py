@@ -166,7 +166,7 @@ def test_an_interrupted_fit_ends_its_chains_at_once(python, temporary):
     struck(process, signal.SIGINT, 0.5)
     assert "KeyboardInterrupt" in process.communicate()[1]
     assert chains_in(temporary) == []
-    scratch.clear_what_was_left()
+    scratch.remove_stale_folders()
     assert os.listdir(temporary) == []
 
 

@@ -94,7 +94,7 @@ def test_a_table_on_the_console(chains, capsys):
 def test_what_cannot_be_read_is_told(tmp_path, chains, capsys):
     (tmp_path / "bad.csv").write_text("# nothing\n")
     assert summaries.main(["diagnose", str(tmp_path / "bad.csv")]) == 1
-    assert "bad.csv holds no draws" in capsys.readouterr().err
+    assert "bad.csv has no draws: it is not an output of Stan" in capsys.readouterr().err
     (tmp_path / "other.csv").write_text("lp__,x\n1,2\n")
     assert summaries.main(["stansummary", chains[0], str(tmp_path / "other.csv")]) == 1
     assert "other.csv has other columns than" in capsys.readouterr().err

@@ -728,7 +728,9 @@ def test_what_predictions_refuse():
         ValueError, match="no column 'height', which the model was fitted to; it has"
     ):
         fitted(bags=named)[0].predict_points(pd.DataFrame({"rain": [0.5], "people": [3.0]}))
-    with pytest.raises(ValueError, match="have 3 features a point, but the model was fitted to 2"):
+    with pytest.raises(
+        ValueError, match="have 3 features per point, but the model was fitted to 2"
+    ):
         model.predict_points(np.zeros((4, 3)))
     with pytest.raises(ValueError, match="n_draws must be an integer >= 1, found 0"):
         model.predict_points(bags, n_draws=0)

@@ -236,7 +236,7 @@ def test_subset_and_order_do_not_matter_to_prediction(fitted, problem):
 
 def test_new_bags_must_have_the_columns_of_the_fit(fitted, problem):
     wider = [np.column_stack([bag, bag]) for bag in problem[0]]
-    with pytest.raises(ValueError, match="the bags have 4 features a point, but the model"):
+    with pytest.raises(ValueError, match="the bags have 4 features per point, but the model"):
         fitted.predict(wider)
     points, sizes = problem[0].points, problem[0].sizes
     renamed = Bags.from_points(points, sizes=sizes, features=["x", "height"])

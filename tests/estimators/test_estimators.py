@@ -436,7 +436,7 @@ def test_wrong_labels_and_bags(problem):
 def test_bags_of_other_points(problem):
     bags, y = problem
     model = BLR(4, method="exact").fit(bags, y)
-    with pytest.raises(ValueError, match="3 features a point, but the model was fitted to 2"):
+    with pytest.raises(ValueError, match="3 features per point, but the model was fitted to 2"):
         model.predict([np.zeros((4, 3))])
 
 

@@ -251,11 +251,13 @@ def test_wrong_bags(problem):
     with pytest.raises(ValueError, match="most bags have the same kernel mean.*outer_bandwidth"):
         MERR(RBF(1.0), outer="rbf").fit(same, [1.0, 2.0, 3.0])
     model = MERR(RBF(1.0)).fit(bags, y)
-    with pytest.raises(ValueError, match="bags have 1 features a point, but the model was fitted"):
+    with pytest.raises(
+        ValueError, match="bags have 1 features per point, but the model was fitted"
+    ):
         model.predict([bag[:, :1] for bag in bags])
     with pytest.raises(ValueError, match="29 labels, but there are 30 bags"):
         MERR().fit(bags, y[1:])
-    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags have 2"):
+    with pytest.raises(ValueError, match="validation bags have 1 features per point.*bags have 2"):
         MERR().fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
     with pytest.raises(ValueError, match="validation chooses alpha, but alpha is 0.5"):
         MERR(alpha=0.5).fit(bags, y, validation=(bags, y))

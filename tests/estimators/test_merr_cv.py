@@ -156,8 +156,10 @@ def test_wrong_bags(problem):
     bags, y = problem
     with pytest.raises(ValueError, match="29 labels, but there are 30 bags"):
         MERRCV().fit(bags, y[1:])
-    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags have 2"):
+    with pytest.raises(ValueError, match="validation bags have 1 features per point.*bags have 2"):
         MERRCV().fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
     model = MERRCV(cv=2).fit(bags, y)
-    with pytest.raises(ValueError, match="bags have 1 features a point, but the model was fitted"):
+    with pytest.raises(
+        ValueError, match="bags have 1 features per point, but the model was fitted"
+    ):
         model.predict([bag[:, :1] for bag in bags])

@@ -261,7 +261,7 @@ def test_wrong_validation(problem):
         RBFNetwork(4, alpha=0.5).fit(bags, y, validation=(bags, y))
     with pytest.raises(ValueError, match="39 labels, but there are 40 bags"):
         RBFNetwork(4).fit(bags, y, validation=(bags, y[1:]))
-    with pytest.raises(ValueError, match="validation bags have 1 features a point.*bags have 2"):
+    with pytest.raises(ValueError, match="validation bags have 1 features per point.*bags have 2"):
         RBFNetwork(4).fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
 
 

@@ -226,7 +226,7 @@ def test_other_errors(problem):
     with pytest.raises(ValueError, match="y has one class, .*'narrow'"):
         SupportMeasureMachine().fit(bags, ["narrow"] * 60)
     machine = SupportMeasureMachine().fit(bags, y)
-    with pytest.raises(ValueError, match="the bags have 1 features a point, but the model was"):
+    with pytest.raises(ValueError, match="the bags have 1 features per point, but the model was"):
         machine.predict([bag[:, :1] for bag in bags])
     named = SupportMeasureMachine().fit(Bags.from_list(bags, features=["a", "b"]), y)
     with pytest.raises(ValueError, match="column 0 of the bags is 'b', but the model was fitted"):

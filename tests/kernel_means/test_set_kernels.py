@@ -114,7 +114,7 @@ def test_memory_map(rng, tmp_path):
 
 def test_errors(rng):
     bags = bags_of(rng, [3, 4])
-    with pytest.raises(ValueError, match="others have 2 features a point, but the bags have 3"):
+    with pytest.raises(ValueError, match="others have 2 features per point, but the bags have 3"):
         set_kernels(bags, [RBF(1.0)], [np.ones((2, 2))])
     with pytest.raises(ValueError, match="bandwidth='median' waits for data"):
         set_kernels(bags, [RBF(1.0), RBF("median")])
