@@ -86,7 +86,7 @@ class InverseBDR(BagRegressor, EmbeddingEstimator):
     idata : InferenceData or DataTree
         posterior, of coordinates in units of what labels leave of them: tau, amplitude, explained
         (component), the share of each coordinate's spread between bags that the label explains;
-        curve (component, function), bend.
+        curve (component, function), curvature.
     power_ : float
         The power of the likelihood.
     sigma_point_ : float

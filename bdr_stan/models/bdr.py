@@ -15,7 +15,7 @@ from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.whitening import with_drift
+from bdr_stan.posterior.whitening import with_mode_shift
 from bdr_stan.types import Array
 
 # With fewer bags sigma and eta are so open that the mode's way with them is no straight line, and
@@ -43,7 +43,7 @@ def bdr_data(
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
     whitened : dict
-        From `whitened_coordinates` or `with_drift`.
+        From `whitened_coordinates` or `with_mode_shift`.
     priors : dict
         Numbers of the priors by their names in the program.
     use_likelihood : bool, default True
@@ -68,8 +68,8 @@ def bdr_data(
         "known_variance": rows.known_variance,
         "lambda": lam,
         "prior_factor": prior_factor,
-        "middle": np.ones(n_followed),
-        "drift": np.zeros((n_weights, n_followed)),  # where nothing is known of it
+        "scale_at_mode": np.ones(n_followed),
+        "mode_shift": np.zeros((n_weights, n_followed)),  # where nothing is known of it
         **whitened,
         "gamma_scale": 1.0,  # where there are no covariates
         "sigma_point_scale": 1.0,  # where size does not matter to the noise
@@ -131,7 +131,7 @@ def bdr_model(
         followed = ("sigma", "eta", *(["sigma_point"] if by_size else []))
 
         def rescaled(whitened, scales, mode):
-            return with_drift(whitened, likelihood, at.prior_factor, mode, scales, followed)
+            return with_mode_shift(whitened, likelihood, at.prior_factor, mode, scales, followed)
 
         return Model(
             program="bdr",
@@ -147,7 +147,7 @@ def bdr_model(
             inits=size_noise_inits,
             draws=size_noise_draws,
             level=float(np.mean(y)),
-            sampler_only=("t", "precision", "moved", "theta"),
+            sampler_only=("t", "precision", "scale_change", "theta"),
         )
 
     return with_measure_scale(

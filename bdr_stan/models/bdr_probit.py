@@ -125,7 +125,7 @@ def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> d
         **whitened,
         "latent_spread": (total - 1) / rho**2,
         "information": whitened["information"] * total,
-        "pull": whitened["pull"] * unit,
+        "linear_term": whitened["linear_term"] * unit,
         "intercept_centre": whitened["intercept_centre"] / unit,
         "intercept_unit": whitened["intercept_unit"] / unit,
         "gamma_centre": whitened["gamma_centre"] / unit,

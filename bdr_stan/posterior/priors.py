@@ -66,16 +66,16 @@ CLASSES = {
 }
 # Embeddings given the label: coordinates in units of what the label leaves of them between bags.
 INVERSE = {
-    "level": ("normal(0, {level_scale:.4g})", "middle of each coordinate", "none"),
-    "tau": ("rayleigh({tau_scale:.4g})", "spread that the label leaves", "none"),
+    "level": ("normal(0, {level_scale:.4g})", "level of each coordinate", "none"),
+    "tau": ("rayleigh({tau_scale:.4g})", "residual sd given the label", "none"),
     "amplitude": (
         "lognormal(log {amplitude_median:.4g}, {amplitude_log_sd:.4g})",
-        "how far each coordinate moves with the label",
+        "change of each coordinate with the label",
         "none",
     ),
-    "bend": (
-        "lognormal(log {bend_median:.4g}, {bend_log_sd:.4g})",
-        "share of that which is no straight line",
+    "curvature": (
+        "lognormal(log {curvature_median:.4g}, {curvature_log_sd:.4g})",
+        "curvature of those curves, relative to their amplitude",
         "none",
     ),
     "sigma_point": REGRESSION["sigma_point"],
@@ -186,7 +186,7 @@ def check_prior_number(name: Any, value: Any) -> None:
         raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
 
 
-def middle_of_scales(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+def prior_centres(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """A value in the middle of each scale's prior: half a half-normal's scale, or the median."""
     return {
         name: priors[f"{name}_scale"] / 2 if f"{name}_scale" in priors else priors[f"{name}_median"]

@@ -20,7 +20,7 @@ from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import Mode, blas_threads
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.options import check_options
-from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
+from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.threads import limited_blas
@@ -90,7 +90,7 @@ def most_probable_scales(
                 likelihood,
                 model.prior_factor,
                 model.prior_above_level,
-                middle_of_scales(model.priors, model.scales) | dict(start or {}),
+                prior_centres(model.priors, model.scales) | dict(start or {}),
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
                 with_rho=model.rho_in_likelihood,

@@ -13,7 +13,7 @@ _STEP = 0.03  # of a scale's logarithm, in differences
 # Of a program that takes no covariates.
 OF_WEIGHTS_AND_INTERCEPT = (
     "information",
-    "pull",
+    "linear_term",
     "axes",
     "intercept_centre",
     "intercept_slope",
@@ -28,7 +28,7 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     both diagonal; gamma, the covariates' weights, is regressed on w, and the intercept on both:
 
         q = information + 1 / rho^2
-        w = axes (pull / q + t_w / sqrt(q))
+        w = axes (linear_term / q + t_w / sqrt(q))
         gamma = gamma_centre + gamma_slope w + gamma_unit t_g
         intercept = intercept_centre + intercept_slope' [w; gamma] + intercept_unit t_a
 
@@ -59,7 +59,7 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     information = np.maximum(information, 0)
     return {
         "information": information,
-        "pull": (information + rho**-2.0) * (axes.T @ prior @ w),
+        "linear_term": (information + rho**-2.0) * (axes.T @ prior @ w),
         "axes": axes,
         "intercept_centre": intercept - slope @ mode.theta[:-1],
         "intercept_slope": slope,
@@ -70,7 +70,7 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     }
 
 
-def with_drift(
+def with_mode_shift(
     whitened: Mapping[str, Array | float],
     likelihood: Callable[..., LogLikelihood],
     prior_factor: Array,
@@ -120,8 +120,8 @@ def with_drift(
     change = cho_solve(hessian, np.transpose(slopes))  # of theta, by the implicit function theorem
     return {
         **whitened,
-        "middle": np.array([scales[name] for name in followed]),
-        "drift": _change_of_t(whitened, prior_factor, scales["rho"], change),
+        "scale_at_mode": np.array([scales[name] for name in followed]),
+        "mode_shift": _change_of_t(whitened, prior_factor, scales["rho"], change),
     }
 
 

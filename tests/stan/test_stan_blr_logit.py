@@ -78,7 +78,7 @@ def test_data_are_what_the_program_declares(model, problem):
     np.testing.assert_array_equal(data["y"], problem.y)
     assert data["y"].dtype.kind == "i"
     np.testing.assert_allclose(data["z"], (problem.mu - problem.m0) @ rotation(problem))
-    assert data["information"].shape == data["pull"].shape == (4,)
+    assert data["information"].shape == data["linear_term"].shape == (4,)
     assert data["use_likelihood"] == 1
     assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
     assert {name: data[name] for name in problem.priors} == problem.priors
