@@ -11,7 +11,6 @@ from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.blr import blr_model
 from bdr_stan.posterior import sampling
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.sampling import (
     METHODS,
@@ -21,6 +20,7 @@ from bdr_stan.posterior.sampling import (
     run,
     sample_posterior,
 )
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.results.diagnostics import pareto_smoothed
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 300, "seed": 1}

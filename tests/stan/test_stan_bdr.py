@@ -13,8 +13,8 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}

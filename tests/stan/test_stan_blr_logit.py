@@ -12,8 +12,8 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.blr_logit import blr_logit_data
 from bdr_stan.models.likelihoods import logit_likelihood
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8}
