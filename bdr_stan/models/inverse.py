@@ -41,11 +41,11 @@ PRIORS = {
     "curvature_median": 0.4,
     "curvature_log_sd": 1.0,
 }
-# On the log scale: how far apart chains start, how far from the mode a search for it does, and
-# about how wide the posterior is.
-_SPREAD = 0.3
-_BESIDE = 0.05
-_UNITS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
+# On the log scale: the sd of chains' initial values about the mode; how far from the mode a search
+# for it starts; and approximate posterior sds, from which NUTS adapts its metric.
+_INITIAL_LOG_SD = 0.3
+_INITIAL_LOG_DISTANCE = 0.05
+_POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 
 # ------------------------------------------------------------------ the model
@@ -213,7 +213,7 @@ def sample_inverse(
         seed=seed,
         progress=progress,
         options=options,
-        unit=_UNITS,
+        unit=_POSTERIOR_LOG_SDS,
         reader=lambda fit: _read(fit, stan_file),
     )
     if method == "optimize" and stan_file is None:  # which draws the curves at random
@@ -222,17 +222,23 @@ def sample_inverse(
 
 
 def _starts(modes, method, chains, seed):
-    """Starting points spread about the mode; one beside it where that is looked for.
+    """Initial values spread about the mode; one near it for a search of the mode.
 
     At the mode itself the first step of the search may be lost in rounding, which ends it.
     """
     modes = {"curvature": np.zeros(0), **modes}
     if method != "nuts":
-        return [{name: np.atleast_1d(value) * np.exp(_BESIDE) for name, value in modes.items()}]
+        return [
+            {
+                name: np.atleast_1d(value) * np.exp(_INITIAL_LOG_DISTANCE)
+                for name, value in modes.items()
+            }
+        ]
     rng = np.random.default_rng(seed)
     return [
         {
-            name: np.atleast_1d(value) * np.exp(_SPREAD * rng.standard_normal(np.size(value)))
+            name: np.atleast_1d(value)
+            * np.exp(_INITIAL_LOG_SD * rng.standard_normal(np.size(value)))
             for name, value in modes.items()
         }
         for _ in range(chains)
@@ -262,6 +268,6 @@ def _average_curves(model, drawn):
 
 
 def _with_shares(drawn):
-    """The draws, and the share of each coordinate's spread that the label explains among them."""
-    moved = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
-    return {**drawn, "explained": moved / (moved + drawn["tau"] ** 2)}
+    """The draws with the share of each coordinate's variance that the label explains."""
+    by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
+    return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}
