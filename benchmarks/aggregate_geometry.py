@@ -48,7 +48,7 @@ def non_centred(data):
 def plain(d):
     return {
         "information": np.zeros(d),
-        "pull": np.zeros(d),
+        "linear_term": np.zeros(d),
         "axes": np.eye(d),
         "intercept_centre": 0.0,
         "intercept_slope": np.zeros(d),
@@ -60,7 +60,7 @@ def in_these_coordinates(data, w, intercept, rho):
     """The program's t at given weights."""
     precision = data["information"] + rho**-2.0
     along = np.linalg.solve(data["axes"], w)
-    t = np.sqrt(precision) * (along - data["pull"] / precision)
+    t = np.sqrt(precision) * (along - data["linear_term"] / precision)
     rest = intercept - data["intercept_centre"] - data["intercept_slope"] @ w
     return np.append(t, rest / data["intercept_unit"])
 

@@ -55,7 +55,7 @@ data {
   array[A] int<lower=0> y;               // labels, <= trials
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
   vector<lower=0>[D] information;        // whitening: precision by the labels
-  vector[D] pull;                        // mode of the weights, times precision
+  vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0
   vector[D] intercept_slope;             // its change with w
@@ -99,7 +99,7 @@ parameters {
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
   real intercept = intercept_centre + dot_product(intercept_slope, w)
                    + intercept_unit * t[D + 1];
 }

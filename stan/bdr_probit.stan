@@ -1,28 +1,22 @@
 // bdr_probit: classes of bags, weights and mean embeddings both uncertain.
 //
-// Bag i has N_i points and the label y_i, 0 or 1. Its mean embedding, minus
-// the mean of all bags', has coordinates z_i in the joint basis; the prior of
-// the true embedding is N(0, eta I) there, its empirical estimate has variance
-// lambda / N_i. x_i are the bag's Q covariates, standardised, if it has any.
-// The label is 1 if the latent function at the true embedding plus x_i' gamma
-// plus N(0, 1) is positive. With the embedding integrated out,
+// Bag i has N_i points, Q covariates x_i and the label y_i, 0 or 1. In the
+// joint basis, centred at the average of all bags, its true mean embedding has
+// the prior N(0, eta I) and its empirical one, z_i, the sampling variance
+// lambda / N_i. The label is 1 if the latent function at the true embedding
+// plus x_i' gamma plus N(0, 1) is positive. With the true embedding integrated
+// out,
 //
 //   P(y_i = 1) = Phi(xi_i / sqrt(1 + nu_i))
 //   xi_i = intercept + (s_i .* w)' z_i + x_i' gamma
-//   s_ik = eta / (eta + lambda_k / N_i)
+//   s_ik = eta / (eta + lambda_k / N_i)                     shrinkage factors
 //   nu_i = eta * sum_k w_k^2 (1 - s_ik)
 //
-//   intercept ~ normal(intercept_location, intercept_scale)
-//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
-//   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
-//   rho ~ lognormal(log(rho_median), rho_log_sd)
-//   eta ~ lognormal(log(eta_median), eta_log_sd)
-//
 // Bags are sorted by size: those of one group share s and nu.
-// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
-// and the intercept both. Labels tell the latent function in units of
-// sqrt(1 + nu), which grows with rho once nu is large: the unit of t follows
-// it. Whatever the whitening's data, the posterior is the same.
+// NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
+// the posterior is nearly standard normal, and theta has the same posterior.
+// The labels identify theta in units of sqrt(1 + nu), which grows with rho, so
+// the unit of t does, too.
 // Units: intercept, gamma, w, rho in sds of the latent noise; eta, z and x have
 // none.
 // Data: bdr_stan/models/bdr_probit.py, bdr_probit_data().
@@ -30,7 +24,7 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
-  #include functions/covariates.stanfunctions
+  #include functions/groups.stanfunctions
   #include functions/shrinkage.stanfunctions
 }
 data {
@@ -46,9 +40,9 @@ data {
   array[N] int<lower=0, upper=1> y;      // labels
   vector<lower=0>[D] lambda;             // within-bag variances
   matrix[D, D] prior_factor;             // P, identity if R = K
-  real<lower=0> latent_spread;           // whitening: nu of a typical bag / rho^2
+  real<lower=0> latent_spread;           // whitening: typical nu / rho^2
   vector<lower=0>[D] information;        // precision by the labels, unit 1
-  vector[D] pull;                        // mode of the weights, times precision
+  vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0, unit 1
   vector[D + Q] intercept_slope;         // its change with w and gamma
@@ -68,43 +62,19 @@ data {
 transformed data {
   matrix[D, N] zt = z';                  // a group's bags lie together
   vector[N] sign = 2 * to_vector(y) - 1;
-  array[N] int group;                    // the group of each bag
-  int next = 1;                          // first bag that no group has yet
+  array[N] int group = group_of_rows(N, start, length, length, bag_size,
+                                     zeros_vector(G)); // of each bag
   int bad = first_row_not_finite(z);
   int bad_x = first_row_not_finite(x);
   array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
                             rho_median, rho_log_sd, eta_median, eta_log_sd};
-  for (g in 1 : G) {
-    int last = start[g] + length[g] - 1;
-    if (start[g] != next) {
-      reject("start[", g, "] must be ", next, ", the first bag that no group",
-             " before it has, found ", start[g]);
-    }
-    if (last > N) {
-      reject("group ", g, " ends with bag ", last, ", but there are ", N);
-    }
-    if (!(bag_size[g] > 0)) {
-      reject("bag_size[", g, "] must be > 0, found ", bag_size[g]);
-    }
-    group[start[g] : last] = rep_array(g, length[g]);
-    next = last + 1;
-  }
-  if (next <= N) {
-    reject("bag ", next, " belongs to no group");
-  }
   if (bad > 0) {
     reject("row ", bad, " of z must hold finite numbers, found ", z[bad]);
   }
   if (bad_x > 0) {
     reject("row ", bad_x, " of x must hold finite numbers, found ", x[bad_x]);
   }
-  for (k in 1 : D) {
-    real squares = dot_self(prior_factor[, k]);
-    if (!(squares > 0 && squares < positive_infinity())) {
-      reject("column ", k, " of prior_factor must hold finite numbers, not all",
-             " of them 0, found ", prior_factor[, k]);
-    }
-  }
+  check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, rho_median,",
@@ -120,7 +90,7 @@ parameters {
 transformed parameters {
   real unit = sqrt(1 + latent_spread * square(rho));
   vector[D] precision = information / square(unit) + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, pull / unit, axes);
+  vector[D] w = whitened_weights(t[1 : D], precision, linear_term / unit, axes);
   vector[Q] gamma = gamma_slope * w
                     + unit * (gamma_centre + gamma_unit * t[D + 1 : D + Q]);
   real intercept = dot_product(intercept_slope, append_row(w, gamma))

@@ -1,30 +1,19 @@
 // blr: Bayesian linear regression on the empirical mean embeddings.
 //
-// Bag i has the label y_i; its mean embedding, minus the mean of all bags',
-// has coordinates z_i in the principal axes of the training embeddings. The
-// embedding is taken as exact, whatever the number of points in the bag.
-// x_i are the bag's Q covariates, standardised; there may be none.
+// Bag i has N_i points, Q covariates x_i and the label y_i. z_i is its
+// empirical mean embedding in the principal axes of the training embeddings,
+// centred at their average; it is taken as exact, whatever N_i.
 //
 //   y_i ~ normal(intercept + z_i' w + x_i' gamma, sqrt(nu_i))
 //   nu_i = sigma^2 + sigma_point^2 / N_i + v_i
 //
-// sigma_point is there if size_noise = 1: what one of the N_i points adds to
-// the noise of a label that is an average over the bag's points. v_i is the
-// variance of the label's error where that is known, else 0.
-//
-//   intercept ~ normal(intercept_location, intercept_scale)
-//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
-//   w_k ~ normal(0, rho)
-//   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
-//   sigma_point ~ half-normal(0, sigma_point_scale)
-//   rho ~ lognormal(log(rho_median), rho_log_sd)
-//
-// The rows [z_i, x_i, 1, y_i] of a group of bags of equal nu are replaced by
-// the triangular factor of their QR decomposition: the same likelihood in at
-// most D + Q + 2 rows a group. Without sigma_point and v all bags are one.
-// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
-// and the intercept both. Whatever the whitening's data, the posterior is the
-// same.
+// v_i is the known variance of the label's error. sigma_point is the noise of
+// one point, where a label is an average over points (size_noise = 1).
+// Bags of equal nu form a group. Its rows [z_i, x_i, 1, y_i] are replaced by
+// the triangular factor of their QR decomposition, which has the same
+// likelihood in at most D + Q + 2 rows.
+// NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
+// the posterior is nearly standard normal, and theta has the same posterior.
 // Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; z and x
 // have none.
 // Data: bdr_stan/models/blr.py, blr_data().
@@ -32,7 +21,6 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
-  #include functions/covariates.stanfunctions
   #include functions/groups.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
@@ -49,7 +37,7 @@ data {
   vector<lower=0>[G] known_variance;     // v of each group
   int<lower=0, upper=1> size_noise;      // 1: the labels have sigma_point
   vector<lower=0>[D] information;        // whitening: precision by the labels
-  vector[D] pull;                        // mode of the weights, times precision
+  vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0
   vector[D + Q] intercept_slope;         // its change with w and gamma
@@ -91,7 +79,7 @@ parameters {
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
   vector[Q] gamma = gamma_centre + gamma_slope * w
                     + gamma_unit * t[D + 1 : D + Q];
   real intercept = intercept_centre

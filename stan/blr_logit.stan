@@ -1,20 +1,13 @@
 // blr_logit: Bayesian logistic regression on the empirical mean embeddings.
 //
-// Bag i has the label y_i, 0 or 1; its mean embedding, minus the mean of all
-// bags', has coordinates z_i in the principal axes of the training embeddings.
-// The embedding is taken as exact, whatever the number of points in the bag.
-// x_i are the bag's Q covariates, standardised; there may be none.
+// Bag i has Q covariates x_i and the label y_i, 0 or 1. z_i is its empirical
+// mean embedding in the principal axes of the training embeddings, centred at
+// their average; it is taken as exact, whatever the bag's size.
 //
 //   y_i ~ bernoulli_logit(intercept + z_i' w + x_i' gamma)
 //
-//   intercept ~ normal(intercept_location, intercept_scale)
-//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
-//   w_k ~ normal(0, rho)
-//   rho ~ lognormal(log(rho_median), rho_log_sd)
-//
-// The sampler moves in t: whitened_weights() turns it into w; gamma follows w,
-// and the intercept both. Whatever the whitening's data, the posterior is the
-// same.
+// NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
+// the posterior is nearly standard normal, and theta has the same posterior.
 // Units: intercept, gamma, w, rho on the scale of log odds; z and x have none.
 // Data: bdr_stan/models/blr_logit.py, blr_logit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1, with
@@ -22,7 +15,6 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
-  #include functions/covariates.stanfunctions
 }
 data {
   int<lower=1> N;                        // bags
@@ -32,7 +24,7 @@ data {
   matrix[N, Q] x;                        // their covariates, standardised
   array[N] int<lower=0, upper=1> y;      // labels
   vector<lower=0>[D] information;        // whitening: precision by the labels
-  vector[D] pull;                        // mode of the weights, times precision
+  vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, t = 0
   vector[D + Q] intercept_slope;         // its change with w and gamma
@@ -71,7 +63,7 @@ parameters {
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, pull, axes);
+  vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
   vector[Q] gamma = gamma_centre + gamma_slope * w
                     + gamma_unit * t[D + 1 : D + Q];
   real intercept = intercept_centre

@@ -1,28 +1,25 @@
 // inverse: the embedding given the label, a curve in each coordinate.
 //
 // Bag i has N_i points and the label y_i. Its mean embedding has coordinates
-// z_i in a basis in which the covariance within bags is diag(lambda) and what
-// the label leaves of that between bags is nearly the identity. B(y) are J
-// functions of the label, the first of them 1; the next S straight ones are
-// the label itself, or contrasts of classes; the others bend.
+// z_i in a basis in which the covariance within bags is diag(lambda) and the
+// residual covariance between bags given their labels is nearly the identity.
+// B(y) are J functions of the label: 1, then S linear ones (the label itself,
+// or contrasts of classes), then splines.
 //
 //   z_ik | y_i ~ normal(c_k' B(y_i), sqrt(tau_k^2 + lambda_k / N_i))
 //
 //   c_k1 ~ normal(0, level_scale)
-//   c_kj ~ normal(0, amplitude_k)                      straight
-//   c_kj ~ normal(0, amplitude_k * bend * smooth_j)    bent
-//   tau_k ~ rayleigh(tau_scale)                        0 at tau = 0
-//   amplitude_k ~ lognormal(log(amplitude_median), amplitude_log_sd)
-//   bend ~ lognormal(log(bend_median), bend_log_sd)
+//   c_kj ~ normal(0, amplitude_k)                           linear
+//   c_kj ~ normal(0, amplitude_k * curvature * smooth_j)    splines
 //
-// The curves c_k are integrated out, and drawn in generated quantities. Bags
-// of equal size share their variances, so the sums over each such group of
-// B B', B z' and z^2 say all that the likelihood needs. Where sizes are many
-// the groups are fewer nodes, between which 1 / (tau^2 + lambda / N) and its
-// logarithm are interpolated to ten digits: their sums may be negative.
-// A label is predicted by Bayes' rule: p(y | z) is in proportion to
-// p(y) prod_k p(z_k | y)^power, in Python.
-// Units: z, tau, amplitude and the curves have none.
+// The coefficients c_k are integrated out, and drawn in generated quantities.
+// Bags of equal size share their variances, so the likelihood needs only sums
+// of B B', B z' and z^2 over each such group. Where sizes are many the groups
+// are fewer nodes, between which 1 / (tau^2 + lambda / N) and its logarithm are
+// interpolated to ten digits; sums at a node may be negative.
+// Python predicts labels by Bayes' rule: p(y | z) is proportional to
+// p(y) prod_k p(z_k | y)^power.
+// Units: z, tau, amplitude, curvature and c have none.
 // Data: bdr_stan/models/inverse.py, inverse_data().
 // Source: Cook (2007), "Fisher lecture: dimension reduction in regression",
 // Adragni and Cook (2009), for embeddings that are uncertain.
@@ -30,13 +27,13 @@ functions {
   #include functions/finite.stanfunctions
 
   // Prior standard deviations of the curves' coefficients, a column a curve.
-  matrix curve_scales(vector amplitude, array[] real bend, vector smooth,
-                      int S, real level_scale) {
+  matrix curve_scales(vector amplitude, array[] real curvature,
+                      vector smooth, int S, real level_scale) {
     int J = size(smooth);
     vector[J] each = smooth;
     matrix[J, size(amplitude)] scales;
-    if (size(bend) > 0) {
-      each[S + 2 : J] *= bend[1];
+    if (size(curvature) > 0) {
+      each[S + 2 : J] *= curvature[1];
     }
     scales = each * amplitude';
     scales[1] = rep_row_vector(level_scale, size(amplitude));
@@ -50,12 +47,12 @@ functions {
   }
 
   // Precision times mean of the coefficients, a column a curve.
-  matrix pulls(array[] matrix cross, matrix precision) {
-    matrix[size(cross), cols(precision)] pull;
+  matrix linear_terms(array[] matrix cross, matrix precision) {
+    matrix[size(cross), cols(precision)] linear_term;
     for (j in 1 : size(cross)) {
-      pull[j] = columns_dot_product(cross[j], precision);
+      linear_term[j] = columns_dot_product(cross[j], precision);
     }
-    return pull;
+    return linear_term;
   }
 
   // Triangular factors of the coefficients' precisions.
@@ -74,7 +71,7 @@ functions {
 data {
   int<lower=1> K;                        // coordinates
   int<lower=2> J;                        // functions of the label
-  int<lower=1, upper=J - 1> S;           // straight ones
+  int<lower=1, upper=J - 1> S;           // linear ones
   int<lower=1> G;                        // groups of bags of equal size
   vector<lower=0>[G] bag_size;           // points per bag
   row_vector[G] n_bags;                  // bags per group
@@ -87,16 +84,17 @@ data {
   real<lower=0> tau_scale;               // prior scale of each tau
   real<lower=0> amplitude_median;        // prior median of each amplitude
   real<lower=0> amplitude_log_sd;        // prior sd of its logarithm
-  real<lower=0> bend_median;             // prior median of bend
-  real<lower=0> bend_log_sd;             // prior sd of log(bend)
+  real<lower=0> curvature_median;        // prior median of curvature
+  real<lower=0> curvature_log_sd;        // prior sd of log(curvature)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
-  int bent = S < J - 1;                  // whether functions bend
+  int has_curvature = S < J - 1;         // whether there are splines
   vector[G] inverse_size = inv(bag_size);
   int bad = first_row_not_finite(append_col(squares, gram'));
   array[6] real positive = {level_scale, tau_scale, amplitude_median,
-                            amplitude_log_sd, bend_median, bend_log_sd};
+                            amplitude_log_sd, curvature_median,
+                            curvature_log_sd};
   for (j in 1 : J) {
     int bad_cross = first_row_not_finite(cross[j]);
     if (bad_cross > 0) {
@@ -118,43 +116,46 @@ transformed data {
   }
   if (!(min(positive) > 0)) {
     reject("level_scale, tau_scale, amplitude_median, amplitude_log_sd,",
-           " bend_median and bend_log_sd must be > 0, found ", positive);
+           " curvature_median and curvature_log_sd must be > 0, found ",
+           positive);
   }
 }
 parameters {
   vector<lower=0>[K] tau;
   vector<lower=0>[K] amplitude;
-  array[bent] real<lower=0> bend;
+  array[has_curvature] real<lower=0> curvature;
 }
 model {
-  tau ~ rayleigh(tau_scale);
+  tau ~ rayleigh(tau_scale);             // density 0 at tau = 0
   amplitude ~ lognormal(log(amplitude_median), amplitude_log_sd);
-  bend ~ lognormal(log(bend_median), bend_log_sd);
+  curvature ~ lognormal(log(curvature_median), curvature_log_sd);
   if (use_likelihood) {
-    matrix[J, K] scales = curve_scales(amplitude, bend, smooth, S, level_scale);
+    matrix[J, K] scales = curve_scales(amplitude, curvature, smooth, S,
+                                       level_scale);
     matrix[G, K] precision = precisions(tau, lambda, inverse_size);
-    matrix[J, K] pull = pulls(cross, precision);
+    matrix[J, K] linear_term = linear_terms(cross, precision);
     array[K] matrix[J, J] factor = factors(gram, precision, scales);
     target += 0.5 * sum(n_bags * log(precision)) - sum(log(scales))
               - 0.5 * sum(squares .* precision)
               - 0.5 * sum(n_bags) * K * log(2 * pi());
     for (k in 1 : K) {
-      target += 0.5 * dot_self(mdivide_left_tri_low(factor[k], pull[, k]))
-                - sum(log(diagonal(factor[k])));
+      vector[J] white = mdivide_left_tri_low(factor[k], linear_term[, k]);
+      target += 0.5 * dot_self(white) - sum(log(diagonal(factor[k])));
     }
   }
 }
 generated quantities {
   matrix[K, J] curve;
   {
-    matrix[J, K] scales = curve_scales(amplitude, bend, smooth, S, level_scale);
+    matrix[J, K] scales = curve_scales(amplitude, curvature, smooth, S,
+                                       level_scale);
     matrix[G, K] precision = use_likelihood
                              * precisions(tau, lambda, inverse_size);
-    matrix[J, K] pull = pulls(cross, precision);
+    matrix[J, K] linear_term = linear_terms(cross, precision);
     array[K] matrix[J, J] factor = factors(gram, precision, scales);
     for (k in 1 : K) {
       row_vector[J] standard = to_row_vector(normal_rng(zeros_vector(J), 1));
-      standard += mdivide_left_tri_low(factor[k], pull[, k])';
+      standard += mdivide_left_tri_low(factor[k], linear_term[, k])';
       curve[k] = mdivide_right_tri_low(standard, factor[k]);
     }
   }

@@ -1,44 +1,32 @@
 // nonlinear: distribution regression with a curve of the leading coordinates.
 //
-// Bag i has N_i points and the label y_i. Its mean embedding, minus the mean
-// of all bags', has coordinates z_i in the joint basis; the prior of the true
-// embedding mu_i is N(0, I) there, its empirical estimate has variance
-// lambda / N_i. x_i are the bag's Q covariates, standardised, if it has any.
+// Bag i has N_i points, Q covariates x_i and the label y_i. In the joint basis,
+// centred at the average of all bags, its true mean embedding mu_i has the
+// prior N(0, I) and its empirical one, z_i, the sampling variance lambda / N_i.
 //
-//   s_ik = 1 / (1 + lambda_k / N_i)
-//   mu_i ~ normal(s_i .* z_i, sqrt(1 - s_i))
-//   y_i | mu_i ~ normal(f(mu_i) + x_i' gamma, sigma)
-//   f(mu) = intercept + w' mu + g(mu[1 : K])
+//   mu_i ~ normal(s_i .* z_i, sqrt(1 - s_i)),   s_ik = 1 / (1 + lambda_k / N_i)
+//   y_i ~ normal(intercept + w' mu_i + g(mu_i[1 : K]) + x_i' gamma, sigma)
 //
-// Given the K leading coordinates u, all others integrate out:
+// Given u, the K leading coordinates of mu_i, all others integrate out:
 //
-//   y_i | u ~ normal(m_i(u), sqrt(nu_i))
 //   m_i(u) = intercept + w[1 : K]' u + sum_{k > K} w_k s_ik z_ik + x_i' gamma
 //            + g(u)
 //   nu_i = sum_{k > K} w_k^2 (1 - s_ik) + sigma^2
 //
-// and u by M points e_m that stand for a standard normal:
+// and u by M points e_m that represent a standard normal:
 //
 //   u_im = (s_i .* z_i)[1 : K] + sqrt(1 - s_i)[1 : K] .* e_m
 //   p(y_i) = 1/M sum_m normal(y_i | m_i(u_im), sqrt(nu_i))
 //
-// g is a Gaussian process of sd rho kappa and length ell, as a sum of B basis
-// functions on the box [-half_width, half_width]^K; beyond it g is 0. kappa
-// and ell are data, held where they are most probable:
+// g is a Gaussian process of sd rho kappa and length scale ell, as a sum of B
+// basis functions on the box [-half_width, half_width]^K; beyond it g is 0.
+// kappa and ell are data, fixed where they are most probable:
 //
 //   g(u) = sum_b c_b prod_k sin(omega_bk (u_k + half_width)) / sqrt(half_width)
 //   c_b = kappa sqrt(spectral density of ell at omega_b) v_b
 //
-//   intercept ~ normal(intercept_location, intercept_scale)
-//   gamma_j ~ normal(0, gamma_scale)           weights of the covariates
-//   w ~ multi_normal(0, rho^2 (P' P)^-1)       P = prior_factor
-//   v_b ~ normal(0, rho)
-//   sigma ~ half-normal(0, sigma_scale)        noise standard deviation
-//   rho ~ lognormal(log(rho_median), rho_log_sd)
-//
-// The sampler moves in t: whitened_weights() turns it into [w; v]; gamma
-// follows these, and the intercept all. Whatever the whitening's data, the
-// posterior is the same.
+// NUTS samples t, whitened coordinates of [w; v; gamma; intercept]: there the
+// posterior is nearly standard normal, and these have the same posterior.
 // Units: y, intercept, gamma, sigma, w, c, rho in units of y; ell in prior sds
 // of a coordinate; kappa, z and x have none.
 // Data: bdr_stan/models/nonlinear.py, nonlinear_data().
@@ -47,7 +35,7 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
-  #include functions/covariates.stanfunctions
+  #include functions/groups.stanfunctions
   #include functions/shrinkage.stanfunctions
   #include functions/curve.stanfunctions
 }
@@ -71,7 +59,7 @@ data {
   real<lower=0> kappa;                   // sd of g in units of rho
   real<lower=0> ell;                     // its length scale
   vector<lower=0>[D + B] information;    // whitening: precision by the labels
-  vector[D + B] pull;                    // mode of the weights, times precision
+  vector[D + B] linear_term;             // mode of the weights, times precision
   matrix[D + B, D + B] axes;             // weights per unit along each axis
   real intercept_centre;                 // intercept at w = 0, v = 0, t = 0
   vector[D + B + Q] intercept_slope;     // its change with w, v and gamma
@@ -93,37 +81,19 @@ transformed data {
   vector[N] ones = rows[, D + Q + 1];
   vector[N] y = rows[, D + Q + 2];
   matrix[D, G] s = shrinkage_factors(lambda, bag_size, 1);
-  matrix[D, G] open = 1 - s;             // what the others leave to nu
+  matrix[D, G] lost = 1 - s;             // adds to nu; leading ones 0
   matrix[N, D] rest;                     // shrunk coordinates, leading ones 0
   matrix[N * M, K] u;                    // leading ones at a bag's points
-  matrix[N * M, K + B] moving;           // what w[1 : K] and v have there
+  matrix[N * M, K + B] point_design;     // of w[1 : K] and v there
   vector[B] amplitude = kappa * spectral_sd(frequencies, ell);
-  array[N] int group;                    // the group of each bag
-  int next = 1;                          // first bag that no group has yet
+  array[N] int group = group_of_rows(N, start, length, length, bag_size,
+                                     zeros_vector(G)); // of each bag
   int bad = first_row_not_finite(rows);
   int bad_point = first_row_not_finite(points);
   int bad_frequency = first_row_not_finite(frequencies);
   array[9] real positive = {half_width, kappa, ell, intercept_unit,
                             intercept_scale, gamma_scale, sigma_scale,
                             rho_median, rho_log_sd};
-  for (g in 1 : G) {
-    int last = start[g] + length[g] - 1;
-    if (start[g] != next) {
-      reject("start[", g, "] must be ", next, ", the first bag that no group",
-             " before it has, found ", start[g]);
-    }
-    if (last > N) {
-      reject("group ", g, " ends with bag ", last, ", but there are ", N);
-    }
-    if (!(bag_size[g] > 0)) {
-      reject("bag_size[", g, "] must be > 0, found ", bag_size[g]);
-    }
-    group[start[g] : last] = rep_array(g, length[g]);
-    next = last + 1;
-  }
-  if (next <= N) {
-    reject("bag ", next, " belongs to no group");
-  }
   if (bad > 0) {
     reject("row ", bad, " of rows must hold finite numbers, found ", rows[bad]);
   }
@@ -135,13 +105,7 @@ transformed data {
     reject("row ", bad_frequency, " of frequencies must hold finite numbers,",
            " found ", frequencies[bad_frequency]);
   }
-  for (k in 1 : D) {
-    real squares = dot_self(prior_factor[, k]);
-    if (!(squares > 0 && squares < positive_infinity())) {
-      reject("column ", k, " of prior_factor must hold finite numbers, not all",
-             " of them 0, found ", prior_factor[, k]);
-    }
-  }
+  check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("half_width, kappa, ell, intercept_unit, intercept_scale,",
@@ -153,14 +117,14 @@ transformed data {
     rest[i] = z[i] .* s[, group[i]]';
     for (k in 1 : K) {
       u[first : first + M - 1, k] = rest[i, k]
-                                    + sqrt(open[k, group[i]]) * points[, k];
+                                    + sqrt(lost[k, group[i]]) * points[, k];
     }
   }
-  moving = append_col(u, diag_post_multiply(
-                           basis_functions(u, frequencies, half_width),
-                           amplitude));
+  point_design = append_col(u, diag_post_multiply(
+                                 basis_functions(u, frequencies, half_width),
+                                 amplitude));
   rest[, 1 : K] = rep_matrix(0, N, K);
-  open[1 : K] = rep_matrix(0, K, G);
+  lost[1 : K] = rep_matrix(0, K, G);
 }
 parameters {
   vector[D + B + Q + 1] t;               // whitened [w; v; gamma; intercept]
@@ -169,7 +133,8 @@ parameters {
 }
 transformed parameters {
   vector[D + B] precision = information + inv_square(rho);
-  vector[D + B] weights = whitened_weights(t[1 : D + B], precision, pull, axes);
+  vector[D + B] weights = whitened_weights(t[1 : D + B], precision,
+                                           linear_term, axes);
   vector[D] w = head(weights, D);
   vector[B] c = amplitude .* tail(weights, B);
   vector[Q] gamma = gamma_centre + gamma_slope * weights
@@ -187,12 +152,13 @@ model {
   sigma ~ normal(0, sigma_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   if (use_likelihood) {
-    vector[G] nu = open' * square(w) + square(sigma);
-    vector[N] e = rest * w + ones * intercept - y;  // but for u
-    vector[N * M] moved = moving * append_row(w[1 : K], tail(weights, B));
+    vector[G] nu = lost' * square(w) + square(sigma);
+    vector[N] e = rest * w + ones * intercept - y;  // without the terms in u
+    vector[N * M] point_term = point_design
+                               * append_row(w[1 : K], tail(weights, B));
     if (Q > 0) {
       e += x * gamma;
     }
-    target += averaged_normal_lpdf(moved | e, nu[group]);
+    target += averaged_normal_lpdf(point_term | e, nu[group]);
   }
 }

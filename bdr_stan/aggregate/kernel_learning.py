@@ -17,8 +17,8 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel, fields_of
-from bdr_stan.posterior.evidence import ModeStarts, minimum_in_boxes
 from bdr_stan.posterior.mode import Mode, blas_threads, find_mode
+from bdr_stan.posterior.scales import ModeStarts, minimum_in_boxes
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 

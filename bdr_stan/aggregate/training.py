@@ -20,7 +20,7 @@ from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, res
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
 from bdr_stan.posterior.model import Model
-from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
+from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Parameters of the kernel are learned from about so many points, at least so many a bag.
@@ -182,7 +182,7 @@ def learned_kernel(
         link,
         trials=trials,
         intercept_prior=model.prior_above_level,
-        scales=middle_of_scales(model.priors, names),
+        scales=prior_centres(model.priors, names),
         log_prior=log_prior_of_scales(model.priors),
         together=together,
     )

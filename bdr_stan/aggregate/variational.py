@@ -246,7 +246,7 @@ class _Coordinates:
 
     axes: Array
     information: Array
-    linear: Array  # precision times the mode along the axes, "pull" in the Stan programs
+    linear: Array  # precision times the mode along the axes (`linear_term` in Stan)
     intercept_centre: float
     intercept_unit: float
 
@@ -260,7 +260,7 @@ class _Coordinates:
         return cls(
             axes,
             found["information"],
-            found["pull"],
+            found["linear_term"],
             found["intercept_centre"],
             found["intercept_unit"],
         )

@@ -57,7 +57,7 @@ class InverseEstimator(EmbeddingEstimator):
     idata : InferenceData or DataTree
         posterior, of coordinates in units of what labels leave of them: tau, amplitude, explained
         (component), the share of each coordinate's spread between bags that the label explains;
-        curve (component, function), bend.
+        curve (component, function), curvature.
     power_ : float
         The power of the likelihood.
     held_out_ : array, shape (n,)

@@ -15,12 +15,12 @@ from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.whitening import with_drift
+from bdr_stan.posterior.whitening import with_mode_shift
 from bdr_stan.types import Array
 
-# With fewer bags sigma and eta are so open that the mode's way with them is no straight line, and
-# following it as one leads to divergent transitions.
-_BAGS_THAT_TELL_SCALES = 500
+# With fewer bags sigma and eta are so uncertain that the mode does not depend on them linearly, and
+# coordinates that assume so lead to divergent transitions.
+_MIN_BAGS_FOR_MODE_SHIFT = 500
 
 
 def bdr_data(
@@ -34,24 +34,8 @@ def bdr_data(
 ) -> dict[str, Any]:
     """Data of ``stan/bdr.stan``.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows [z, x, 1, y], x the covariates.
-    lam : array, shape (d,)
-        Within-bag variances of the joint basis.
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    whitened : dict
-        From `whitened_coordinates` or `with_drift`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
+    `rows` are [z, x, 1, y]; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the prior
+    w ~ N(0, rho^2 (P'P)^-1); `whitened` is from `whitened_coordinates` or `with_mode_shift`.
     """
     size_noise = int("sigma_point_scale" in priors)
     n_weights, n_followed = rows.rows.shape[1] - 1, 2 + size_noise
@@ -68,11 +52,11 @@ def bdr_data(
         "known_variance": rows.known_variance,
         "lambda": lam,
         "prior_factor": prior_factor,
-        "middle": np.ones(n_followed),
-        "drift": np.zeros((n_weights, n_followed)),  # where nothing is known of it
+        "scale_at_mode": np.ones(n_followed),
+        "mode_shift": np.zeros((n_weights, n_followed)),  # if not in `whitened`
         **whitened,
-        "gamma_scale": 1.0,  # where there are no covariates
-        "sigma_point_scale": 1.0,  # where size does not matter to the noise
+        "gamma_scale": 1.0,  # unused without covariates
+        "sigma_point_scale": 1.0,  # unused without size_noise
         **priors,
         "size_noise": size_noise,
         "use_likelihood": int(use_likelihood),
@@ -95,8 +79,7 @@ def bdr_model(
 
     Parameters
     ----------
-    training : TrainingFeatures
-        With the within-bag covariance.
+    training : TrainingFeatures, with the within-bag covariance
     y : array, shape (n,)
     embedding_prior, measure_scale, jitter
         See `landmark_matrices`; the measure scale "evidence" is that of highest evidence.
@@ -131,7 +114,7 @@ def bdr_model(
         followed = ("sigma", "eta", *(["sigma_point"] if by_size else []))
 
         def rescaled(whitened, scales, mode):
-            return with_drift(whitened, likelihood, at.prior_factor, mode, scales, followed)
+            return with_mode_shift(whitened, likelihood, at.prior_factor, mode, scales, followed)
 
         return Model(
             program="bdr",
@@ -143,11 +126,11 @@ def bdr_model(
             stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
             n_covariates=x.shape[1],
             constants=at.constants(),
-            rescaled=rescaled if len(y) >= _BAGS_THAT_TELL_SCALES else None,
+            rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
             inits=size_noise_inits,
             draws=size_noise_draws,
             level=float(np.mean(y)),
-            sampler_only=("t", "precision", "moved", "theta"),
+            sampler_only=("t", "precision", "scale_change", "theta"),
         )
 
     return with_measure_scale(

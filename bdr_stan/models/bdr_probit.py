@@ -17,9 +17,9 @@ from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import class_priors, with_user_values
 from bdr_stan.types import Array
 
-# Prior sd of the latent function over the training bags: most bags' classes are then open, some
-# all but sure.
-_SPREAD = 1.5
+# Prior sd of the latent function over the training bags, in sds of its noise: half of the bags then
+# have probabilities between 16% and 84%, a quarter below 4% or above 96%.
+_LATENT_SD = 1.5
 
 
 def bdr_probit_data(
@@ -33,24 +33,8 @@ def bdr_probit_data(
 ) -> dict[str, Any]:
     """Data of ``stan/bdr_probit.stan``.
 
-    Parameters
-    ----------
-    rows : Rows
-        One row [z, x, 1, y] a bag, x the covariates, in groups of equal size; y is 0 or 1.
-    lam : array, shape (d,)
-        Within-bag variances of the joint basis.
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    whitened : dict
-        From `follow_latent_scale`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
+    `rows` are from `rows_by_size`, y 0 or 1; `lam` has shape (d,); `prior_factor`, shape (d, d), is
+    P of the prior w ~ N(0, rho^2 (P'P)^-1); `whitened` is from `follow_latent_scale`.
     """
     D, y = len(lam), rows.rows[:, -1].astype(int)
     return {
@@ -67,28 +51,14 @@ def bdr_probit_data(
         "lambda": lam,
         "prior_factor": prior_factor,
         **whitened,
-        "gamma_scale": 1.0,  # where there are no covariates
+        "gamma_scale": 1.0,  # unused without covariates
         **priors,
         "use_likelihood": int(use_likelihood),
     }
 
 
 def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
-    """Rows [z_i, 1, y_i] of all bags, uncompressed, in groups of equal size.
-
-    Parameters
-    ----------
-    z : array, shape (n, d)
-        Coordinates of the embeddings, or with further columns.
-    y : array, shape (n,)
-        Labels.
-    sizes : array, shape (n,)
-        Points per bag.
-
-    Returns
-    -------
-    Rows
-    """
+    """Rows [z_i, 1, y_i] of all bags, uncompressed, in groups of equal size; z may include x."""
     order = np.argsort(sizes, kind="stable")
     rows = np.column_stack([z, np.ones(len(y)), y])[order]
     bag_size, start, n_bags = np.unique(
@@ -98,26 +68,15 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:
-    """Whitened coordinates whose unit grows with rho as the latent function's own does.
+    """Whitened coordinates whose unit grows with rho as the scale of the latent function does.
 
-    Labels tell the latent function in units of sqrt(1 + nu_i), and nu_i grows with rho^2. Where
-    embeddings leave much open the labels thus hardly say how large weights and rho are together;
-    with the unit of t fixed, chains would cross that long tail in ever smaller steps.
+    The labels identify the latent function in units of sqrt(1 + nu_i), and nu_i grows with rho^2.
+    Where embeddings are uncertain the labels thus carry little information on weights and rho
+    together; with a fixed unit of t, chains would cross that long tail in ever smaller steps.
 
-    Parameters
-    ----------
-    whitened : dict
-        From `whitened_coordinates` at the mode.
-    nu : array, shape (n,)
-        Variance of the latent function that each bag's embedding leaves open, at the mode.
-    rho : float, > 0
-        Scale of the weights at the mode.
-
-    Returns
-    -------
-    dict
-        `whitened` for a unit of 1, and latent_spread: the unit is sqrt(1 + latent_spread rho^2),
-        at the mode the geometric mean of sqrt(1 + nu_i).
+    `nu`, shape (n,), is the variance of the latent function given each bag's embedding, at the
+    mode. The result is `whitened` for a unit of 1, and latent_spread: the unit is
+    sqrt(1 + latent_spread rho^2), at the mode the geometric mean of sqrt(1 + nu_i).
     """
     total = np.exp(np.mean(np.log1p(nu)))
     unit = np.sqrt(total)
@@ -125,7 +84,7 @@ def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> d
         **whitened,
         "latent_spread": (total - 1) / rho**2,
         "information": whitened["information"] * total,
-        "pull": whitened["pull"] * unit,
+        "linear_term": whitened["linear_term"] * unit,
         "intercept_centre": whitened["intercept_centre"] / unit,
         "intercept_unit": whitened["intercept_unit"] / unit,
         "gamma_centre": whitened["gamma_centre"] / unit,
@@ -142,25 +101,14 @@ def bdr_probit_model(
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> Model:
-    """The model of ``stan/bdr_probit.stan`` with its data.
-
-    Parameters
-    ----------
-    training : TrainingFeatures
-        With the within-bag covariance.
-    y : int array, shape (n,), of 0 and 1
-    embedding_prior, measure_scale, jitter
-        See `landmark_matrices`; the measure scale "evidence" is that of highest evidence.
-    prior : dict, optional
-        Numbers that replace the defaults.
-    """
+    """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
     in_order_of_bags = np.argsort(np.argsort(sizes, kind="stable"))
 
     def by_bag(drawn):
-        """What a user's program wrote for each of its rows, in the order of the bags."""
-        own = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
-        return {**drawn, **{name: v[..., in_order_of_bags] for name, v in own.items()}}
+        """Draws in which the values that a user's program writes per row are per bag."""
+        by_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
+        return {**drawn, **{name: v[..., in_order_of_bags] for name, v in by_row.items()}}
 
     def model_at(measure_scale):
         K, R, Sigma = landmark_matrices(
@@ -170,7 +118,7 @@ def bdr_probit_model(
         z = at.of(mean)
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
         defaults = {
-            **class_priors(_SPREAD, at.prior_variance(z), x.shape[1]),
+            **class_priors(_LATENT_SD, at.prior_variance(z), x.shape[1]),
             **eta_prior(mean - at.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
         }
 

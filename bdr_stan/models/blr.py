@@ -25,23 +25,7 @@ def blr_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr.stan``.
-
-    Parameters
-    ----------
-    rows : Rows
-        Rows [z, x, 1, y], x the covariates.
-    whitened : dict
-        From `whitened_coordinates`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
-    """
+    """Data of ``stan/blr.stan``, from rows [z, x, 1, y] and `whitened_coordinates`."""
     Q = len(whitened["gamma_centre"])
     T, columns = rows.rows.shape
     return {
@@ -56,8 +40,8 @@ def blr_data(
         "rows": rows.rows,
         "known_variance": rows.known_variance,
         **whitened,
-        "gamma_scale": 1.0,  # where there are no covariates
-        "sigma_point_scale": 1.0,  # where size does not matter to the noise
+        "gamma_scale": 1.0,  # unused without covariates
+        "sigma_point_scale": 1.0,  # unused without size_noise
         **priors,
         "size_noise": int("sigma_point_scale" in priors),
         "use_likelihood": int(use_likelihood),
@@ -73,28 +57,14 @@ def blr_model(
     label_noise: str = "constant",
     label_sd: Array | None = None,
 ) -> Model:
-    """The model of ``stan/blr.stan`` with its data.
-
-    Parameters
-    ----------
-    embedding : Embedding, of the n training bags
-    y : array, shape (n,)
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults.
-    lossless : bool, default True
-        Whether the rows of the bags are compressed.
-    label_noise : {"constant", "size"}, default "constant"
-        Whether sigma_point^2 / N_i adds to the noise.
-    label_sd : array, shape (n,), optional
-        Known standard error of each label, units of y.
-    """
+    """The model of ``stan/blr.stan`` with its data; arguments as of `bdr_model`."""
     by_size = label_noise == "size"
     at = principal_axes(embedding.mean)
     z, x = at.of(embedding.mean), embedding.x
     rows = compress(
         np.column_stack([z, x]),
         y,
-        embedding.sizes if by_size else np.ones(len(y)),  # else sizes do not matter
+        embedding.sizes if by_size else np.ones(len(y)),  # one group of equal noise
         lossless=lossless,
         known_variance=0.0 if label_sd is None else label_sd**2,
     )
@@ -120,27 +90,17 @@ def blr_model(
 def exact_posterior(
     model: Model, *, draws: int, seed: int | None = None
 ) -> tuple[Posterior, dict[str, tuple[Array, list[str]]]]:
-    """The closed-form posterior at the scales of highest evidence.
+    """The closed-form posterior at the scales of highest evidence: `draws` draws, one chain.
 
-    Parameters
-    ----------
-    model : Model, from `blr_model`
-    draws : int
-        Independent draws, one chain.
-    seed : int, optional
-
-    Returns
-    -------
-    posterior : Posterior
-    constants : dict
-        Mean and covariance of theta = [w; gamma; intercept], for `exact_predictive`.
+    The second result has mean and covariance of theta = [w; gamma; intercept], constants of the
+    fit, for `exact_predictive`.
     """
     scales, mode, _ = most_probable_scales(model, with_priors=False)
     d, D = len(model.prior_factor), len(mode.theta)
     noise = np.random.default_rng(seed).standard_normal((1, draws, D))
     theta = mode.theta + noise @ mode.whitening.T
-    held = {name: np.full((1, draws), scale) for name, scale in scales.items()}
-    drawn = {"w": theta[..., :d], "intercept": theta[..., -1], **held}
+    fixed = {name: np.full((1, draws), scale) for name, scale in scales.items()}
+    drawn = {"w": theta[..., :d], "intercept": theta[..., -1], **fixed}
     if model.n_covariates:
         drawn["gamma"] = theta[..., d:-1]
     constants = {

@@ -15,9 +15,9 @@ from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import class_priors, with_user_values
 from bdr_stan.types import Array
 
-# Prior sd of the latent function over the training bags: most bags' classes are then open, some
-# all but sure.
-_SPREAD = 2.5
+# Prior sd of the log odds over the training bags: about that of `bdr_probit`, 1.5 sds of its noise,
+# times 1.7, the ratio of the logistic to the normal scale.
+_LATENT_SD = 2.5
 
 
 def blr_logit_data(
@@ -27,23 +27,7 @@ def blr_logit_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr_logit.stan``.
-
-    Parameters
-    ----------
-    rows : Rows
-        One row [z, x, 1, y] a bag, x the covariates, in any groups; y is 0 or 1.
-    whitened : dict
-        From `whitened_coordinates`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
-    """
+    """Data of ``stan/blr_logit.stan``, from one row [z, x, 1, y] per bag, y 0 or 1."""
     Q = len(whitened["gamma_centre"])
     D = rows.rows.shape[1] - Q - 2
     y = rows.rows[:, -1].astype(int)
@@ -55,7 +39,7 @@ def blr_logit_data(
         "x": rows.rows[:, D:-2],
         "y": y,
         **whitened,
-        "gamma_scale": 1.0,  # where there are no covariates
+        "gamma_scale": 1.0,  # unused without covariates
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -64,21 +48,13 @@ def blr_logit_data(
 def blr_logit_model(
     embedding: Embedding, y: Array, *, prior: Mapping[str, float] | None = None
 ) -> Model:
-    """The model of ``stan/blr_logit.stan`` with its data.
-
-    Parameters
-    ----------
-    embedding : Embedding, of the n training bags
-    y : int array, shape (n,), of 0 and 1
-    prior : dict, optional
-        Numbers that replace the defaults.
-    """
+    """The model of ``stan/blr_logit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
     at = principal_axes(embedding.mean)
     z, x = at.of(embedding.mean), embedding.x
     rows = compress(np.column_stack([z, x]), y, embedding.sizes, lossless=False)
-    defaults = class_priors(_SPREAD, np.sum(z**2, axis=1), x.shape[1])
+    defaults = class_priors(_LATENT_SD, np.sum(z**2, axis=1), x.shape[1])
 
-    def likelihood() -> LogLikelihood:  # it has no scales but rho
+    def likelihood() -> LogLikelihood:  # no scales but rho
         return logit_likelihood(rows)
 
     return Model(

@@ -23,8 +23,8 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.types import Array
 
-HALF_WIDTH = 4.0  # L, in prior sds of a coordinate
-N_POINTS = 32  # for each bag; fewer leave the density of large bags lumpy
+HALF_WIDTH = 4.0  # L, in prior sds of a coordinate: nearly all bags lie inside
+N_POINTS = 32  # per bag; with fewer the predictive density of a bag has visible modes
 _SEED = 0  # of the points in two dimensions or more: the same for all fits
 
 
@@ -74,9 +74,9 @@ def spectral_sd(frequencies: Array, ell: float) -> Array:
 
 @cache
 def normal_points(n_curved: int) -> Array:
-    """Points, shape (M, n_curved), that stand for a standard normal: of mean 0 and variance 1.
+    """Points that represent a standard normal, with mean 0 and variance 1, shape (M, n_curved).
 
-    In one dimension the middles of M strata of equal probability; in more a scrambled Sobol
+    In one dimension the medians of M strata of equal probability; in more a scrambled Sobol
     sequence through the normal's quantiles.
     """
     if n_curved == 0:
@@ -91,19 +91,7 @@ def normal_points(n_curved: int) -> Array:
 
 
 def leading_points(z: Array, sizes: Array, lam: Array, points: Array) -> Array:
-    """Leading coordinates of each bag at the points that stand for its posterior.
-
-    Parameters
-    ----------
-    z : array, shape (n, d)
-    sizes : array, shape (n,)
-    lam : array, shape (d,)
-    points : array, shape (M, q)
-
-    Returns
-    -------
-    array, shape (n, M, q)
-    """
+    """Leading coordinates of each bag at the points of its posterior, shape (n, M, q)."""
     q = points.shape[1]
     s = shrinkage_factors(sizes, lam[:q], 1.0)
     return (s * z[:, :q])[:, None] + np.sqrt(1 - s)[:, None] * points

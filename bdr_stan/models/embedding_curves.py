@@ -143,11 +143,11 @@ def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curv
 
 
 def coefficient_scales(
-    functions: LabelFunctions, amplitude: Array, bend: float, level_scale: float
+    functions: LabelFunctions, amplitude: Array, curvature: float, level_scale: float
 ) -> Array:
     """Prior standard deviations of the curves' coefficients, shape (K, J)."""
     bent = np.arange(len(functions.smooth)) > functions.n_straight
-    scales = amplitude[:, None] * functions.smooth * np.where(bent, bend, 1.0)
+    scales = amplitude[:, None] * functions.smooth * np.where(bent, curvature, 1.0)
     scales[:, 0] = level_scale
     return scales
 
@@ -155,40 +155,42 @@ def coefficient_scales(
 def most_probable_curves(
     sums: CurveSums, lam: Array, functions: LabelFunctions, priors: Mapping[str, float]
 ) -> tuple[dict[str, Array], Curves]:
-    """The mode of the logarithms of tau, amplitude and bend, the curves integrated out.
+    """The mode of the logarithms of tau, amplitude and curvature, the curves integrated out.
 
     Returns
     -------
     scales : dict
-        tau and amplitude, shape (K,), and bend, a number, where there are functions that bend.
+        tau and amplitude, shape (K,), and curvature, a number, where there are functions that bend.
     curves : Curves
     """
     K = len(lam)
-    bends = functions.n_straight + 1 < len(functions.smooth)
+    has_curvature = functions.n_straight + 1 < len(functions.smooth)
     bent = slice(functions.n_straight + 1, None)
 
     def unpacked(x):
-        bend = np.exp(x[-1]) if bends else 1.0
-        return np.exp(x[:K]), np.exp(x[K : 2 * K]), bend
+        curvature = np.exp(x[-1]) if has_curvature else 1.0
+        return np.exp(x[:K]), np.exp(x[K : 2 * K]), curvature
 
     def objective(x):
-        tau, amplitude, bend = unpacked(x)
-        scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
+        tau, amplitude, curvature = unpacked(x)
+        scales = coefficient_scales(functions, amplitude, curvature, priors["level_scale"])
         curves = curves_given(sums, lam, tau, scales)
         ratio = (tau / priors["tau_scale"]) ** 2
         away = np.log(amplitude / priors["amplitude_median"]) / priors["amplitude_log_sd"]
         value = curves.log_evidence.sum() + np.sum(2 * np.log(tau) - 0.5 * ratio - 0.5 * away**2)
         by_amplitude = curves.by_log_scale[:, 1:].sum(axis=1) - away / priors["amplitude_log_sd"]
         slope = [curves.by_log_tau + 2 - ratio, by_amplitude]
-        if bends:
-            distance = np.log(bend / priors["bend_median"]) / priors["bend_log_sd"]
+        if has_curvature:
+            distance = np.log(curvature / priors["curvature_median"]) / priors["curvature_log_sd"]
             value -= 0.5 * distance**2
-            slope.append([curves.by_log_scale[:, bent].sum() - distance / priors["bend_log_sd"]])
+            slope.append(
+                [curves.by_log_scale[:, bent].sum() - distance / priors["curvature_log_sd"]]
+            )
         return -value, -np.concatenate(slope)
 
     start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
-    if bends:
-        start = np.append(start, np.log(priors["bend_median"]))
+    if has_curvature:
+        start = np.append(start, np.log(priors["curvature_median"]))
     found = minimize(
         objective,
         start,
@@ -197,9 +199,13 @@ def most_probable_curves(
         bounds=[(at - _FARTHEST, at + _FARTHEST) for at in start],  # beyond numbers overflow
         options={"maxiter": 1000, "ftol": 1e-12},
     )
-    tau, amplitude, bend = unpacked(found.x)
-    scales = coefficient_scales(functions, amplitude, bend, priors["level_scale"])
-    modes = {"tau": tau, "amplitude": amplitude, **({"bend": bend} if bends else {})}
+    tau, amplitude, curvature = unpacked(found.x)
+    scales = coefficient_scales(functions, amplitude, curvature, priors["level_scale"])
+    modes = {
+        "tau": tau,
+        "amplitude": amplitude,
+        **({"curvature": curvature} if has_curvature else {}),
+    }
     return modes, curves_given(sums, lam, tau, scales)
 
 

@@ -77,7 +77,7 @@ class FittedCurves:
 
     at : InverseCoordinates, of power 1
     sums : CurveSums
-    modes : dict, most probable tau, amplitude and bend
+    modes : dict, most probable tau, amplitude and curvature
     curves : Curves, at the modes
     """
 

@@ -38,14 +38,14 @@ PRIORS = {
     "tau_scale": 1.0,
     "amplitude_median": 1.0,
     "amplitude_log_sd": 1.5,
-    "bend_median": 0.4,
-    "bend_log_sd": 1.0,
+    "curvature_median": 0.4,
+    "curvature_log_sd": 1.0,
 }
-# On the log scale: how far apart chains start, how far from the mode a search for it does, and
-# about how wide the posterior is.
-_SPREAD = 0.3
-_BESIDE = 0.05
-_UNITS = {"tau": 0.1, "amplitude": 0.4, "bend": 0.3}
+# On the log scale: the sd of chains' initial values about the mode; how far from the mode a search
+# for it starts; and approximate posterior sds, from which NUTS adapts its metric.
+_INITIAL_LOG_SD = 0.3
+_INITIAL_LOG_DISTANCE = 0.05
+_POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 
 # ------------------------------------------------------------------ the model
@@ -60,7 +60,7 @@ class InverseModel:
     priors : dict
         Numbers of the priors by their names in the program.
     modes : dict
-        Most probable tau, amplitude and bend.
+        Most probable tau, amplitude and curvature.
     curves : Curves, at the modes
     held_out : array, shape (n,), log density of each label by a fit to other bags
     """
@@ -189,8 +189,8 @@ def sample_inverse(
 ) -> Posterior:
     """Draws from the posterior of the model, as `sample_posterior` gives them of others.
 
-    "optimize" is the mode of the logarithms of tau, amplitude and bend, with the curves at their
-    average there.
+    "optimize" is the mode of the logarithms of tau, amplitude and curvature, with the curves at
+    their average there.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def sample_inverse(
         seed=seed,
         progress=progress,
         options=options,
-        unit=_UNITS,
+        unit=_POSTERIOR_LOG_SDS,
         reader=lambda fit: _read(fit, stan_file),
     )
     if method == "optimize" and stan_file is None:  # which draws the curves at random
@@ -222,17 +222,23 @@ def sample_inverse(
 
 
 def _starts(modes, method, chains, seed):
-    """Starting points spread about the mode; one beside it where that is looked for.
+    """Initial values spread about the mode; one near it for a search of the mode.
 
     At the mode itself the first step of the search may be lost in rounding, which ends it.
     """
-    modes = {"bend": np.zeros(0), **modes}
+    modes = {"curvature": np.zeros(0), **modes}
     if method != "nuts":
-        return [{name: np.atleast_1d(value) * np.exp(_BESIDE) for name, value in modes.items()}]
+        return [
+            {
+                name: np.atleast_1d(value) * np.exp(_INITIAL_LOG_DISTANCE)
+                for name, value in modes.items()
+            }
+        ]
     rng = np.random.default_rng(seed)
     return [
         {
-            name: np.atleast_1d(value) * np.exp(_SPREAD * rng.standard_normal(np.size(value)))
+            name: np.atleast_1d(value)
+            * np.exp(_INITIAL_LOG_SD * rng.standard_normal(np.size(value)))
             for name, value in modes.items()
         }
         for _ in range(chains)
@@ -247,21 +253,21 @@ def _read(fit, stan_file):
             f"{stan_file} has no variable {missing[0]!r}: predictions need tau and curve, so keep "
             "these names"
         )
-    if "bend" in drawn:  # an array of one number, or of none
-        bend = drawn.pop("bend")
-        drawn |= {"bend": bend[..., 0]} if bend.shape[-1] else {}
+    if "curvature" in drawn:  # an array of one number, or of none
+        curvature = drawn.pop("curvature")
+        drawn |= {"curvature": curvature[..., 0]} if curvature.shape[-1] else {}
     return drawn, sample_stats(fit), fit_attrs(fit)
 
 
 def _average_curves(model, drawn):
     tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
-    bend = float(drawn["bend"][0, 0]) if "bend" in drawn else 1.0
+    curvature = float(drawn["curvature"][0, 0]) if "curvature" in drawn else 1.0
     level_scale = model.priors["level_scale"]
-    scales = coefficient_scales(model.at.functions, amplitude, bend, level_scale)
+    scales = coefficient_scales(model.at.functions, amplitude, curvature, level_scale)
     return curves_given(model.sums, model.at.lam, tau, scales).mean[None, None]
 
 
 def _with_shares(drawn):
-    """The draws, and the share of each coordinate's spread that the label explains among them."""
-    moved = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
-    return {**drawn, "explained": moved / (moved + drawn["tau"] ** 2)}
+    """The draws with the share of each coordinate's variance that the label explains."""
+    by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
+    return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}

@@ -1,10 +1,7 @@
-"""Noise of labels beyond sigma: that of averages over few points, and known errors.
+"""Noise of labels that are averages over the N_i points of a bag, or have known errors.
 
-A label that is an average over the N_i points of its bag has noise of variance
-
-    sigma^2 + sigma_point^2 / N_i + v_i,
-
-sigma_point what one point adds, v_i the known variance of the label's error, 0 where none is.
+Its variance is sigma^2 + sigma_point^2 / N_i + v_i, with sigma_point the noise sd of one point and
+v_i the known variance of the label's error.
 """
 
 from typing import Any
@@ -17,30 +14,17 @@ LABEL_NOISE = ("constant", "size")
 
 
 def size_noise_prior(y: Array, sizes: Array) -> dict[str, float]:
-    """Default prior of the noise of one point.
-
-    Parameters
-    ----------
-    y : array, shape (n,)
-        Training labels.
-    sizes : array, shape (n,)
-        Points per bag.
-
-    Returns
-    -------
-    dict
-        sigma_point_scale such that this noise alone would explain the labels' spread.
-    """
+    """Default prior of sigma_point, such that it alone would explain the variance of the labels."""
     return {"sigma_point_scale": float(np.std(y) / np.sqrt(np.mean(1 / sizes)))}
 
 
 def size_noise_inits(start: dict[str, Any]) -> dict[str, Any]:
-    """Initial values as the programs take them: sigma_point a vector, empty where there is none."""
+    """Initial values as the programs take them: sigma_point is a vector of length 1 or 0."""
     return {**start, "sigma_point": [start["sigma_point"]] if "sigma_point" in start else []}
 
 
 def size_noise_draws(drawn: dict[str, Array]) -> dict[str, Array]:
-    """Draws as users see them: sigma_point a number, where there is one."""
+    """Draws as users see them: sigma_point is a number."""
     if "sigma_point" not in drawn:
         return drawn
     return {**drawn, "sigma_point": drawn["sigma_point"].reshape(drawn["sigma"].shape)}

@@ -6,7 +6,7 @@ Given a draw of the parameters, bag i has the latent mean and variance (Law et a
     xi_i = intercept + sum_k w_k s_ik z_ik + x_i' gamma
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
 
-with x_i its covariates, where there are such.
+with x_i its covariates, if any.
 """
 
 from collections.abc import Callable
@@ -34,34 +34,25 @@ def latent_moments(
     x: Array | None = None,
     gamma: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Mean xi and variance nu of the regression function at some bags, draw by draw.
+    """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
     Parameters
     ----------
-    i : int array, shape (m,), the bags
+    i : int array, shape (m,)
     z : array, shape (n, d), coordinates of all bags' embeddings
     sizes : array, shape (n,), points per bag
-    lam : array, shape (d,), within-bag variances; zeros where embeddings count as exact
-    intercept : array, shape (S,)
-    w : array, shape (S, d)
-    eta : array, shape (S,), optional
-        Not needed where embeddings count as exact.
-    x : array, shape (n, Q), optional
-        Covariates of all bags.
-    gamma : array, shape (S, Q), optional
-        Their weights.
-
-    Returns
-    -------
-    xi, nu : arrays, shape (S, m)
+    lam : array, shape (d,), within-bag variances; zeros where embeddings are exact
+    intercept, w : arrays, shapes (S,) and (S, d)
+    eta : array, shape (S,), not needed where embeddings are exact
+    x, gamma : arrays, shapes (n, Q) and (S, Q), covariates of all bags and their weights
     """
     eta = np.ones(len(w)) if eta is None else eta
     mean, variance = np.empty((2, len(w), len(i)))
     for size in np.unique(sizes[i]):
-        of = np.flatnonzero(sizes[i] == size)
+        columns = np.flatnonzero(sizes[i] == size)
         s = shrinkage_factors(size * eta, lam, 1.0)  # eta / (eta + lam / size)
-        mean[:, of] = intercept[:, None] + (w * s) @ z[i[of]].T
-        variance[:, of] = eta[:, None] * np.sum(w**2 * (1 - s), axis=1, keepdims=True)
+        mean[:, columns] = intercept[:, None] + (w * s) @ z[i[columns]].T
+        variance[:, columns] = eta[:, None] * np.sum(w**2 * (1 - s), axis=1, keepdims=True)
     if gamma is not None and x is not None:
         mean += gamma @ x[i].T
     return mean, variance
@@ -81,22 +72,9 @@ def label_predictive(
 ) -> Predictive:
     """Predictive distribution of labels with normal noise.
 
-    Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i).
-
-    Parameters
-    ----------
-    at : Coordinates
-    embedding : Embedding, of n bags
-    intercept, sigma : arrays, shape (S,), units of y
-    sigma_point : array, shape (S,), optional
-        Noise of one point, where labels have that.
-    w : array, shape (S, d)
-    eta : array, shape (S,), optional
-        Not needed where embeddings count as exact.
-    gamma : array, shape (S, Q), optional
-        Weights of the covariates, as the model takes these.
-    known_variance : float or array, shape (n,), default 0
-        v_i, of the labels' known errors; 0 for labels without these errors.
+    Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i); `known_variance` is v, a
+    number or of shape (n,), 0 for labels without these errors. Parameters have the shapes that
+    `latent_moments` takes.
     """
     latent = partial(
         latent_moments,
@@ -134,20 +112,9 @@ def class_predictive(
 ) -> ClassPredictive:
     """Predictive distribution of two classes: P(second) = F(xi_i / sqrt(1 + nu_i)) given a draw.
 
-    Parameters
-    ----------
-    at : Coordinates
-    embedding : Embedding, of n bags
-    classes : array, shape (2,)
-    log_cdf : callable
-        log F: `scipy.special.log_ndtr` of the probit, `log_expit` of the logit model, which takes
-        embeddings as exact, so that nu is 0.
-    intercept : array, shape (S,)
-    w : array, shape (S, d)
-    eta : array, shape (S,), optional
-        Not needed where embeddings count as exact.
-    gamma : array, shape (S, Q), optional
-        Weights of the covariates, as the model takes these.
+    `log_cdf` is log F: `scipy.special.log_ndtr` of the probit; `log_expit` of the logit model,
+    which takes embeddings as exact, so that nu is 0. Parameters have the shapes that
+    `latent_moments` takes.
     """
     latent = partial(
         latent_moments,

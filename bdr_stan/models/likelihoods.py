@@ -1,9 +1,14 @@
-"""Log likelihoods of weights and intercept: value, slope, Fisher information and curvature.
+"""Log likelihoods of weights and intercept, with gradient, Fisher information and curvature.
 
 Each function takes the data and the scales and returns a function of theta = [w; gamma; intercept],
-gamma the weights of Q covariates, which gives the log density of the labels, its gradient, shape
+gamma the weights of Q covariates, that gives the log density of the labels, its gradient, shape
 (D,) with D = d + Q + 1, the Fisher information, shape (D, D), and what a Newton step may take for
 its negative Hessian.
+
+Where embeddings are uncertain, mean and variance of a label both depend on theta: the mean is
+X theta with rows X = [s z, x, 1], and the embedding adds nu = sum_k lost_k theta_k^2 to the
+variance, lost = [eta (1 - s), 0], the same for all bags of a group. In comments dnu = 2 lost theta
+is the gradient of nu, a column, and ' the transpose; its Hessian is 2 diag(lost).
 """
 
 import numpy as np
@@ -28,49 +33,40 @@ def normal_likelihood(
 ) -> LogLikelihood:
     """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
 
-    Parameters
-    ----------
-    data : Rows
-        Rows [z, x, 1, y] by group.
-    lam : array, shape (d,)
-        Within-bag variances; zeros give Bayesian linear regression.
-    sigma, eta : float, > 0
-        Noise sd and embedding scale.
-    sigma_point : float, default 0
-        Noise sd of one point of a bag, of which the label is an average.
-    level : float, default 0
-        Where the intercept counts from: labels far from zero lose no digits if it is near them.
-
-    Returns
-    -------
-    callable
+    `data` has rows [z, x, 1, y] by group; zeros as `lam`, shape (d,), give linear regression. The
+    intercept counts from `level`: labels far from zero lose no digits if it is near them.
     """
     X, lost, row_group = _design(data, lam, eta)
-    curvature_of_variance = 2 * lost
     noise = sigma**2 + sigma_point**2 / data.bag_size + data.known_variance
     y = data.rows[:, -1] - level * data.rows[:, -2]
 
     def likelihood(theta):
+        # A group of n bags with sum of squared residuals S and variance nu (noise included) has
+        # the log density -(n log(2 pi nu) + S / nu) / 2.
         e = X @ theta - y
         squares = np.add.reduceat(e**2, data.start)
         variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
         nu = variance + noise
         weight = 1.0 / nu[row_group]
         value = -0.5 * np.sum(data.n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
+        # Gradient: -X'e / nu - (n / nu - S / nu^2) dnu / 2.
         slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (
             data.n_bags / nu - squares / nu**2
         )
+        # Fisher information: X'X / nu + n dnu dnu' / (2 nu^2).
         design = (X * weight[:, None]).T @ X
-        of_variance = data.n_bags / nu**2
-        information = design + 0.5 * (slope_of_variance.T * of_variance) @ slope_of_variance
+        by_variance = data.n_bags / nu**2
+        information = design + 0.5 * (slope_of_variance.T * by_variance) @ slope_of_variance
+        # Negative Hessian: X'X / nu - (dS dnu' + dnu dS') / (2 nu^2)
+        #     + (S / nu^3 - n / (2 nu^2)) dnu dnu' + (n / nu - S / nu^2) diag(lost).
         slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
         crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
         curvature = design - 0.5 * (crossed + crossed.T)
         curvature += (
-            slope_of_variance.T * (squares / nu**3 - 0.5 * of_variance)
+            slope_of_variance.T * (squares / nu**3 - 0.5 * by_variance)
         ) @ slope_of_variance
-        own = 0.5 * (data.n_bags / nu - squares / nu**2) @ curvature_of_variance
-        curvature[np.diag_indices(len(own))] += own
+        diagonal = 0.5 * (data.n_bags / nu - squares / nu**2) @ (2 * lost)
+        curvature[np.diag_indices(len(diagonal))] += diagonal
         return value, slope, information, curvature
 
     return likelihood
@@ -79,43 +75,36 @@ def normal_likelihood(
 def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
     """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)): that of ``stan/bdr_probit.stan``.
 
-    Parameters
-    ----------
-    data : Rows
-        One row [z, x, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
-    lam : array, shape (d,)
-        Within-bag variances.
-    eta : float, > 0
-        Embedding scale.
-
-    Returns
-    -------
-    callable
+    `data` has one row [z, x, 1, y] per bag (``compress(..., lossless=False)``); `lam` has shape
+    (d,).
     """
     X, lost, row_group = _design(data, lam, eta)
     sign = 2 * data.rows[:, -1] - 1
 
     def likelihood(theta):
+        # h = xi / sqrt(v) with v = 1 + nu has the gradient dh = X / sqrt(v) - h dnu / (2 v).
         variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
         total = 1 + variance[row_group]
         h = X @ theta / np.sqrt(total)
         slope_of_h = X / np.sqrt(total)[:, None]
         slope_of_h -= 0.5 * (h / total)[:, None] * slope_of_variance[row_group]
+        # Ratios of densities and probabilities by their logarithms: both vanish in the tails.
         log_density = -0.5 * (h**2 + _LOG_2PI)
         log_p, log_q = log_ndtr(sign * h), log_ndtr(-sign * h)
         score = sign * np.exp(log_density - log_p)  # d log p / dh
         weight = np.exp(2 * log_density - log_p - log_q)
         information = (slope_of_h * weight[:, None]).T @ slope_of_h
+        # Negative Hessian: score (score + h) dh dh' - score H with the Hessian of h,
+        # H = -(X dnu' + dnu X') / (2 v^(3/2)) + 3 h dnu dnu' / (4 v^2) - h diag(lost) / v.
         curvature = (slope_of_h * (score * (score + h))[:, None]).T @ slope_of_h
 
         def by_group(values):
             return np.add.reduceat(values, data.start, axis=0)
 
-        # less score times the second derivative of h
         crossed = 0.5 * by_group(X * (score * total**-1.5)[:, None]).T @ slope_of_variance
         curvature += crossed + crossed.T
-        of_variance = by_group(0.75 * score * h / total**2)
-        curvature -= (slope_of_variance.T * of_variance) @ slope_of_variance
+        by_variance = by_group(0.75 * score * h / total**2)
+        curvature -= (slope_of_variance.T * by_variance) @ slope_of_variance
         curvature[np.diag_indices(len(theta))] += by_group(score * h / total) @ lost
         return log_p.sum(), slope_of_h.T @ score, information, curvature
 
@@ -125,14 +114,7 @@ def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
 def logit_likelihood(data: Rows) -> LogLikelihood:
     """Labels 0 and 1 with log odds z'w + x'gamma + intercept: that of ``stan/blr_logit.stan``.
 
-    Parameters
-    ----------
-    data : Rows
-        One row [z, x, 1, y] a bag (``compress(..., lossless=False)``), y 0 or 1.
-
-    Returns
-    -------
-    callable
+    `data` has one row [z, x, 1, y] per bag (``compress(..., lossless=False)``).
     """
     X, y = data.rows[:, :-1], data.rows[:, -1]
     sign = 2 * y - 1
@@ -140,14 +122,14 @@ def logit_likelihood(data: Rows) -> LogLikelihood:
     def likelihood(theta):
         h = X @ theta
         p = expit(h)
-        information = (X * (p * (1 - p))[:, None]).T @ X
+        information = (X * (p * (1 - p))[:, None]).T @ X  # also the negative Hessian
         return log_expit(sign * h).sum(), X.T @ (y - p), information, information
 
     return likelihood
 
 
 def _design(data, lam, eta):
-    """Shrunk rows [s z, x, 1], variance lost [eta (1 - s), 0] of each group, group of each row."""
+    """Rows [s z, x, 1], variances lost = [eta (1 - s), 0] per group, the group of each row."""
     d = len(lam)
     s = shrinkage_factors(data.bag_size, lam, eta)
     row_group = np.repeat(np.arange(len(data.length)), data.length)

@@ -1,4 +1,4 @@
-"""The length of the convolution prior's measure, profiled: that of highest evidence."""
+"""The length scale of the convolution prior's measure, by highest evidence."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +13,10 @@ from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.types import Array
 
-# Range of the search, in logarithms of the ratio to the landmarks' spread.
-_LOG_RATIO = (-2.0, 3.0)
+# Range of the search, in logarithms of the ratio to the landmarks' spread: from a seventh to twenty
+# times that. The evidence hardly changes within a twentieth.
+_LOG_RATIO_RANGE = (-2.0, 3.0)
+_LOG_RATIO_TOLERANCE = 0.05
 
 
 def with_measure_scale(
@@ -24,39 +26,22 @@ def with_measure_scale(
     embedding_prior: str,
     measure_scale: float | str,
 ) -> Model:
-    """Model with a given or, for "evidence", the most probable measure scale.
+    """Model with a given measure scale or, for "evidence", with that of highest evidence.
 
-    Only the convolution prior has one, which the fit then keeps among its constants.
-
-    Parameters
-    ----------
-    model_at : callable
-        Model with a given measure scale.
-    training : TrainingFeatures
-        The columns of its landmarks that the kernel looks at set the range of the search.
-    embedding_prior : str
-    measure_scale : float or "evidence"
+    Only the convolution prior has one, which becomes a constant of the model. `model_at` is a
+    function of the measure scale.
     """
     if embedding_prior != "convolution":
         return model_at(None)
     if isinstance(measure_scale, str):
         kernel: Any = training.kernel
-        seen = kernel.in_units(training.landmarks)
-        measure_scale = profiled_measure_scale(model_at, seen)
+        measure_scale = profiled_measure_scale(model_at, kernel.in_units(training.landmarks))
     model = model_at(measure_scale)
     return replace(model, constants={**model.constants, "measure_scale": (measure_scale, [])})
 
 
 def profiled_measure_scale(model_at: Callable[[float], Model], landmarks: Array) -> float:
-    """Measure scale whose model has the highest evidence, to about a twentieth.
-
-    Parameters
-    ----------
-    model_at : callable
-        Model with a given measure scale.
-    landmarks : array, shape (d, p)
-        As the kernel sees them: their spread is the unit of the search.
-    """
+    """Measure scale of highest evidence; landmarks, in units of the kernel, of shape (d, p)."""
     spread = np.sqrt(landmarks.var(axis=0).mean())
 
     def objective(log_ratio):
@@ -64,5 +49,10 @@ def profiled_measure_scale(model_at: Callable[[float], Model], landmarks: Array)
         scales, mode, _ = most_probable_scales(model)
         return -mode.log_evidence - log_prior_of_scales(model.priors)(**scales)
 
-    found = minimize_scalar(objective, bounds=_LOG_RATIO, method="bounded", options={"xatol": 0.05})
+    found = minimize_scalar(
+        objective,
+        bounds=_LOG_RATIO_RANGE,
+        method="bounded",
+        options={"xatol": _LOG_RATIO_TOLERANCE},
+    )
     return float(spread * np.exp(found.x))

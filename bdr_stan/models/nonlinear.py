@@ -5,13 +5,13 @@ Given a draw of the parameters, and the leading coordinates u of bag i, its labe
     mean  intercept + w_1' u + sum_{k > q} w_k s_ik z_ik + x_i' gamma + g(u)
     variance  sigma^2 + sum_{k > q} w_k^2 (1 - s_ik),      s_ik = 1 / (1 + lambda_k / N_i)
 
-u is integrated out by M points of its posterior N(s_i z_i, 1 - s_i). Three scales are held where
-they are most probable: that of the embeddings, eta, by the linear model, and it is part of R here;
-the curve's sd kappa in units of rho, and its length ell.
+u is integrated out by M points of its posterior N(s_i z_i, 1 - s_i). Three scales are fixed where
+they are most probable: that of the embeddings, eta, by the linear model, as a factor of R here; the
+curve's sd kappa in units of rho; and its length scale ell.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -43,8 +43,10 @@ from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.predictive.nested import NestedPredictive
 from bdr_stan.types import Array
 
-_OF_CURVE = ("kappa", "ell")
-_LEAST_WEIGHT = 1e-4  # of a basis function that is kept, in units of the largest
+_CURVE_SCALES = ("kappa", "ell")
+# Prior sd, in units of the largest, below which the weight of a basis function is left at 0: it has
+# less than 1e-8 of that one's prior variance.
+_LEAST_PRIOR_SD = 1e-4
 
 
 def nonlinear_data(
@@ -56,26 +58,7 @@ def nonlinear_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/nonlinear.stan``.
-
-    Parameters
-    ----------
-    rows : Rows
-        One row [z, x, 1, y] a bag, x the covariates, in groups of equal size.
-    at : CurvedCoordinates
-    curve : dict
-        kappa and ell.
-    whitened : dict
-        From `whitened_coordinates`, of the weights of the embedding and of the curve.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
-    """
+    """Data of ``stan/nonlinear.stan``; `curve` has kappa and ell, `rows` one row per bag."""
     points = normal_points(at.frequencies.shape[1])
     return {
         "N": len(rows.rows),
@@ -96,8 +79,8 @@ def nonlinear_data(
         "half_width": HALF_WIDTH,
         **curve,
         **whitened,
-        "gamma_scale": 1.0,  # where there are no covariates
-        **{name: value for name, value in priors.items() if not name.startswith(_OF_CURVE)},
+        "gamma_scale": 1.0,  # unused without covariates
+        **{name: value for name, value in priors.items() if not name.startswith(_CURVE_SCALES)},
         "use_likelihood": int(use_likelihood),
     }
 
@@ -113,94 +96,148 @@ def nonlinear_likelihood(
 ) -> LogLikelihood:
     """The likelihood of ``stan/nonlinear.stan`` in theta = [w; v; gamma; intercept].
 
-    Parameters
-    ----------
-    rows : Rows
-        One row [z, x, 1, y] a bag.
-    at : CurvedCoordinates
-    sigma, kappa, ell : float, > 0
-        Noise sd, the curve's sd in units of rho, its length scale.
-    level : float, default 0
-        Where the intercept counts from.
-
-    Returns
-    -------
-    callable
-        As `find_mode` takes it. The weights of the basis functions are
-        c = kappa spectral_sd(ell) v. The Fisher information is that of normal labels of the same
-        mean and variance; the curvature is exact.
+    `rows` has one row [z, x, 1, y] per bag. The weights of the basis functions are
+    c = kappa spectral_sd(ell) v; the intercept counts from `level`. The Fisher information is that
+    of normal labels of the same mean and variance; the curvature is exact.
     """
-    d, points = len(at.lam), normal_points(at.frequencies.shape[1])
-    q, B, M, n = points.shape[1], len(at.frequencies), len(points), len(rows.rows)
-    sizes = np.repeat(rows.bag_size, rows.n_bags)
-    z, beside, y = rows.rows[:, :d], rows.rows[:, d:-1], rows.rows[:, -1]
-    y = y - level * rows.rows[:, -2]
-    D = rows.rows.shape[1] - 1 + B
-    # Columns that the points move, and those that they leave alone.
-    moving = np.r_[:q, d : d + B]
-    still = np.setdiff1d(np.arange(D), moving)
-    u = leading_points(z, sizes, at.lam, points)
-    amplitude = kappa * spectral_sd(at.frequencies, ell)
-    of_points = np.concatenate([u, amplitude * basis_functions(u, at.frequencies)], axis=2)
-    flat = of_points.reshape(n * M, q + B)
-    s = shrinkage_factors(sizes, at.lam, 1.0)
-    of_bags = np.column_stack([(s * z)[:, q:], beside])
-    lost = np.zeros((n, D))
-    lost[:, q:d] = 1 - s[:, q:]
-
-    def averaged(weights):
-        """Sum over the points of a bag of weights times rows of the design, shape (n, D)."""
-        out = np.empty((n, D))
-        out[:, still] = of_bags * weights.sum(axis=1)[:, None]
-        out[:, moving] = (weights[:, None] @ of_points)[:, 0]
-        return out
-
-    def gram(weights):
-        """Sum over all points of weights times outer products of the design's rows."""
-        out = np.empty((D, D))
-        out[np.ix_(still, still)] = (of_bags * weights.sum(axis=1)[:, None]).T @ of_bags
-        out[np.ix_(still, moving)] = of_bags.T @ (weights[:, None] @ of_points)[:, 0]
-        out[np.ix_(moving, still)] = out[np.ix_(still, moving)].T
-        out[np.ix_(moving, moving)] = (flat * weights.reshape(-1, 1)).T @ flat
-        return out
-
-    middle = averaged(np.full((n, M), 1 / M))
+    design = _Design.from_rows(rows, at, kappa, ell)
+    y = rows.rows[:, -1] - level * rows.rows[:, -2]
+    n, M = len(y), design.n_points
+    mean_design = design.averaged(np.full((n, M), 1 / M))
 
     def likelihood(theta):
-        e = (of_bags @ theta[still] - y)[:, None] + (flat @ theta[moving]).reshape(n, M)
-        nu = lost @ theta**2 + sigma**2
-        slope_of_nu = 2 * lost * theta
+        e = design.residuals(theta, y)
+        nu = design.lost @ theta**2 + sigma**2
+        dnu = 2 * design.lost * theta
+        # p(y_i) = 1/M sum_m normal(e_im | 0, nu_i), by its largest term; r_im is the share of point
+        # m in that sum.
         exponent = -0.5 * e**2 / nu[:, None]
         highest = exponent.max(axis=1)
-        share = np.exp(exponent - highest[:, None])  # of each point in the bag's density
-        total = share.sum(axis=1)
-        share /= total[:, None]
+        r = np.exp(exponent - highest[:, None])
+        total = r.sum(axis=1)
+        r /= total[:, None]
         value = np.sum(highest + np.log(total / M) - 0.5 * np.log(2 * np.pi * nu))
-
-        # By a point's mean and by the variance: first derivatives of its log density.
-        by_mean = -e / nu[:, None]
-        by_nu = 0.5 * (by_mean**2 - 1 / nu[:, None])
-        of_each = averaged(share * by_mean)
-        of_each += np.sum(share * by_nu, axis=1)[:, None] * slope_of_nu
-
-        # Minus the second derivative: its average over the points, less their slopes' covariance.
-        curvature = gram(share * (1 / nu[:, None] - by_mean**2))
-        crossed = averaged(share * by_mean * (1 / nu[:, None] - by_nu)).T @ slope_of_nu
-        curvature += crossed + crossed.T
-        squares = np.sum(share * e**2, axis=1)
-        own = squares / nu**3 - 0.5 / nu**2 - np.sum(share * by_nu**2, axis=1)
-        curvature += (slope_of_nu * own[:, None]).T @ slope_of_nu
-        curvature[np.diag_indices(D)] += (1 / nu - squares / nu**2) @ lost
-        curvature += of_each.T @ of_each
-
-        away = e - e.mean(axis=1, keepdims=True)
-        variance = nu + np.mean(away**2, axis=1)
-        slope_of_variance = slope_of_nu + 2 / M * averaged(away)
-        information = (middle / variance[:, None]).T @ middle
-        information += 0.5 * (slope_of_variance / variance[:, None] ** 2).T @ slope_of_variance
-        return value, of_each.sum(axis=0), information, curvature
+        slope, curvature = _slope_and_curvature(design, r, e, nu, dnu)
+        information = _fisher_information(design, mean_design, e, nu, dnu)
+        return value, slope, information, curvature
 
     return likelihood
+
+
+@dataclass(frozen=True)
+class _Design:
+    """Rows x_im of the design, of point m of bag i: columns that vary over the points, and others.
+
+    by_point : array, shape (n, M, q + B), columns [u_im, amplitude * phi(u_im)]
+    by_bag : array, shape (n, D - q - B), columns [s_i z_i of the other coordinates, x_i, 1]
+    varying, constant : int arrays, where these columns are in theta
+    lost : array, shape (n, D), with which nu = lost theta^2 + sigma^2
+    """
+
+    by_point: Array
+    by_bag: Array
+    varying: Array
+    constant: Array
+    lost: Array
+
+    @classmethod
+    def from_rows(cls, rows, at, kappa, ell):
+        d, points = len(at.lam), normal_points(at.frequencies.shape[1])
+        q, B = points.shape[1], len(at.frequencies)
+        sizes = np.repeat(rows.bag_size, rows.n_bags)
+        z, other_columns = rows.rows[:, :d], rows.rows[:, d:-1]
+        D = rows.rows.shape[1] - 1 + B
+        varying = np.r_[:q, d : d + B]
+        u = leading_points(z, sizes, at.lam, points)
+        amplitude = kappa * spectral_sd(at.frequencies, ell)
+        s = shrinkage_factors(sizes, at.lam, 1.0)
+        lost = np.zeros((len(z), D))
+        lost[:, q:d] = 1 - s[:, q:]
+        return cls(
+            np.concatenate([u, amplitude * basis_functions(u, at.frequencies)], axis=2),
+            np.column_stack([(s * z)[:, q:], other_columns]),
+            varying,
+            np.setdiff1d(np.arange(D), varying),
+            lost,
+        )
+
+    @property
+    def n_points(self):
+        return self.by_point.shape[1]
+
+    @property
+    def flat(self):
+        n, M, n_columns = self.by_point.shape
+        return self.by_point.reshape(n * M, n_columns)
+
+    def residuals(self, theta, y):
+        """Means less labels, e_im = x_im' theta - y_i, shape (n, M)."""
+        by_point = (self.flat @ theta[self.varying]).reshape(self.by_point.shape[:2])
+        return (self.by_bag @ theta[self.constant] - y)[:, None] + by_point
+
+    def averaged(self, weights):
+        """Sums over the points of a bag, sum_m weights_im x_im, shape (n, D)."""
+        out = np.empty(self.lost.shape)
+        out[:, self.constant] = self.by_bag * weights.sum(axis=1)[:, None]
+        out[:, self.varying] = (weights[:, None] @ self.by_point)[:, 0]
+        return out
+
+    def gram(self, weights):
+        """Sum over all points, sum_im weights_im x_im x_im', shape (D, D)."""
+        constant, varying = self.constant, self.varying
+        D = self.lost.shape[1]
+        out = np.empty((D, D))
+        out[np.ix_(constant, constant)] = (
+            self.by_bag * weights.sum(axis=1)[:, None]
+        ).T @ self.by_bag
+        out[np.ix_(constant, varying)] = self.by_bag.T @ (weights[:, None] @ self.by_point)[:, 0]
+        out[np.ix_(varying, constant)] = out[np.ix_(constant, varying)].T
+        out[np.ix_(varying, varying)] = (self.flat * weights.reshape(-1, 1)).T @ self.flat
+        return out
+
+
+def _slope_and_curvature(design, r, e, nu, dnu):
+    """Gradient and exact negative Hessian of log p, shapes (D,) and (D, D).
+
+    A point's log density l = -(log nu + e^2 / nu) / 2 has the gradient
+    l_e x + l_nu dnu, with l_e = -e / nu, l_nu = (e^2 / nu^2 - 1 / nu) / 2,
+    and the Hessian
+    -x x' / nu + e / nu^2 (x dnu' + dnu x') + (1 / (2 nu^2) - e^2 / nu^3) dnu dnu'
+    + 2 l_nu diag(lost).
+    Of the log of their average, log p = log sum_m r_m exp(l_m), the negative Hessian is
+
+        dlogp dlogp' - sum_m r_m (Hessian of l_m + dl_m dl_m'),   dlogp = sum_m r_m dl_m,
+
+    here collected by x x', x dnu', dnu dnu' and the diagonal, with e / nu^2 = -l_e / nu.
+    """
+    by_mean = -e / nu[:, None]
+    by_nu = 0.5 * (by_mean**2 - 1 / nu[:, None])
+    slopes = design.averaged(r * by_mean)
+    slopes += np.sum(r * by_nu, axis=1)[:, None] * dnu
+
+    curvature = design.gram(r * (1 / nu[:, None] - by_mean**2))
+    crossed = design.averaged(r * by_mean * (1 / nu[:, None] - by_nu)).T @ dnu
+    curvature += crossed + crossed.T
+    squares = np.sum(r * e**2, axis=1)
+    by_dnu = squares / nu**3 - 0.5 / nu**2 - np.sum(r * by_nu**2, axis=1)
+    curvature += (dnu * by_dnu[:, None]).T @ dnu
+    curvature[np.diag_indices(len(curvature))] += (1 / nu - squares / nu**2) @ design.lost
+    curvature += slopes.T @ slopes
+    return slopes.sum(axis=0), curvature
+
+
+def _fisher_information(design, mean_design, e, nu, dnu):
+    """That of normal labels with the mean and variance over the points, shape (D, D).
+
+    The variance is V = nu + mean_m a_m^2, a_m = e_m - mean(e), with dV = dnu + 2 mean_m a_m x_m;
+    the information is sum_i mean(x) mean(x)' / V + dV dV' / (2 V^2).
+    """
+    away = e - e.mean(axis=1, keepdims=True)
+    variance = nu + np.mean(away**2, axis=1)
+    slope_of_variance = dnu + 2 / design.n_points * design.averaged(away)
+    information = (mean_design / variance[:, None]).T @ mean_design
+    information += 0.5 * (slope_of_variance / variance[:, None] ** 2).T @ slope_of_variance
+    return information
 
 
 def nonlinear_model(
@@ -212,20 +249,7 @@ def nonlinear_model(
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> Model:
-    """The model of ``stan/nonlinear.stan`` with its data.
-
-    Parameters
-    ----------
-    training : TrainingFeatures
-        With the within-bag covariance.
-    y : array, shape (n,)
-    n_curved, n_functions : int
-        q and B.
-    jitter : float
-        See `landmark_matrices`.
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults.
-    """
+    """The model of ``stan/nonlinear.stan`` with its data; q is n_curved, B at most n_functions."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
     straight = most_probable_scales(bdr_model(training, y, jitter=jitter))[0]
     eta = straight.pop("eta")
@@ -246,7 +270,7 @@ def nonlinear_model(
     }
     model = Model(
         program="nonlinear",
-        scales=("sigma", "rho", *_OF_CURVE),
+        scales=("sigma", "rho", *_CURVE_SCALES),
         priors=with_user_values(defaults, prior),
         prior_factor=block_diag(at.prior_factor, np.eye(len(at.frequencies))),
         weight_basis=at.basis,
@@ -258,8 +282,10 @@ def nonlinear_model(
         sampler_only=("t", "precision", "weights"),
     )
     scales = most_probable_scales(model, start=straight)[0]
-    curve = {name: scales[name] for name in _OF_CURVE}
-    at = replace(at, frequencies=at.frequencies[_of_weight(at.frequencies, curve["ell"])])
+    curve = {name: scales[name] for name in _CURVE_SCALES}
+    sd = spectral_sd(at.frequencies, curve["ell"])
+    kept = sd > _LEAST_PRIOR_SD * sd.max(initial=0.0)  # few, where the curve is long
+    at = replace(at, frequencies=at.frequencies[kept])
     return replace(
         model,
         scales=("sigma", "rho"),
@@ -269,12 +295,6 @@ def nonlinear_model(
         constants=at.constants()
         | {name: (value, []) for name, value in (curve | {"eta": eta}).items()},
     )
-
-
-def _of_weight(frequencies, ell):
-    """Which basis functions have weights that matter: few, where the curve is long."""
-    sd = spectral_sd(frequencies, ell)
-    return sd > _LEAST_WEIGHT * sd.max(initial=0.0)
 
 
 def nonlinear_predictive(
@@ -289,16 +309,8 @@ def nonlinear_predictive(
 ) -> NestedPredictive:
     """Predictive distribution of labels: given a draw a mixture of normals over the points.
 
-    Parameters
-    ----------
-    at : CurvedCoordinates
-    embedding : Embedding, of n bags
-    intercept, sigma : arrays, shape (S,), units of y
-    w : array, shape (S, d)
-    c : array, shape (S, B), units of y
-        Weights of the basis functions.
-    gamma : array, shape (S, Q), optional
-        Weights of the covariates, as the model takes these.
+    `intercept` and `sigma` have shape (S,), `w` (S, d), `c`, the weights of the basis functions,
+    (S, B), `gamma` (S, Q).
     """
     z, points = at.of(embedding.mean), normal_points(at.frequencies.shape[1])
     S, (M, q) = len(sigma), points.shape
@@ -318,10 +330,10 @@ def nonlinear_predictive(
         )
         u = leading_points(z[i], embedding.sizes[i], at.lam, points)
         curve = np.concatenate([u, basis_functions(u, at.frequencies)], axis=2)
-        of_points = np.column_stack([w[:, :q], c]) @ curve.reshape(len(i) * M, -1).T
-        means = mean[:, None] + of_points.reshape(S, len(i), M).swapaxes(1, 2)
+        by_point = np.column_stack([w[:, :q], c]) @ curve.reshape(len(i) * M, -1).T
+        means = mean[:, None] + by_point.reshape(S, len(i), M).swapaxes(1, 2)
         sds = np.sqrt(variance + sigma[:, None] ** 2)
-        each = (S, M, len(i))
-        return means.reshape(S * M, -1), np.broadcast_to(sds[:, None], each).reshape(S * M, -1)
+        shape = (S, M, len(i))
+        return means.reshape(S * M, -1), np.broadcast_to(sds[:, None], shape).reshape(S * M, -1)
 
     return NestedPredictive(components, len(z), S, M)

@@ -23,29 +23,11 @@ def sample_on_workers(
     output_dir: str,
     **arguments: Any,
 ) -> Any:
-    """Draws of the chains that `CmdStanModel.sample` would give here, made by workers.
+    """The draws of `CmdStanModel.sample`, as CmdStanMCMC, from the workers of a Dask cluster.
 
-    A worker takes a chain for each of its threads. The data travel once to each; each host
-    compiles the program once.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    program : str or path
-        Name of a stock program, or path of a .stan file that workers find, too.
-    data : str
-        Path of a file.
-    inits : list, one for each chain, or one for all
-    chains : int
-    seed : int, or None for one drawn here
-    output_dir : str
-        For the chains' files.
-    **arguments
-        Further ones of `CmdStanModel.sample`.
-
-    Returns
-    -------
-    CmdStanMCMC
+    A worker runs one chain per thread. It gets the data once; each host compiles the program once,
+    a stock program or a path that workers can read. `data` and `output_dir` are paths; `inits` is
+    a list with one dict per chain, or one dict for all.
 
     Raises
     ------
@@ -74,7 +56,7 @@ def sample_on_workers(
 
 
 def _chain(program, content, k, arguments):
-    """On a worker: what CmdStan writes of the chain that has number k."""
+    """On a worker: the CSV file of chain k."""
     with scratch_folder() as folder:
         import cmdstanpy
 

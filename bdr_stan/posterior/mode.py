@@ -1,8 +1,7 @@
 """The most probable weights given the scales, by Newton steps.
 
 Given the scales (sigma, rho, eta) the weights, those of the covariates and the intercept,
-theta = [w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so. Laplace's method at its
-mode gives the evidence of the scales: exact for BLR.
+theta = [w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so.
 """
 
 from collections.abc import Callable
@@ -11,33 +10,37 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from bdr_stan.posterior.evidence import laplace_log_evidence
 from bdr_stan.types import Array, ArrayLike
 
-# At theta the log likelihood, its gradient, the Fisher information and what a Newton step may take
-# for the negative Hessian.
+# Of theta: the log likelihood, its gradient, the Fisher information and the curvature, which a
+# Newton step takes for the negative Hessian.
 LogLikelihood = Callable[[Array], tuple[float, Array, Array, Array]]
 
+# With fewer columns products of matrices gain nothing from threads of BLAS, and lose much on a busy
+# machine.
+_COLUMNS_WORTH_THREADS = 300
 
-# Products of smaller matrices gain nothing from BLAS's threads, and lose much on a busy machine.
-_SMALL = 300
+# The line search accepts a step that gains this part of what its slope promises (Armijo's rule,
+# with the usual constant), up to the rounding of the log density, and stops halving at the least
+# step, where rounding hides any gain.
+_ARMIJO = 1e-4
+_ROUNDING = 1e-14
+_LEAST_STEP = 1e-10
 
 
 def blas_threads(n_weights: int) -> int | None:
-    """Threads for products of matrices of so many columns; None for all that there are."""
-    return 1 if n_weights < _SMALL else None
+    """Threads for products of matrices with so many columns; None for all that there are."""
+    return 1 if n_weights < _COLUMNS_WORTH_THREADS else None
 
 
 @dataclass(frozen=True)
 class Mode:
     """Mode of theta = [w; gamma; intercept] given the scales.
 
-    Attributes
-    ----------
     theta : array, shape (d + Q + 1,)
-    precision : array, shape (d + Q + 1, d + Q + 1)
-        Fisher information plus prior precision at the mode.
-    log_evidence : float
-        Log marginal likelihood of the labels given the scales by Laplace's method.
+    precision : array, shape (d + Q + 1, d + Q + 1), Fisher information plus prior precision
+    log_evidence : float, of the scales, see `laplace_log_evidence`
     """
 
     theta: Array
@@ -72,8 +75,7 @@ def find_mode(
     Parameters
     ----------
     likelihood : callable
-        Log likelihood, slope, Fisher information and curvature at theta; see
-        `bdr_stan.models.likelihoods`.
+        Of theta, see `LogLikelihood` and `bdr_stan.models.likelihoods`.
     prior_factor : array, shape (d, d)
         P of the prior w ~ N(0, rho^2 (P'P)^-1).
     intercept_prior : (float, float)
@@ -83,27 +85,23 @@ def find_mode(
     gamma_scales : array, shape (Q,), default none
         Prior standard deviations of the covariates' weights gamma.
     start : array, shape (d + Q + 1,), optional
-        Where to begin.
+        Default the prior's mean.
     tol : float
-        Stop when a step promises to raise the log posterior by less.
+        The search stops where a step's slope promises a smaller relative gain.
     max_steps : int, default 200
-
-    Returns
-    -------
-    Mode
     """
-    d = len(prior_factor)
-    location, spread = intercept_prior
-    spreads = np.append(gamma_scales, spread)
-    centre = np.append(np.zeros(d + len(spreads) - 1), location)
-    prior_precision = np.diag(np.append(np.zeros(d), 1.0 / spreads**2))
-    prior_precision[:d, :d] = prior_factor.T @ prior_factor / rho**2
+    centre, prior_precision = _prior(prior_factor, intercept_prior, rho, gamma_scales)
 
     def posterior(theta):
         value, slope, information, curvature = likelihood(theta)
-        away = prior_precision @ (theta - centre)
-        value -= 0.5 * (theta - centre) @ away
-        return value, slope - away, information + prior_precision, curvature + prior_precision
+        prior_slope = prior_precision @ (theta - centre)
+        value -= 0.5 * (theta - centre) @ prior_slope
+        return (
+            value,
+            slope - prior_slope,
+            information + prior_precision,
+            curvature + prior_precision,
+        )
 
     theta = centre.copy() if start is None else np.array(start, float)
     value, slope, precision, curvature = posterior(theta)
@@ -115,17 +113,26 @@ def find_mode(
         promised = slope @ step
         if promised < tol * (1 + abs(value)):
             break
-        scale = 1.0
-        while scale > 1e-10:
+        share = 1.0
+        while share > _LEAST_STEP:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                trial, *derivatives = posterior(theta + scale * step)  # nan: too far
-            if trial >= value + 1e-4 * scale * promised - 1e-14 * abs(value):
+                trial, *derivatives = posterior(theta + share * step)  # nan: too far
+            if trial >= value + _ARMIJO * share * promised - _ROUNDING * abs(value):
                 break
-            scale /= 2
+            share /= 2
         else:
             break
-        theta, value = theta + scale * step, trial
+        theta, value = theta + share * step, trial
         slope, precision, curvature = derivatives
-    _, log_det = np.linalg.slogdet(precision)
-    _, log_det_prior = np.linalg.slogdet(prior_precision)
-    return Mode(theta, precision, value + 0.5 * (log_det_prior - log_det))
+    return Mode(theta, precision, laplace_log_evidence(value, precision, prior_precision))
+
+
+def _prior(prior_factor, intercept_prior, rho, gamma_scales):
+    """Mean and precision of theta's normal prior, shapes (D,) and (D, D)."""
+    d = len(prior_factor)
+    location, spread = intercept_prior
+    spreads = np.append(gamma_scales, spread)
+    centre = np.append(np.zeros(d + len(spreads) - 1), location)
+    precision = np.diag(np.append(np.zeros(d), 1.0 / spreads**2))
+    precision[:d, :d] = prior_factor.T @ prior_factor / rho**2
+    return centre, precision

@@ -44,7 +44,7 @@ class Model:
     n_covariates : int, default 0
         Q.
     constants : dict, name -> (values, names of their dimensions)
-        What prediction needs besides the draws; kept with a fit.
+        What predictions need besides the draws; saved with a fit.
     rescaled : callable, optional
         ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
     inits : callable, optional
@@ -53,13 +53,13 @@ class Model:
         From the program's draws, a dict of arrays of shape (chain, draw, ...), to those that users
         see.
     level : float
-        About the average label, where labels have a location; else 0. Modes and stock programs
-        are computed with labels and intercept less this, so that labels far from zero lose no
-        digits; `likelihood` then takes it as a keyword.
+        The average label, where labels have a location; else 0. Modes and stock programs use
+        labels and intercept less this, so that labels far from zero lose no digits; `likelihood`
+        then takes it as a keyword.
     predicting : tuple of str
         Variables of the program that predictions need besides weights, intercept and scales.
     sampler_only : tuple of str
-        Variables of the program that only serve the sampler: w and intercept say the same.
+        Variables of the program that only serve the sampler; draws do not keep them.
     """
 
     program: str

@@ -9,10 +9,10 @@ from bdr_stan.types import is_integer, is_number
 
 
 class _Rule(NamedTuple):
-    """What values an argument may have, in words and as a test."""
+    """Valid values of an argument, in words and as a test."""
 
     words: str
-    holds: Callable[[Any], bool]
+    is_valid: Callable[[Any], bool]
 
 
 _COUNT = _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1)
@@ -75,33 +75,19 @@ OPTIONS: dict[str, dict[str, _Rule]] = {
         **_OF_ALL,
     },
 }
-# Names that CmdStanPy has for what `fit` calls otherwise, and what it must not be told.
+# Arguments of CmdStanPy that have another name in `fit`, or a value that cannot be changed.
 _INSTEAD = {
-    "iter_warmup": "say warmup",
-    "iter_sampling": "say draws",
-    "show_progress": "say progress",
-    "psis_resample": "its draws are resampled here, after their Pareto k-hat is known",
-    "calculate_lp": "the weights of its draws need it",
-    "num_paths": "a path starts from each of the initial values, so say chains",
+    "iter_warmup": "use warmup",
+    "iter_sampling": "use draws",
+    "show_progress": "use progress",
+    "psis_resample": "draws are resampled by their Pareto-smoothed weights",
+    "calculate_lp": "the weights of draws need it",
+    "num_paths": "a path starts from each initial value: use chains",
 }
 
 
 def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -> None:
-    """Raise unless a method takes these options, by their names and values.
-
-    Parameters
-    ----------
-    method : str
-        One of `OPTIONS`, or one that runs no Stan program and takes none.
-    options : dict, arguments of the cmdstanpy method
-    warmup : int
-        NUTS needs some, unless it shall not adapt.
-
-    Raises
-    ------
-    TypeError : the method has no such option.
-    ValueError : a value that is of no use.
-    """
+    """Raise TypeError or ValueError unless a method takes these options of cmdstanpy."""
     for name, value in options.items():
         if method not in OPTIONS:
             raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
@@ -112,7 +98,7 @@ def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -
                 f"method={method!r} takes no {name}; its options are {', '.join(OPTIONS[method])}"
             )
         rule = OPTIONS[method][name]
-        if not rule.holds(value):
+        if not rule.is_valid(value):
             raise ValueError(f"{name} must be {rule.words}, found {value!r}")
     if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
         raise ValueError(

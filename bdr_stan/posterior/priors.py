@@ -10,7 +10,7 @@ from bdr_stan.types import Array, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-# Number -> (parameter, distribution, what the parameter is, unit). {y} stands for the unit of y.
+# Parameter -> (distribution, meaning, unit). "y" is the unit of the labels.
 REGRESSION = {
     "intercept": (
         "normal({intercept_location:.4g}, {intercept_scale:.4g})",
@@ -66,16 +66,16 @@ CLASSES = {
 }
 # Embeddings given the label: coordinates in units of what the label leaves of them between bags.
 INVERSE = {
-    "level": ("normal(0, {level_scale:.4g})", "middle of each coordinate", "none"),
-    "tau": ("rayleigh({tau_scale:.4g})", "spread that the label leaves", "none"),
+    "level": ("normal(0, {level_scale:.4g})", "level of each coordinate", "none"),
+    "tau": ("rayleigh({tau_scale:.4g})", "residual sd given the label", "none"),
     "amplitude": (
         "lognormal(log {amplitude_median:.4g}, {amplitude_log_sd:.4g})",
-        "how far each coordinate moves with the label",
+        "change of each coordinate with the label",
         "none",
     ),
-    "bend": (
-        "lognormal(log {bend_median:.4g}, {bend_log_sd:.4g})",
-        "share of that which is no straight line",
+    "curvature": (
+        "lognormal(log {curvature_median:.4g}, {curvature_log_sd:.4g})",
+        "curvature of those curves, relative to their amplitude",
         "none",
     ),
     "sigma_point": REGRESSION["sigma_point"],
@@ -99,22 +99,10 @@ RATES = {
 
 
 def weight_priors(y: Array, prior_variance: Array, n_covariates: int = 0) -> dict[str, float]:
-    """Default priors of intercept, covariates, noise and weights.
+    """Default priors of intercept, covariates, noise and weights, from labels y, shape (n,).
 
-    Parameters
-    ----------
-    y : array, shape (n,)
-        Training labels.
-    prior_variance : array, shape (n,)
-        Prior variance of each bag's predictive mean at rho = 1.
-    n_covariates : int, default 0
-
-    Returns
-    -------
-    dict
-        intercept_location = mean(y), intercept_scale = 2.5 sd(y), sigma_scale = sd(y);
-        rho_median such that the regression's prior sd over the bags is sd(y), rho_log_sd = 1.5;
-        with covariates gamma_scale = 2.5 sd(y).
+    rho_median is such that the regression's prior sd over the bags is sd(y); `prior_variance`,
+    shape (n,), is the prior variance of each bag's predictive mean at rho = 1.
     """
     spread = float(np.std(y))
     return {
@@ -130,20 +118,8 @@ def weight_priors(y: Array, prior_variance: Array, n_covariates: int = 0) -> dic
 def class_priors(spread: float, prior_variance: Array, n_covariates: int = 0) -> dict[str, float]:
     """Default priors of intercept, covariates and weights of a classifier.
 
-    Parameters
-    ----------
-    spread : float
-        Scale of the latent function: probabilities are mostly open within this distance of 0.
-    prior_variance : array, shape (n,)
-        Prior variance of the latent function at each bag, intercept aside, at rho = 1.
-    n_covariates : int, default 0
-
-    Returns
-    -------
-    dict
-        intercept_location = 0, intercept_scale = 5/3 spread; rho_median such that the latent
-        function's prior sd over the bags is spread, rho_log_sd = 1; with covariates
-        gamma_scale = 2.5 spread.
+    rho_median is such that the latent function's prior sd over the bags is `spread`;
+    `prior_variance`, shape (n,), is that function's prior variance at each bag at rho = 1.
     """
     return {
         "intercept_location": 0.0,
@@ -161,14 +137,7 @@ def _gamma_prior(spread, n_covariates):
 def with_user_values(
     defaults: dict[str, float], given: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """Defaults with the user's numbers in place of some.
-
-    Raises
-    ------
-    ValueError
-        For a name that is no prior's, or a value that is not finite, or a scale that is not
-        positive.
-    """
+    """Defaults with the user's numbers in place of some; ValueError for unusable ones."""
     for name, value in (given or {}).items():
         if name not in defaults:
             raise ValueError(
@@ -179,15 +148,15 @@ def with_user_values(
 
 
 def check_prior_number(name: Any, value: Any) -> None:
-    """Raise ValueError unless this is a number for the prior: finite, positive where it scales."""
+    """Raise ValueError unless the value is finite, and positive where it is a scale."""
     if not is_number(value) or not np.isfinite(float(value)):
         raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
     if name != "intercept_location" and not float(value) > 0:
         raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
 
 
-def middle_of_scales(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
-    """A value in the middle of each scale's prior: half a half-normal's scale, or the median."""
+def prior_centres(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+    """A central value of each scale's prior: half a half-normal's scale, or the median."""
     return {
         name: priors[f"{name}_scale"] / 2 if f"{name}_scale" in priors else priors[f"{name}_median"]
         for name in names

@@ -16,25 +16,26 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.progress import shows_bars, status
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior.chains_on_workers import sample_on_workers
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import Mode, blas_threads
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.options import check_options
-from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
+from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, PathName
 
 METHODS = ("nuts", "optimize", "laplace", "pathfinder")
-# Prior sd of log(rho) where rho is held at its marginal mode: but for rho's own prior, its joint
-# density with the weights grows without bound as both go to zero, so a joint mode says nothing.
-_HELD = 1e-3
+# Prior sd of log(rho) where rho is fixed at its marginal mode: but for rho's own prior, its joint
+# density with the weights grows without bound as both go to zero, so a joint mode is meaningless.
+_FIXED_RHO_LOG_SD = 1e-3
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
-# bags and the unit of the labels: by its own 1e7 epsilons up to 0.2 below the mode.
+# bags and the unit of the labels: by its default, 1e7 epsilons, up to 0.2 below the mode.
 _NEAR_THE_MODE: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
-# Chains start up to twice this far from the most probable scales, on the log scale.
-_WIDEST_START = 0.25
+# Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
+# would start some chains where the whitened coordinates do not fit.
+_WIDEST_START_LOG_SD = 0.25
 
 Draws = dict[str, Array]
 
@@ -44,8 +45,8 @@ class Posterior:
     """Draws from the posterior of a model.
 
     draws : dict, name -> array, shape (chain, draw, ...)
-    stats : dict, name -> array, shape (chain, draw), what the sampler says of each draw
-    attrs : dict, what is known of the run: inference_method, and what belongs to it
+    stats : dict, name -> array, shape (chain, draw), of the sampler
+    attrs : dict, inference_method and its settings
     """
 
     draws: Draws
@@ -60,7 +61,7 @@ class Posterior:
 def most_probable_scales(
     model: Model, *, with_priors: bool = True, start: Mapping[str, float] | None = None
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
-    """Scales of a model of highest evidence, and the mode of the weights there.
+    """Scales of highest evidence, the mode of the weights there, and the scales' log sds.
 
     Parameters
     ----------
@@ -68,14 +69,7 @@ def most_probable_scales(
     with_priors : bool, default True
         Whether the priors of the scales count.
     start : dict, name -> float, optional
-        Where the search begins for some of the scales; default the middle of their priors.
-
-    Returns
-    -------
-    scales : dict, name -> float
-    mode : Mode
-    log_sds : dict, name -> float
-        Posterior standard deviations of the logarithms of the scales, by Laplace's method.
+        Where the search begins for some of the scales; default the centres of their priors.
 
     Raises
     ------
@@ -90,7 +84,7 @@ def most_probable_scales(
                 likelihood,
                 model.prior_factor,
                 model.prior_above_level,
-                middle_of_scales(model.priors, model.scales) | dict(start or {}),
+                prior_centres(model.priors, model.scales) | dict(start or {}),
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
                 with_rho=model.rho_in_likelihood,
@@ -118,28 +112,9 @@ def sample_posterior(
 ) -> Posterior:
     """Draws from the posterior of a model by one of CmdStan's methods.
 
-    Parameters
-    ----------
-    model : Model
-    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
-        All but NUTS hold rho at its marginal mode.
-    stan_file : path, optional
-        A variant of the model's program.
-    chains, warmup, draws : int, default 4, 1000, 1000
-        Chains, and iterations of each; laplace and pathfinder give `draws` in one chain.
-    seed : int, optional
-    progress : bool, optional
-        None tells on stderr what takes longer than ten seconds, True also shows the chains'
-        progress on a terminal or in a notebook, False shows nothing.
-    options : dict, optional
-        Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose
-        workers run the chains.
-
-    Returns
-    -------
-    Posterior
-        Its attribute log_evidence, where the program is the model's own, is the log density of the
-        labels at the most probable scales, the weights integrated out by Laplace's method.
+    All but NUTS fix rho at its marginal mode. `stan_file` is a variant of the model's program;
+    the other arguments are those of `run`. The attribute log_evidence of the result, of stock
+    programs, is that of the most probable scales.
 
     Raises
     ------
@@ -155,7 +130,7 @@ def sample_posterior(
         scales, mode, log_sds = most_probable_scales(model)
     priors = model.priors
     if method != "nuts":
-        priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _HELD}
+        priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
     data = model.stan_data(model.whitening(scales, mode), priors)
     level = 0.0 if stan_file else model.level  # a user's own program takes labels as they are
     drawn, stats, attrs = run(
@@ -182,19 +157,19 @@ def _less(level, data):
     """The data of a program with rows [z, 1, y] for labels and intercept less a level."""
     rows = data["rows"].copy()
     rows[:, -1] -= level * rows[:, -2]
-    moved = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
-    return {**data, **moved, "rows": rows}
+    shifted = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
+    return {**data, **shifted, "rows": rows}
 
 
 def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
-    """The draws, and beta, the weights of the landmarks, among them where there are such."""
+    """The draws with beta, the weights of the landmarks, where features are landmarks."""
     if model.weight_basis is None:
         return drawn
     return {**drawn, "beta": drawn["w"] @ model.weight_basis.T}
 
 
 def _starts(scales, mode, log_sds, method, chains, seed):
-    """Starting points spread wider than the posterior; the mode where that is looked for.
+    """Initial values spread wider than the posterior; the mode for methods that search for it.
 
     Pathfinder learns the curvature on its way to the mode, so it must not start there.
     """
@@ -206,7 +181,7 @@ def _starts(scales, mode, log_sds, method, chains, seed):
         {
             "t": rng.uniform(-2, 2, D),
             **{
-                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START))
+                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START_LOG_SD))
                 for name, scale in scales.items()
             },
         }
@@ -262,21 +237,17 @@ def run(
         Pathfinder draws that many from each path and keeps `draws` of them all, see `resampled`.
     seed : int or None
     progress : bool or None
-        None tells on stderr what takes longer than ten seconds, True also shows the chains'
+        None reports on stderr steps that take longer than ten seconds, True also shows the chains'
         progress on a terminal or in a notebook, False shows nothing.
     options : dict
-        As of `sample_posterior`.
+        Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose
+        workers run the chains.
     reader : callable
-        Given the CmdStanPy fit while its files are there; returns draws and sample_stats, dicts
-        of arrays of shape (chain, draw, ...), and attributes, a dict.
+        Given the CmdStanPy fit while its files exist; returns draws and sample_stats, dicts of
+        arrays of shape (chain, draw, ...), and attributes, a dict, as this function then does.
     unit : dict, parameter -> float, optional
-        About how wide the posterior of a parameter is on the unconstrained scale, 1 where it
-        is missing: where NUTS begins to learn its metric.
-
-    Returns
-    -------
-    draws, sample_stats, attributes
-        What `reader` returned.
+        Approximate posterior sd of a parameter on the unconstrained scale, from which NUTS begins
+        to adapt its metric; default 1.
 
     Raises
     ------
@@ -352,7 +323,7 @@ def run(
                     )
         except RuntimeError as error:
             raise RuntimeError(
-                f"Stan's {method} of {program} failed: {_what_stan_says(str(error))}"
+                f"Stan's {method} of {program} failed: {_stan_message(str(error))}"
             ) from error
         found = reader(fit)
     return resampled(*found, draws) if method == "pathfinder" else found
@@ -364,24 +335,24 @@ def _optimized(model, options):
         return model.optimize(**options)
     try:
         return model.optimize(**{**_NEAR_THE_MODE, **options})
-    except RuntimeError:  # its steps are lost in rounding; other trouble comes again
+    except RuntimeError:  # steps lost in rounding; other errors come again
         return model.optimize(**options)
 
 
-_TAIL = 1 << 16  # bytes at the end of a file that tell how long its rows are
+_TAIL_BYTES = 1 << 16  # at the end of a file: enough rows for their average length
 
 
 def _how_far(folder, chains, draws):
-    """How many of the draws each chain has written, about: "chains at 40%, 38%, warmup"."""
-    told = [_chain_at(path, draws) for path in sorted(Path(folder).glob("*.csv"))]
-    waiting = chains - len(told)
-    return "chains at " + ", ".join(told + ["waiting"] * waiting) if told else ""
+    """Approximate share of its draws that each chain has written: "chains at 40%, 38%, warmup"."""
+    started = [_chain_at(path, draws) for path in sorted(Path(folder).glob("*.csv"))]
+    waiting = ["waiting"] * (chains - len(started))
+    return "chains at " + ", ".join(started + waiting) if started else ""
 
 
 def _chain_at(path, draws):
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL))
+        file.seek(max(0, size - _TAIL_BYTES))
         lines = file.read().splitlines()[1:-1]
     if any(line.startswith(b"#  Elapsed Time") for line in lines):
         return "100%"
@@ -392,7 +363,7 @@ def _chain_at(path, draws):
 
 
 def _first_metric(model, init, unit):
-    """The argument inv_metric, unless the program has parameters that `init` has not."""
+    """The argument inv_metric, unless the program has parameters that `init` lacks."""
     names = list(model.src_info()["parameters"])
     if not set(names) <= set(init):
         return {}
@@ -403,24 +374,12 @@ def _first_metric(model, init, unit):
 def resampled(
     draws: Draws, stats: Draws, attrs: dict[str, Any], n: int
 ) -> tuple[Draws, Draws, dict[str, Any]]:
-    """Draws of an approximation, resampled to those of the posterior.
+    """S draws of an approximation, resampled to n of the posterior; pareto_k joins `attrs`.
 
     Each draw is kept in proportion to its Pareto-smoothed importance weight, by systematic
-    resampling from the middle of each stratum: no random numbers, and every draw appears its
-    expected number of times, rounded up or down.
-
-    Parameters
-    ----------
-    draws, stats : dict, name -> array, shape (1, S, ...)
-        `stats` holds lp and log_q, log densities of the posterior and of the approximation, on
-        the same scale.
-    attrs : dict
-    n : int, draws to return
-
-    Returns
-    -------
-    draws, stats : dict, name -> array, shape (1, n, ...)
-    attrs : dict, with pareto_k, the k-hat of all S draws
+    resampling from the centre of each stratum: no random numbers, and every draw appears its
+    expected number of times, rounded up or down. `stats` has lp and log_q, log densities of the
+    posterior and of the approximation.
 
     Source: Zhang, Carpenter, Gelman, Vehtari (2022) for importance resampling of all paths.
     """
@@ -434,10 +393,10 @@ def resampled(
     return keep(draws), keep(stats), {**attrs, "pareto_k": k}
 
 
-def _what_stan_says(text):
-    """The lines of an error that are Stan's, each once; all of it if there are none."""
-    # CmdStanPy's own first line ends in a colon, or quotes the whole command before Stan's words.
+def _stan_message(text):
+    """The lines of an error that Stan wrote, each once; all lines if Stan wrote none."""
+    # CmdStanPy's first line ends in a colon, or quotes the whole command before Stan's message.
     first, _, rest = text.partition("\n")
     lines = [line.strip() for line in (first.partition("' failed: ")[2], *rest.splitlines())]
-    said = [line for line in lines if re.match("Exception|Error|Rejecting|Initialization", line)]
-    return "\n".join(dict.fromkeys(said)) or text
+    by_stan = [line for line in lines if re.match("Exception|Error|Rejecting|Initialization", line)]
+    return "\n".join(dict.fromkeys(by_stan)) or text

@@ -8,12 +8,12 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from bdr_stan.posterior.mode import LogLikelihood, Mode
 from bdr_stan.types import Array
 
-_STEP = 0.03  # of a scale's logarithm, in differences
+_LOG_SCALE_STEP = 0.03  # of central differences, whose error is about its square
 
 # Of a program that takes no covariates.
 OF_WEIGHTS_AND_INTERCEPT = (
     "information",
-    "pull",
+    "linear_term",
     "axes",
     "intercept_centre",
     "intercept_slope",
@@ -28,25 +28,13 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     both diagonal; gamma, the covariates' weights, is regressed on w, and the intercept on both:
 
         q = information + 1 / rho^2
-        w = axes (pull / q + t_w / sqrt(q))
+        w = axes (linear_term / q + t_w / sqrt(q))
         gamma = gamma_centre + gamma_slope w + gamma_unit t_g
         intercept = intercept_centre + intercept_slope' [w; gamma] + intercept_unit t_a
 
     At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`.
-
-    Parameters
-    ----------
-    mode : Mode
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    rho : float, > 0
-        Scale of the weights at which the mode was found.
-
-    Returns
-    -------
-    dict
-        These quantities by their names in the Stan programs. Any values of them give the same
-        posterior; these give one that is easy to sample.
+    The result has these quantities by their names in the Stan programs. Any values of them give
+    the same posterior; these give one that is easy to sample.
     """
     d = len(prior_factor)
     H, prior = mode.precision, prior_factor.T @ prior_factor
@@ -55,11 +43,13 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     A = H[:-1, :-1] + np.outer(H[:-1, -1], slope)  # of [w; gamma], the intercept integrated out
     gamma_slope = -np.linalg.solve(A[d:, d:], A[d:, :d])
     labels = A[:d, :d] + A[:d, d:] @ gamma_slope - prior / rho**2
+    # A difference of matrices that are nearly equal where labels carry little information: rounding
+    # breaks its symmetry, and makes eigenvalues near 0 negative.
     information, axes = eigh((labels + labels.T) / 2, prior)
     information = np.maximum(information, 0)
     return {
         "information": information,
-        "pull": (information + rho**-2.0) * (axes.T @ prior @ w),
+        "linear_term": (information + rho**-2.0) * (axes.T @ prior @ w),
         "axes": axes,
         "intercept_centre": intercept - slope @ mode.theta[:-1],
         "intercept_slope": slope,
@@ -70,7 +60,7 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     }
 
 
-def with_drift(
+def with_mode_shift(
     whitened: Mapping[str, Array | float],
     likelihood: Callable[..., LogLikelihood],
     prior_factor: Array,
@@ -78,60 +68,60 @@ def with_drift(
     scales: Mapping[str, float],
     followed: tuple[str, ...],
 ) -> dict[str, Array | float]:
-    """Whitened coordinates whose centre follows the mode where the labels' scales move.
+    """Whitened coordinates whose centre follows the mode as the scales of the labels change.
 
-    Without this, weights that the labels tell well given the scales, but not without them, need
-    many small steps of the sampler.
+    Without this, NUTS needs many small steps where the labels identify weights well given the
+    scales, but poorly without them.
 
     Parameters
     ----------
-    whitened : dict
-        From `whitened_coordinates`.
+    whitened, prior_factor, mode
+        The result and the arguments of `whitened_coordinates`.
     likelihood : callable
         Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    mode : Mode
-        At these scales.
     scales : dict, name -> float
-        All scales of the model, rho among them.
-    followed : tuple of str
+        All scales of the model at `mode`, rho among them.
+    followed : tuple of K names
         Those to follow, in the order in which the program has them.
 
     Returns
     -------
     dict
-        `whitened` with `middle`, the values of these scales, shape (K,), and `drift`, the change
-        of t with their logarithms, shape (d + Q + 1, K). Any values of them give the same
-        posterior.
+        `whitened` with `scale_at_mode`, the values of these scales, shape (K,), and `mode_shift`,
+        the change of t with their logarithms, shape (d + Q + 1, K).
     """
     given = {name: value for name, value in scales.items() if name != "rho"}
 
     def slope(name, log_change):
-        moved = {**given, name: given[name] * np.exp(log_change)}
-        return likelihood(**moved)(mode.theta)[1]
+        changed = {**given, name: given[name] * np.exp(log_change)}
+        return likelihood(**changed)(mode.theta)[1]
 
     _, _, information, curvature = likelihood(**given)(mode.theta)
     try:
         hessian = cho_factor(mode.precision - information + curvature)
     except np.linalg.LinAlgError:
         hessian = cho_factor(mode.precision)
-    slopes = [(slope(name, _STEP) - slope(name, -_STEP)) / (2 * _STEP) for name in followed]
-    change = cho_solve(hessian, np.transpose(slopes))  # of theta, by the implicit function theorem
+    slopes = [
+        (slope(name, _LOG_SCALE_STEP) - slope(name, -_LOG_SCALE_STEP)) / (2 * _LOG_SCALE_STEP)
+        for name in followed
+    ]
+    # At the mode the slope of the log posterior is 0 whatever the scales: by the implicit function
+    # theorem d mode / d log scale = hessian^-1 d slope / d log scale.
+    change = cho_solve(hessian, np.transpose(slopes))
     return {
         **whitened,
-        "middle": np.array([scales[name] for name in followed]),
-        "drift": _change_of_t(whitened, prior_factor, scales["rho"], change),
+        "scale_at_mode": np.array([scales[name] for name in followed]),
+        "mode_shift": _change_of_t(whitened, prior_factor, scales["rho"], change),
     }
 
 
 def _change_of_t(whitened, prior_factor, rho, change):
-    """Changes of t that belong to changes of theta = [w; gamma; intercept], column by column."""
+    """Changes of t for changes of theta = [w; gamma; intercept], both of shape (d + Q + 1, K)."""
     d = len(prior_factor)
     w, gamma, intercept = change[:d], change[d:-1], change[-1:]
     prior = prior_factor.T @ prior_factor
     precision = whitened["information"] + rho**-2.0
-    of_w = np.sqrt(precision)[:, None] * (whitened["axes"].T @ prior @ w)
-    of_gamma = np.linalg.solve(whitened["gamma_unit"], gamma - whitened["gamma_slope"] @ w)
-    of_intercept = intercept - whitened["intercept_slope"] @ change[:-1]
-    return np.vstack([of_w, of_gamma, of_intercept / whitened["intercept_unit"]])
+    by_w = np.sqrt(precision)[:, None] * (whitened["axes"].T @ prior @ w)
+    by_gamma = np.linalg.solve(whitened["gamma_unit"], gamma - whitened["gamma_slope"] @ w)
+    by_intercept = intercept - whitened["intercept_slope"] @ change[:-1]
+    return np.vstack([by_w, by_gamma, by_intercept / whitened["intercept_unit"]])

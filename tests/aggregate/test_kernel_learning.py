@@ -14,8 +14,8 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.kernels import RBF, FieldFeatures, Matern32
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.mode import find_mode
+from bdr_stan.posterior.scales import maximise_evidence
 
 
 def mode_of(rows, p, scales):

@@ -20,8 +20,8 @@ PRIORS = {
     "tau_scale": 0.7,
     "amplitude_median": 0.8,
     "amplitude_log_sd": 0.6,
-    "bend_median": 0.5,
-    "bend_log_sd": 0.4,
+    "curvature_median": 0.5,
+    "curvature_log_sd": 0.4,
 }
 
 
@@ -41,18 +41,18 @@ class CurveProblem:
         return self.functions(self.y)
 
     @property
-    def bends(self):
+    def has_curvature(self):
         return self.functions.n_straight + 1 < len(self.functions.smooth)
 
 
 def draw_parameters(rng, functions, K, priors=PRIORS):
-    """tau, amplitude, bend and the curves from their priors."""
+    """tau, amplitude, curvature and the curves from their priors."""
     true = {
         "tau": rng.rayleigh(priors["tau_scale"], K),
         "amplitude": rng.lognormal(
             np.log(priors["amplitude_median"]), priors["amplitude_log_sd"], K
         ),
-        "bend": rng.lognormal(np.log(priors["bend_median"]), priors["bend_log_sd"]),
+        "curvature": rng.lognormal(np.log(priors["curvature_median"]), priors["curvature_log_sd"]),
     }
     return true | {"curve": rng.normal(0, coefficient_sds(functions, priors, **true))}
 
@@ -69,13 +69,13 @@ def draw_problem(rng, n=24, K=3, functions=None, labels=None, sizes=(1, 4, 40)):
     return CurveProblem(y, sizes, z, lam, functions), true
 
 
-def coefficient_sds(functions, priors, amplitude, bend, **_):
+def coefficient_sds(functions, priors, amplitude, curvature, **_):
     """Prior standard deviations of the coefficients, a row a coordinate, one by one."""
     sds = np.empty((len(amplitude), len(functions.smooth)))
     for k, own in enumerate(amplitude):
         for j, smooth in enumerate(functions.smooth):
             straight = j <= functions.n_straight
-            sds[k, j] = own * smooth * (1.0 if straight else bend)
+            sds[k, j] = own * smooth * (1.0 if straight else curvature)
         sds[k, 0] = priors["level_scale"]
     return sds
 
@@ -85,9 +85,9 @@ def covariance_of(p, k, sds, tau):
     return (p.B * sds[k] ** 2) @ p.B.T + np.diag(tau[k] ** 2 + p.lam[k] / p.sizes)
 
 
-def log_likelihood(p, tau, amplitude, bend, **_):
+def log_likelihood(p, tau, amplitude, curvature, **_):
     """The log likelihood of all coordinates, their curves integrated out, shape (K,)."""
-    sds = coefficient_sds(p.functions, p.priors, amplitude, bend)
+    sds = coefficient_sds(p.functions, p.priors, amplitude, curvature)
     each = [
         stats.multivariate_normal.logpdf(p.z[:, k], cov=covariance_of(p, k, sds, tau))
         for k in range(len(tau))
@@ -95,20 +95,22 @@ def log_likelihood(p, tau, amplitude, bend, **_):
     return np.array(each)
 
 
-def log_prior(p, tau, amplitude, bend):
+def log_prior(p, tau, amplitude, curvature):
     priors = p.priors
     value = stats.rayleigh.logpdf(tau, scale=priors["tau_scale"]).sum()
     value += stats.lognorm.logpdf(
         amplitude, priors["amplitude_log_sd"], scale=priors["amplitude_median"]
     ).sum()
-    if p.bends:
-        value += stats.lognorm.logpdf(bend, priors["bend_log_sd"], scale=priors["bend_median"])
+    if p.has_curvature:
+        value += stats.lognorm.logpdf(
+            curvature, priors["curvature_log_sd"], scale=priors["curvature_median"]
+        )
     return value
 
 
-def curve_posterior(p, tau, amplitude, bend):
+def curve_posterior(p, tau, amplitude, curvature):
     """Mean and covariance of each curve's coefficients, by regression on all bags."""
-    sds = coefficient_sds(p.functions, p.priors, amplitude, bend)
+    sds = coefficient_sds(p.functions, p.priors, amplitude, curvature)
     means, covariances = [], []
     for k in range(len(tau)):
         prior = np.diag(sds[k] ** 2)

@@ -293,30 +293,30 @@ def unit_of_latent(data, rho):
 
 def whiten(data, w, intercept, rho, gamma=()):
     """The Stan programs' coordinates t of weights, those of covariates and intercept."""
-    data = plain_coordinates(len(data["pull"])) | data  # some programs take no covariates
+    data = plain_coordinates(len(data["linear_term"])) | data  # some programs take no covariates
     unit = unit_of_latent(data, rho)
     q = data["information"] / unit**2 + rho**-2.0
-    t = np.sqrt(q) * (np.linalg.solve(data["axes"], w) - data["pull"] / unit / q)
+    t = np.sqrt(q) * (np.linalg.solve(data["axes"], w) - data["linear_term"] / unit / q)
     of_gamma = (gamma - data["gamma_slope"] @ w) / unit - data["gamma_centre"]
     rest = (intercept - data["intercept_slope"] @ np.r_[w, gamma]) / unit - data["intercept_centre"]
     of_gamma = np.linalg.solve(data["gamma_unit"], of_gamma)
     return np.r_[t, of_gamma, rest / data["intercept_unit"]]
 
 
-def less_drift(data, t, scales):
+def less_mode_shift(data, t, scales):
     """t at these scales, of which u = t + drift moved stands in `whiten`; see stan/bdr.stan."""
-    sigma, eta, *rest = data["middle"]
+    sigma, eta, *rest = data["scale_at_mode"]
     moved = [0.5 * ((scales["sigma"] / sigma) ** 2 - 1), np.log(scales["eta"] / eta)]
     moved += [0.5 * ((scales["sigma_point"] / middle) ** 2 - 1) for middle in rest]
-    return t - data["drift"] @ moved
+    return t - data["mode_shift"] @ moved
 
 
 def unwhiten_all(data, t, rho):
     """[w; gamma; intercept] at t, and log |d[w; gamma; intercept] / dt| but for a constant."""
-    unit, d = unit_of_latent(data, rho), len(data["pull"])
+    unit, d = unit_of_latent(data, rho), len(data["linear_term"])
     data = plain_coordinates(d) | data  # some programs take no covariates
     q = data["information"] / unit**2 + rho**-2.0
-    w = data["axes"] @ (data["pull"] / unit / q + t[:d] / np.sqrt(q))
+    w = data["axes"] @ (data["linear_term"] / unit / q + t[:d] / np.sqrt(q))
     gamma = unit * (data["gamma_centre"] + data["gamma_unit"] @ t[d:-1]) + data["gamma_slope"] @ w
     intercept = unit * (data["intercept_centre"] + data["intercept_unit"] * t[-1])
     intercept += data["intercept_slope"] @ np.r_[w, gamma]
@@ -326,7 +326,7 @@ def unwhiten_all(data, t, rho):
 def unwhiten(data, t, rho):
     """Weights and intercept at t, and log |d(w, intercept) / dt| but for a constant."""
     theta, log_jacobian = unwhiten_all(data, t, rho)
-    return theta[: len(data["pull"])], theta[-1], log_jacobian
+    return theta[: len(data["linear_term"])], theta[-1], log_jacobian
 
 
 def slope_by_t(data, t, rho, by_w, by_intercept):
@@ -334,7 +334,7 @@ def slope_by_t(data, t, rho, by_w, by_intercept):
     q = data["information"] + rho**-2.0
     along = data["axes"].T @ (by_w + by_intercept * data["intercept_slope"])
     by_t = np.r_[along / np.sqrt(q), by_intercept * data["intercept_unit"]]
-    gain = along @ (data["pull"] / q**2 + 0.5 * t[:-1] / q**1.5) + np.sum(0.5 / q)
+    gain = along @ (data["linear_term"] / q**2 + 0.5 * t[:-1] / q**1.5) + np.sum(0.5 / q)
     return by_t, 2 * rho**-2.0 * gain
 
 
@@ -348,7 +348,7 @@ def plain_coordinates(d):
     """Whitening that does nothing: the labels' information is taken as none."""
     return {
         "information": np.zeros(d),
-        "pull": np.zeros(d),
+        "linear_term": np.zeros(d),
         "axes": np.eye(d),
         "intercept_centre": 0.0,
         "intercept_slope": np.zeros(d),

@@ -180,7 +180,7 @@ def whitened_effects(p, data, *, w, intercept, tau, effect, rho, **rest):
 def gradient(p, data, point, use_likelihood=True):
     """Slopes of the log density by a Stan program's unconstrained parameters, by differences."""
     scales = [name for name in ("rho", "dispersion", "tau") if name in point]
-    n, k = len(data["pull"]) + 1, len(scales)
+    n, k = len(data["linear_term"]) + 1, len(scales)
 
     def density(x):
         values = dict(zip(scales, np.exp(x[n : n + k])))

@@ -152,12 +152,12 @@ def test_report_priors_and_variables(fitted):
     said = fitted.report()
     assert "The label explains more than half of " in said and "of 10 coordinates" in said
     assert f"Power of the likelihood: {fitted.power_:.2f}" in said
-    assert {"level", "tau", "amplitude", "bend"} <= set(fitted.priors().index)
+    assert {"level", "tau", "amplitude", "curvature"} <= set(fitted.priors().index)
     posterior = fitted.idata.posterior
     assert posterior["curve"].dims[2:] == ("component", "function")
     assert posterior["explained"].dims[2:] == ("component",)
     assert float(posterior["explained"].max()) > 0.8
-    assert {"tau", "amplitude", "bend", "curve"} <= set(posterior)
+    assert {"tau", "amplitude", "curvature", "curve"} <= set(posterior)
 
 
 def test_the_power_may_be_given(problem):
@@ -269,7 +269,7 @@ def test_three_classes(of_three, three):
     assert isinstance(predictive, MulticlassPredictive)
     shares = [np.log(np.mean(y == label)) for label in y]
     assert predictive.log_prob(y).mean() > np.mean(shares) + 0.3
-    assert "bend" not in of_three.idata.posterior
+    assert "curvature" not in of_three.idata.posterior
 
 
 def test_files_keep_three_classes(of_three, three, tmp_path):

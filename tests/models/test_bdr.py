@@ -133,7 +133,7 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedd
         drawn = {"intercept": rng.normal(5, 1), **dict(zip(model.scales, rng.gamma(2.0, size=3)))}
         w = rng.normal(size=5)
         u = reference.whiten(data, w, drawn["intercept"], drawn["rho"])
-        parameters = {"t": reference.less_drift(data, u, drawn)}
+        parameters = {"t": reference.less_mode_shift(data, u, drawn)}
         parameters |= {name: drawn[name] for name in model.scales}
         found = reference.density_of_weights(program, data, parameters)
         gaps.append(reference.bdr_log_density(p, model.weight_basis @ w, **drawn) - found)

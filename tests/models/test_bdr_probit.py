@@ -81,8 +81,10 @@ def test_data_of_the_program(rng):
 
 def test_following_the_latent_scale_changes_nothing_at_the_mode(rng):
     plain = reference.plain_coordinates(3) | {
-        "information": rng.uniform(1, 9, 3), "pull": rng.normal(size=3), "intercept_centre": 0.3,
-    }  # fmt: skip
+        "information": rng.uniform(1, 9, 3),
+        "linear_term": rng.normal(size=3),
+        "intercept_centre": 0.3,
+    }
     t, nu = rng.normal(size=4), np.array([0.5, 4.0, 9.0])
     followed = follow_latent_scale(plain, nu, rho=1.7)
     for one, other in zip(*(reference.unwhiten(of, t, 1.7)[:2] for of in (plain, followed))):

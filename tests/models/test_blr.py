@@ -12,8 +12,8 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.models.blr import blr_data, blr_model, exact_posterior, exact_predictive
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.scales import maximise_evidence
 
 SCALES = {"sigma": 0.6, "rho": 1.4}
 

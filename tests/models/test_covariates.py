@@ -85,7 +85,7 @@ def test_predictions_have_them_in_their_means_alone(rng):
 def test_following_the_latent_scale_changes_nothing_at_the_mode(rng):
     plain = reference.plain_coordinates(3) | {
         "information": rng.uniform(1, 9, 3),
-        "pull": rng.normal(size=3),
+        "linear_term": rng.normal(size=3),
         "intercept_centre": 0.3,
         "intercept_slope": rng.normal(size=3 + Q),
         "gamma_centre": rng.normal(size=Q),

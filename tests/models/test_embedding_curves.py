@@ -22,15 +22,15 @@ def sums_of(p):
 
 def test_scales_of_the_coefficients(problem):
     p, true = problem
-    found = coefficient_scales(p.functions, true["amplitude"], true["bend"], 1.5)
-    expected = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    found = coefficient_scales(p.functions, true["amplitude"], true["curvature"], 1.5)
+    expected = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["curvature"])
     np.testing.assert_allclose(found, expected)
 
 
 def test_curves_are_those_of_regression_on_all_bags(problem):
     p, true = problem
-    given = {name: true[name] for name in ("tau", "amplitude", "bend")}
-    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    given = {name: true[name] for name in ("tau", "amplitude", "curvature")}
+    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["curvature"])
     found = curves_given(sums_of(p), p.lam, true["tau"], scales)
     mean, covariance = curves.curve_posterior(p, **given)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
@@ -40,7 +40,7 @@ def test_curves_are_those_of_regression_on_all_bags(problem):
 
 def test_slopes_of_the_evidence(problem):
     p, true = problem
-    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["bend"])
+    scales = curves.coefficient_sds(p.functions, p.priors, true["amplitude"], true["curvature"])
     sums, K = sums_of(p), len(p.lam)
 
     def evidence(x):
@@ -56,16 +56,20 @@ def test_slopes_of_the_evidence(problem):
 def test_the_mode_is_where_the_density_of_the_logarithms_is_flat(problem):
     p, _ = problem
     modes, found = most_probable_curves(sums_of(p), p.lam, p.functions, p.priors)
-    assert ("bend" in modes) == p.bends
+    assert ("curvature" in modes) == p.has_curvature
     K = len(p.lam)
 
     def density(x):
-        point = {"tau": np.exp(x[:K]), "amplitude": np.exp(x[K : 2 * K]), "bend": np.exp(x[-1])}
+        point = {
+            "tau": np.exp(x[:K]),
+            "amplitude": np.exp(x[K : 2 * K]),
+            "curvature": np.exp(x[-1]),
+        }
         return curves.log_prior(p, **point) + curves.log_likelihood(p, **point).sum() + x.sum()
 
     x = np.log(np.concatenate([np.atleast_1d(value) for value in modes.values()]))
     np.testing.assert_allclose(reference.gradient(density, x), 0, atol=1e-3)
-    given = {"bend": 1.0} | modes
+    given = {"curvature": 1.0} | modes
     mean, _ = curves.curve_posterior(p, **given)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-10)
 

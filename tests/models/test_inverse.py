@@ -115,7 +115,7 @@ def test_the_mode_is_that_of_stan(rng):
     training, y = curves.simulated(rng, n=60)
     model = inverse_model(training, y, distribution=normal_labels, power=1.0)
     posterior = sample_inverse(model, method="optimize", seed=1, progress=False)
-    for name in ("tau", "amplitude", "bend"):
+    for name in ("tau", "amplitude", "curvature"):
         found = posterior.draws[name][0, 0]
         np.testing.assert_allclose(found, model.modes[name], rtol=1e-4)
     np.testing.assert_allclose(posterior.draws["curve"][0, 0], model.curves.mean, atol=1e-4)

@@ -15,8 +15,8 @@ from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
 from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence
 
 SCALES = {"sigma": 0.5, "sigma_point": 0.9, "eta": 0.6}
 

@@ -5,8 +5,8 @@ import pytest
 from builders import reference
 from builders.scales import BLR_SCALES, SCALES, bdr_arguments, blr_arguments, mode_at
 
-from bdr_stan.posterior.evidence import maximise_evidence, minimum_in_boxes
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence, minimum_in_boxes
 
 
 @pytest.mark.parametrize("with_prior", [False, True])

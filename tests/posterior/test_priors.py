@@ -9,7 +9,7 @@ from bdr_stan.posterior.priors import (
     REGRESSION,
     class_priors,
     log_prior_of_scales,
-    middle_of_scales,
+    prior_centres,
     table,
     weight_priors,
     with_user_values,
@@ -110,13 +110,13 @@ def test_numbers_that_are_refused(given, message):
 # ---------------------------------------------------------------- middle and table
 
 
-def test_middle_of_scales():
-    assert middle_of_scales(reference.PRIORS, ("sigma", "rho", "eta")) == {
+def test_prior_centres():
+    assert prior_centres(reference.PRIORS, ("sigma", "rho", "eta")) == {
         "sigma": 0.3,
         "rho": 0.8,
         "eta": 0.5,
     }
-    assert list(middle_of_scales(reference.PRIORS, ("rho", "sigma"))) == ["rho", "sigma"]
+    assert list(prior_centres(reference.PRIORS, ("rho", "sigma"))) == ["rho", "sigma"]
 
 
 def test_table_of_priors():

@@ -11,8 +11,7 @@ from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.blr import blr_model
 from bdr_stan.posterior import sampling
-from bdr_stan.posterior.evidence import maximise_evidence
-from bdr_stan.posterior.priors import log_prior_of_scales, middle_of_scales
+from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.sampling import (
     METHODS,
     Posterior,
@@ -21,6 +20,7 @@ from bdr_stan.posterior.sampling import (
     run,
     sample_posterior,
 )
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.results.diagnostics import pareto_smoothed
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 300, "seed": 1}
@@ -49,7 +49,7 @@ def test_most_probable_scales_are_those_of_highest_evidence(rng, with_priors):
         model.likelihood,
         model.prior_factor,
         model.intercept_prior,
-        middle_of_scales(model.priors, model.scales),
+        prior_centres(model.priors, model.scales),
         log_prior=log_prior_of_scales(model.priors) if with_priors else None,
     )
     for one, other in zip(found[::2], expected[::2], strict=True):  # scales and their log sds

@@ -10,7 +10,7 @@ from builders.scales import INTERCEPT, blr_arguments, blr_closed_form, mode_at
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.mode import Mode, find_mode
-from bdr_stan.posterior.whitening import whitened_coordinates, with_drift
+from bdr_stan.posterior.whitening import whitened_coordinates, with_mode_shift
 
 
 @pytest.mark.parametrize("rho", [0.5, 3.0])
@@ -78,7 +78,7 @@ def test_without_labels_they_are_those_of_the_prior(rng):
     precision[d, d] = INTERCEPT[1] ** -2
     data = whitened_coordinates(Mode(np.r_[np.zeros(d), INTERCEPT[0]], precision, 0.0), factor, rho)
     np.testing.assert_allclose(data["information"], np.zeros(d), atol=1e-12)
-    np.testing.assert_allclose(data["pull"], np.zeros(d), atol=1e-12)
+    np.testing.assert_allclose(data["linear_term"], np.zeros(d), atol=1e-12)
     prior = data["axes"].T @ factor.T @ factor @ data["axes"]
     np.testing.assert_allclose(prior, np.eye(d), atol=1e-12)
     assert (data["intercept_centre"], data["intercept_unit"]) == pytest.approx(INTERCEPT)
@@ -104,9 +104,9 @@ def test_drift_is_how_the_mode_moves_with_the_scales(rng, followed):
 
     mode = mode_at(**scales)
     whitened = whitened_coordinates(mode, factor, scales["rho"])
-    found = with_drift(whitened, likelihood, factor, mode, scales, followed)
-    np.testing.assert_array_equal(found["middle"], [scales[name] for name in followed])
-    for name, drift in zip(followed, found["drift"].T, strict=True):
+    found = with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
+    np.testing.assert_array_equal(found["scale_at_mode"], [scales[name] for name in followed])
+    for name, drift in zip(followed, found["mode_shift"].T, strict=True):
         up, down = (
             mode_at(**{**scales, name: scales[name] * np.exp(step)}).theta for step in (0.01, -0.01)
         )

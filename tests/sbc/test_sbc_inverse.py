@@ -26,19 +26,21 @@ def simulate(rng):
     return p, one_by_one(**true)
 
 
-def one_by_one(tau, amplitude, bend, curve):
+def one_by_one(tau, amplitude, curvature, curve):
     """Parameters as numbers with names, the curves' coefficients in a row."""
-    each = {"bend": bend, "weights": curve.reshape(*curve.shape[:-2], -1)}
+    each = {"curvature": curvature, "weights": curve.reshape(*curve.shape[:-2], -1)}
     each |= {f"tau {k}": tau[..., k] for k in range(K)}
     return each | {f"amplitude {k}": amplitude[..., k] for k in range(K)}
 
 
 def fit(model, p, seed):
     data = inverse_data(CurveSums.of(p.B, p.z, p.sizes), p.lam, p.functions, p.priors)
-    start = {"tau": np.full(K, 0.7), "amplitude": np.full(K, 0.8), "bend": [0.5]}
+    start = {"tau": np.full(K, 0.7), "amplitude": np.full(K, 0.8), "curvature": [0.5]}
     draws = calibration.thinned(model, data, start, seed)
-    names = ("tau", "amplitude", "bend", "curve")
-    return one_by_one(**{name: draws[name] for name in names} | {"bend": draws["bend"][:, 0]})
+    names = ("tau", "amplitude", "curvature", "curve")
+    return one_by_one(
+        **{name: draws[name] for name in names} | {"curvature": draws["curvature"][:, 0]}
+    )
 
 
 def log_likelihood(p, weights, **scales):
@@ -50,7 +52,7 @@ def log_likelihood(p, weights, **scales):
 def test_inverse_is_calibrated():
     model = compile_program("inverse", progress=False)
     found = p_values(ranks(model, simulate, fit, log_likelihood, 120, seed=11))
-    names = {"tau 0", "tau 2", "amplitude 0", "bend", "weight 0", "weight 2", "log likelihood"}
+    names = {"tau 0", "tau 2", "amplitude 0", "curvature", "weight 0", "weight 2", "log likelihood"}
     assert set(found) >= names
     assert min(found.values()) > FALSE_ALARM, found
 

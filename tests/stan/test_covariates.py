@@ -68,7 +68,7 @@ def any_whitening(rng, name, d):
     """Coordinates that have nothing to do with the posterior."""
     whitening = {
         "information": rng.uniform(1, 9, d),
-        "pull": rng.normal(size=d),
+        "linear_term": rng.normal(size=d),
         "axes": rng.normal(size=(d, d)),
         "intercept_centre": rng.normal(),
         "intercept_slope": rng.normal(size=d + Q),

@@ -7,7 +7,7 @@ from bdr_stan.posterior import sampling
 
 WHITENING = {
     "information": [0.0, 0.0],
-    "pull": [0.0, 0.0],
+    "linear_term": [0.0, 0.0],
     "axes": [[1.0, 0.0], [0.0, 1.0]],
     "intercept_centre": 0.0,
     "intercept_slope": [0.0, 0.0],
@@ -31,7 +31,7 @@ OF_SIGMA = {
     "known_variance": [0.0, 0.3],
 }
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
-NO_DRIFT = {"middle": [1.0, 1.0], "drift": [[0.0, 0.0]] * 3}
+NO_MODE_SHIFT = {"scale_at_mode": [1.0, 1.0], "mode_shift": [[0.0, 0.0]] * 3}
 # No basis functions, so that the weights are those of the other programs.
 CURVE = {
     "points": [[-1.0], [1.0]],
@@ -54,7 +54,7 @@ DATA = {
     | WHITENING
     | PRIORS,
     "bdr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2]}
-    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA | NO_DRIFT),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA | NO_MODE_SHIFT),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
     "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
@@ -95,8 +95,8 @@ CURVES = {
     "tau_scale": 1.0,
     "amplitude_median": 1.0,
     "amplitude_log_sd": 1.0,
-    "bend_median": 0.4,
-    "bend_log_sd": 1.0,
+    "curvature_median": 0.4,
+    "curvature_log_sd": 1.0,
     "use_likelihood": 1,
 }
 
@@ -107,7 +107,7 @@ def run(name, data, method="optimize"):
 
 
 def run_curves(**changed):
-    start = {"tau": [1.0, 1.0], "amplitude": [1.0, 1.0], "bend": []}
+    start = {"tau": [1.0, 1.0], "amplitude": [1.0, 1.0], "curvature": []}
     return started("inverse", CURVES | changed, start, "optimize")
 
 
@@ -171,8 +171,8 @@ def test_each_covariate_has_a_coordinate(name):
     x = np.full((4, 1), 0.5)
     columns = {"rows": np.column_stack([Z, x, np.ones(4), LABELS]).tolist()}
     columns = columns if "rows" in DATA[name] else {"x": x.tolist()}
-    if "drift" in DATA[name]:
-        columns["drift"] = [[0.0, 0.0]] * 4
+    if "mode_shift" in DATA[name]:
+        columns["mode_shift"] = [[0.0, 0.0]] * 4
     said = message(name, **ONE | columns | {"gamma_unit": [[0.0]]})
     assert "gamma_unit[1, 1] must be > 0, found 0" in said
 
@@ -189,7 +189,7 @@ def test_points_and_frequencies_must_be_finite():
     one = {
         "B": 1,
         "information": [0.0] * 3,
-        "pull": [0.0] * 3,
+        "linear_term": [0.0] * 3,
         "axes": np.eye(3).tolist(),
         "intercept_slope": [0.0] * 3,
     }
@@ -209,18 +209,15 @@ def test_known_variances_are_finite(name):
     assert "known_variance[2] must be finite, found inf" in said
 
 
-@pytest.mark.parametrize(
-    "name, one",
-    [("blr", "row"), ("bdr", "row"), ("bdr_probit", "bag"), ("nonlinear", "bag")],
-)
-def test_groups_follow_one_another_and_have_everything(name, one):
-    enough = {} if one == "bag" else {"n_bags": [5, 5]}
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_follow_one_another_and_have_everything(name):
+    enough = {"n_bags": [5, 5]} if "n_bags" in DATA[name] else {}
     for start, length, says in [
-        ([2, 3], [1, 2], f"start[1] must be 1, the first {one} that no group before it has"),
-        ([1, 4], [2, 1], f"start[2] must be 3, the first {one} that no group before it has"),
+        ([2, 3], [1, 2], "start[1] must be 1, the first row that no group before it has"),
+        ([1, 4], [2, 1], "start[2] must be 3, the first row that no group before it has"),
         ([1, 2], [2, 2], "start[2] must be 3"),
-        ([1, 3], [2, 3], f"group 2 ends with {one} 5, but there are 4"),
-        ([1, 3], [2, 1], f"{one} 4 belongs to no group"),
+        ([1, 3], [2, 3], "group 2 ends with row 5, but there are 4"),
+        ([1, 3], [2, 1], "row 4 belongs to no group"),
     ]:
         assert says in message(name, start=start, length=length, **enough)
 
@@ -258,7 +255,7 @@ def test_consistent_data_of_curves_run():
             "cross[2, 2] must hold finite numbers, found [nan,-0.2]",
         ),
         *(
-            ({name: 0.0}, "bend_median and bend_log_sd must be > 0, found [")
+            ({name: 0.0}, "curvature_median and curvature_log_sd must be > 0, found [")
             for name in CURVES
             if name.endswith(("_scale", "_median", "_log_sd"))
         ),

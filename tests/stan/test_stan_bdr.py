@@ -13,8 +13,8 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
@@ -119,10 +119,13 @@ def test_log_density(model, n, d, options):
 def test_drift_moves_coordinates_and_nothing_else(model, problem):
     data = stan_data(problem)
     rng = np.random.default_rng(3)
-    drifting = data | {"middle": rng.gamma(3.0, size=2), "drift": rng.normal(size=(5, 2))}
+    drifting = data | {
+        "scale_at_mode": rng.gamma(3.0, size=2),
+        "mode_shift": rng.normal(size=(5, 2)),
+    }
     for point in prior_points(problem, 4):
         parameters = stan_parameters(problem, data, point)
-        moved = {**parameters, "t": reference.less_drift(drifting, parameters["t"], point)}
+        moved = {**parameters, "t": reference.less_mode_shift(drifting, parameters["t"], point)}
         found = [
             reference.log_density(model, of, at)[0]
             for of, at in ((data, parameters), (drifting, moved))

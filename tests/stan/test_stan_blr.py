@@ -12,8 +12,8 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8}
@@ -91,7 +91,7 @@ def test_data_are_what_the_program_declares(model, problem):
     assert set(data) == set(model.src_info()["inputs"])
     assert (data["D"], data["G"], data["T"]) == (4, 1, 6) and data["n_bags"] == [25]
     assert data["rows"].shape == (6, 6)
-    assert data["information"].shape == data["pull"].shape == (4,)
+    assert data["information"].shape == data["linear_term"].shape == (4,)
     assert data["use_likelihood"] == 1
     assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
     assert {name: data[name] for name in problem.priors if name in data} == {

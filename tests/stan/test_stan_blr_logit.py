@@ -12,8 +12,8 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.blr_logit import blr_logit_data
 from bdr_stan.models.likelihoods import logit_likelihood
-from bdr_stan.posterior.evidence import maximise_evidence
 from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8}
@@ -78,7 +78,7 @@ def test_data_are_what_the_program_declares(model, problem):
     np.testing.assert_array_equal(data["y"], problem.y)
     assert data["y"].dtype.kind == "i"
     np.testing.assert_allclose(data["z"], (problem.mu - problem.m0) @ rotation(problem))
-    assert data["information"].shape == data["pull"].shape == (4,)
+    assert data["information"].shape == data["linear_term"].shape == (4,)
     assert data["use_likelihood"] == 1
     assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
     assert {name: data[name] for name in problem.priors} == problem.priors

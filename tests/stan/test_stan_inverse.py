@@ -45,11 +45,11 @@ def points(p, number=6):
     rng = np.random.default_rng(7)
     for _ in range(number):
         drawn = curves.draw_parameters(rng, p.functions, len(p.lam))
-        yield {name: drawn[name] for name in ("tau", "amplitude", "bend")}
+        yield {name: drawn[name] for name in ("tau", "amplitude", "curvature")}
 
 
 def stan_parameters(p, point):
-    return point | {"bend": [point["bend"]] if p.bends else []}
+    return point | {"curvature": [point["curvature"]] if p.has_curvature else []}
 
 
 def our_log_density(p, point, use_likelihood=True):
@@ -93,13 +93,13 @@ def test_gradient(model, problem, use_likelihood):
     data, K = stan_data(problem, use_likelihood=use_likelihood), len(problem.lam)
 
     def function(x):
-        bend = np.exp(x[-1]) if problem.bends else 1.0
-        point = {"tau": np.exp(x[:K]), "amplitude": np.exp(x[K : 2 * K]), "bend": bend}
+        curvature = np.exp(x[-1]) if problem.has_curvature else 1.0
+        point = {"tau": np.exp(x[:K]), "amplitude": np.exp(x[K : 2 * K]), "curvature": curvature}
         return our_log_density(problem, point, use_likelihood) + x.sum()  # Jacobian of the logs
 
     for point in points(problem, 3):
         parameters = stan_parameters(problem, point)
-        x = np.log(np.concatenate([parameters[n] for n in ("tau", "amplitude", "bend")]))
+        x = np.log(np.concatenate([parameters[n] for n in ("tau", "amplitude", "curvature")]))
         _, gradient = reference.log_density(model, data, parameters, jacobian=True)
         np.testing.assert_allclose(gradient, reference.gradient(function, x), rtol=1e-6, atol=1e-6)
 
@@ -136,8 +136,10 @@ def test_curves_are_drawn_from_their_posterior(model, kind):
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
     standard = np.empty_like(flat["curve"])
     for s in range(len(standard)):
-        bend = flat["bend"][s, 0] if p.bends else 1.0
-        means, covariances = curves.curve_posterior(p, flat["tau"][s], flat["amplitude"][s], bend)
+        curvature = flat["curvature"][s, 0] if p.has_curvature else 1.0
+        means, covariances = curves.curve_posterior(
+            p, flat["tau"][s], flat["amplitude"][s], curvature
+        )
         for k, covariance in enumerate(covariances):
             away = flat["curve"][s, k] - means[k]
             standard[s, k] = np.linalg.solve(np.linalg.cholesky(covariance), away)
@@ -151,7 +153,7 @@ def test_curves_are_drawn_from_their_posterior(model, kind):
 def test_without_likelihood_the_prior_comes_back(model):
     p = problem_of("numbers")
     draws = sample(model, p, stan_data(p, use_likelihood=False), draws=3000)
-    curve, amplitude, bend = draws["curve"], draws["amplitude"], draws["bend"]
+    curve, amplitude, curvature = draws["curve"], draws["amplitude"], draws["curvature"]
     priors, smooth = p.priors, p.functions.smooth
     tau = stats.rayleigh(scale=priors["tau_scale"])
     # draws, their prior mean and their prior variance
@@ -160,10 +162,12 @@ def test_without_likelihood_the_prior_comes_back(model):
         "amplitude": (
             np.log(amplitude), np.log(priors["amplitude_median"]), priors["amplitude_log_sd"] ** 2
         ),
-        "bend": (np.log(bend), np.log(priors["bend_median"]), priors["bend_log_sd"] ** 2),
+        "curvature": (
+            np.log(curvature), np.log(priors["curvature_median"]), priors["curvature_log_sd"] ** 2
+        ),
         "level": (curve[..., 0], 0, priors["level_scale"] ** 2),
         "straight": (curve[..., 1] / amplitude, 0, 1),
-        "bent": (curve[..., 3] / amplitude / bend, 0, smooth[3] ** 2),
+        "bent": (curve[..., 3] / amplitude / curvature, 0, smooth[3] ** 2),
     }  # fmt: skip
     for name, (found, mean, variance) in expected.items():
         labels = [f"{name}[{k}]" for k in range(found.shape[2])]

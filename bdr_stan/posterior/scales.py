@@ -1,0 +1,168 @@
+"""Scales (sigma, rho, eta, ...) of highest evidence, and the mode of the weights there."""
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize
+
+from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
+from bdr_stan.types import Array, ArrayLike
+
+# On the log scale: how far the search may go from its start, a factor of e^12; and in one go, as a
+# long step may end where no mode is easily found.
+_LOG_SCALE_RANGE = 12.0
+_LOG_SCALE_REACH = 2.0
+# The slopes of the search are differences over the first step, the curvature at its end over the
+# second, where rounding of the evidence matters less.
+_SLOPE_STEP = 1e-4
+_CURVATURE_STEP = 0.01
+# Tolerance of the modes: less exact ones would drown these differences.
+_MODE_TOLERANCE = 1e-14
+# Shares of rho through which the first mode is followed. Where there are several, as with f^2, a
+# long step from no weights may end where f crosses zero; those that small weights lead to are more
+# often the best, and the better one of the two is taken.
+_GROWING_RHO = (0.1, 0.3)
+_MAX_STEPS_FROM_NEAR = 30  # Newton steps from the mode of near scales; a few are usual
+
+
+def maximise_evidence(
+    likelihood_at: Callable[..., LogLikelihood],
+    prior_factor: Array,
+    intercept_prior: tuple[float, float],
+    start: Mapping[str, float],
+    *,
+    gamma_scales: ArrayLike = (),
+    log_prior: Callable[..., float] | None = None,
+    with_rho: bool = False,
+) -> tuple[dict[str, float], Mode, dict[str, float]]:
+    """Scales with the highest evidence, and the mode of the weights there.
+
+    Parameters
+    ----------
+    likelihood_at : callable
+        Given the scales but rho as keywords, the likelihood that `find_mode` takes.
+    prior_factor, intercept_prior, gamma_scales
+        As for `find_mode`.
+    start : dict, scale -> float
+        "rho" and the scales of the likelihood, where the search begins.
+    log_prior : callable, optional
+        Log prior density of the scales, given as keywords, with respect to their logarithms.
+        None maximises the evidence alone.
+    with_rho : bool, default False
+        Whether `likelihood_at` takes rho as well.
+
+    Returns
+    -------
+    scales : dict with the keys of `start`
+    mode : Mode
+    log_sds : dict with the keys of `start`
+        Standard deviations of the logarithms of the scales, by Laplace's method; at most 1.
+    """
+    starts = ModeStarts()
+
+    def mode_at(log_values, **limit):
+        scales = scales_at(log_values)
+        rest = {name: value for name, value in scales.items() if with_rho or name != "rho"}
+        return find_mode(
+            likelihood_at(**rest),
+            prior_factor,
+            intercept_prior,
+            rho=scales["rho"],
+            gamma_scales=gamma_scales,
+            start=starts.near(log_values),
+            tol=_MODE_TOLERANCE,
+            **limit,
+        )
+
+    def scales_at(log_values):
+        return dict(zip(start, np.exp(log_values).tolist(), strict=True))
+
+    def objective(log_values):
+        # Where Newton's steps from near weights do not converge soon, the scales are poor.
+        mode = mode_at(log_values, **({"max_steps": _MAX_STEPS_FROM_NEAR} if starts.found else {}))
+        log_density = log_prior(**scales_at(log_values)) if log_prior else 0.0
+        loss = -mode.log_evidence - log_density
+        starts.add(log_values, mode.theta, loss)
+        return loss
+
+    first = np.log(list(start.values()))
+    modes = [mode_at(first)]
+    for share in _GROWING_RHO:
+        log_values = first + np.log([share if name == "rho" else 1.0 for name in start])
+        starts.add(first, mode_at(log_values).theta, np.inf)
+    modes.append(mode_at(first))
+    best = max(modes, key=lambda mode: np.nan_to_num(mode.log_evidence, nan=-np.inf))
+    starts.add(first, best.theta, np.inf)
+    x = minimum_in_boxes(objective, first, eps=_SLOPE_STEP)
+    spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
+    return scales_at(x), mode_at(x), dict(zip(start, spread.tolist(), strict=True))
+
+
+class ModeStarts:
+    """Starts of searches for modes: the last or the best of earlier ones, whichever is nearer.
+
+    The last one suits differences of two neighbours; the best one suits the search after a step
+    that was too long: where there are several modes, the last may lead to a poor one.
+    """
+
+    def __init__(self) -> None:
+        self.lowest = np.inf
+        self.found: dict[str, tuple[Array, Array]] = {}
+
+    def near(self, x: Array) -> Array | None:
+        """Weights to begin with at parameters x; None before there are any."""
+        if not self.found:
+            return None
+        return min(self.found.values(), key=lambda pair: np.abs(pair[0] - x).max())[1]
+
+    def add(self, x: Array, theta: Array, loss: float) -> None:
+        """Remember the mode found at parameters x."""
+        self.found["last"] = x.copy(), theta
+        if loss < self.lowest:
+            self.lowest, self.found["best"] = loss, self.found["last"]
+
+
+def minimum_in_boxes(
+    objective: Callable[[Array], float | tuple[float, Array]],
+    start: Array,
+    *,
+    jac: bool | None = None,
+    ftol: float = 1e-10,
+    **options: float,
+) -> Array:
+    """Minimum of a function of the logarithms of k scales, by L-BFGS, shape (k,).
+
+    A box around the start of each search keeps its steps short; where it ends on an edge of its
+    box, the next search begins there. ``jac=True``: `objective` returns its slopes as well.
+    """
+    lowest, highest = start - _LOG_SCALE_RANGE, start + _LOG_SCALE_RANGE
+    x = start
+    while True:
+        low = np.maximum(x - _LOG_SCALE_REACH, lowest)
+        high = np.minimum(x + _LOG_SCALE_REACH, highest)
+        x = minimize(
+            objective,
+            x,
+            jac=jac,
+            method="L-BFGS-B",
+            bounds=np.column_stack([low, high]),
+            options={"ftol": ftol, "gtol": 1e-5, **options},
+        ).x
+        on_edge = ((x == low) & (low > lowest)) | ((x == high) & (high < highest))
+        if not on_edge.any():
+            return x
+
+
+def _inverse_curvature(function, x):
+    """Inverse Hessian of a function at its minimum, eigenvalues cut to [1e-8, 1]."""
+    steps = _CURVATURE_STEP * np.eye(len(x))
+    value = function(x)
+    sides = [(function(x + h), function(x - h)) for h in steps]
+    hessian = np.diag([up + down - 2 * value for up, down in sides])
+    for j, k in combinations(range(len(x)), 2):
+        both = function(x + steps[j] + steps[k]) + value - sides[j][0] - sides[k][0]
+        hessian[j, k] = hessian[k, j] = both
+    values, vectors = eigh(hessian / _CURVATURE_STEP**2)
+    return (vectors / np.clip(values, 1.0, 1e8)) @ vectors.T
