@@ -32,8 +32,8 @@ from bdr_stan.estimators.validation import (
     check_flags,
     check_landmarks,
     check_prior,
-    check_run,
     check_stan_file,
+    checked_settings,
     labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
@@ -42,7 +42,8 @@ from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, over
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import RATES
-from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
+from bdr_stan.posterior.sampling import Posterior, sample_posterior
+from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, Predictive
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
@@ -252,7 +253,9 @@ class AggregateRegressor(BagRegressor):
         name, y = label_name(y), self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
+        checked_settings(
+            SamplerSettings(self.method, chains, warmup, draws, options=cmdstan_options)
+        )
         seed = self._seed(seed)
         training = self.training_features(bags, y, trials=trials, seed=seed)
         self.fit_features(
@@ -331,9 +334,13 @@ class AggregateRegressor(BagRegressor):
         """
         self.check_parameters()
         y = labels_of_training(training, AggregateFeatures, y).astype(float)
-        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
+        seed, method, stan_file = self._seed(seed), self.method, self.stan_file
+        settings = checked_settings(
+            SamplerSettings(
+                method, chains, warmup, draws, seed, progress, stan_file, cmdstan_options
+            )
+        )
         self._forget()
-        seed = self._seed(seed)
         rows, features = training.rows, training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
@@ -341,17 +348,7 @@ class AggregateRegressor(BagRegressor):
         if self.method == "vb":
             posterior = self._gaussian(model, rows, y, draws=draws, seed=seed)
         else:
-            posterior = sample_posterior(
-                model,
-                method=self.method,
-                stan_file=self.stan_file,
-                chains=chains,
-                warmup=warmup,
-                draws=draws,
-                seed=seed,
-                progress=progress,
-                options=cmdstan_options,
-            )
+            posterior = sample_posterior(model, settings)
         drawn = posterior.flat()
         means = self._link.means(
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
@@ -390,7 +387,7 @@ class AggregateRegressor(BagRegressor):
             "kernel": features.kernel,
             **training.record.settings,
             "priors": model.priors,
-            "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
+            "run": run_settings(seed, cmdstan_options, **settings.iterations),
         }
         self._keep(Result(groups, settings))
         self._warn_of_trouble()

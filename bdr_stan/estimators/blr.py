@@ -9,6 +9,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array
 
@@ -82,7 +83,7 @@ class BLR(LinearRegressor):
             label_sd=label_sd,
         )
 
-    def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
+    def _sample(self, model: Model, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
         if self.method == "exact":
-            return exact_posterior(model, draws=options["draws"], seed=options["seed"])
-        return super()._sample(model, **options)
+            return exact_posterior(model, draws=settings.draws, seed=settings.seed)
+        return super()._sample(model, settings)

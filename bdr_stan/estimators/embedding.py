@@ -33,13 +33,14 @@ from bdr_stan.estimators.validation import (
     check_landmarks,
     check_positive,
     check_prior,
-    check_run,
     check_stan_file,
+    checked_settings,
     labels_of_training,
 )
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.posterior.model import Model
-from bdr_stan.posterior.sampling import METHODS, Posterior, sample_posterior
+from bdr_stan.posterior.sampling import Posterior, sample_posterior
+from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.results.groups import fitted_groups
@@ -177,20 +178,9 @@ class EmbeddingEstimator(BagEstimator):
             self._check_takes_label_sd()
             label_sd = label_sd_of(bags, label_sd)
             self.check_label_errors(y, label_sd)
-        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
-        seed = self._seed(seed)
-        training = self.training_features(bags, seed=seed)
-        self.fit_features(
-            training,
-            y,
-            label_sd=label_sd,
-            chains=chains,
-            warmup=warmup,
-            draws=draws,
-            seed=seed,
-            progress=progress,
-            **cmdstan_options,
-        )
+        settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
+        training = self.training_features(bags, seed=settings.seed)
+        self._fit_features(training, y, label_sd, settings)
         return self._keep_too(label_name=name)
 
     def fit_features(
@@ -214,42 +204,43 @@ class EmbeddingEstimator(BagEstimator):
         """
         self.check_parameters()
         y = labels_of_training(training, TrainingFeatures, y)
-        of_labels = {}
         if label_sd is not None:
             self._check_takes_label_sd()
             label_sd = match_to_ids(label_sd, training.record.ids, "label_sd")
             label_sd = check_label_sd(label_sd, len(y), training.record.index)
             self.check_label_errors(np.asarray(y, float), label_sd)
-            of_labels = {"label_sd": label_sd}
-        check_run(self.method, cmdstan_options, chains=chains, warmup=warmup, draws=draws)
+        settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
         self._check_same_covariates(training)
+        return self._fit_features(training, y, label_sd, settings)
+
+    def _settings(self, chains, warmup, draws, seed, progress, options):
+        """Settings of the sampler from the arguments of `fit`, checked."""
+        seed, method, stan_file = self._seed(seed), self.method, self.stan_file
+        return checked_settings(
+            SamplerSettings(method, chains, warmup, draws, seed, progress, stan_file, options)
+        )
+
+    def _fit_features(self, training, y, label_sd, settings):
+        """Fit to embedded bags with labels that were checked."""
         self._forget()
-        seed = self._seed(seed)
-        settings = {
+        of_labels = {} if label_sd is None else {"label_sd": label_sd}
+        kept = {
             "kernel": training.kernel,
             **training.record.settings,
-            "run": run_settings(seed, cmdstan_options, chains=chains, warmup=warmup, draws=draws),
+            "run": run_settings(settings.seed, settings.options, **settings.iterations),
         }
         if training.covariates is not None:
-            settings["covariates"] = vars(training.covariates)
+            kept["covariates"] = vars(training.covariates)
         classes = None
         if is_classifier(self):
-            settings["classes"] = np.unique(y)
-            y = class_codes(settings["classes"], y)
-            classes = np.arange(len(settings["classes"]))
+            kept["classes"] = np.unique(y)
+            y = class_codes(kept["classes"], y)
+            classes = np.arange(len(kept["classes"]))
         y = np.asarray(y) if is_classifier(self) else np.asarray(y, float)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y, **of_labels)
-        posterior, constants = self._sample(
-            model,
-            chains=chains,
-            warmup=warmup,
-            draws=draws,
-            seed=seed,
-            progress=progress,
-            options=cmdstan_options,
-        )
+        posterior, constants = self._sample(model, settings)
         at = self.coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
         predicting = replace(posterior, draws=self._thinned(posterior.draws))
         groups = fitted_groups(
@@ -272,11 +263,11 @@ class EmbeddingEstimator(BagEstimator):
             covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
             by_bag=not getattr(self, "compress", False),
-            seed=seed,
+            seed=settings.seed,
         )
         if not self.has_likelihood:
             groups.pop("log_likelihood", None)
-        self._keep(Result(groups, {**settings, "priors": model.priors}))
+        self._keep(Result(groups, {**kept, "priors": model.priors}))
         self._warn_of_trouble()
         return self
 
@@ -459,10 +450,9 @@ class EmbeddingEstimator(BagEstimator):
         """Predictive distribution of embedded bags as a mixture over posterior draws."""
         return self.predictive_features(embedding)
 
-    def _sample(self, model: Model, **options: Any) -> tuple[Posterior, dict[str, Any]]:
+    def _sample(self, model: Model, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
         """Draws from the posterior, and further constants that predictions need."""
-        found = sample_posterior(model, method=self.method, stan_file=self.stan_file, **options)
-        return found, {}
+        return sample_posterior(model, settings), {}
 
     def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
         """The draws, shape (chain, draw, ...), that predictions use."""

@@ -25,6 +25,7 @@ from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.types import Array, ArrayLike
 
 _FEWEST_BAGS = 3
@@ -92,9 +93,8 @@ class InverseEstimator(EmbeddingEstimator):
             f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
         )
 
-    def _sample(self, model: Any, **options: Any) -> tuple[Posterior, dict[str, Any]]:
-        found = sample_inverse(model, method=self.method, stan_file=self.stan_file, **options)
-        return found, {}
+    def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
+        return sample_inverse(model, settings), {}
 
     def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
         first = next(iter(draws.values()))

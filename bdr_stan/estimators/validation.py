@@ -11,6 +11,7 @@ from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.types import Array, ArrayLike, is_integer, is_number
 
 LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings
@@ -24,12 +25,11 @@ def check_counts(**counts: Any) -> None:
             raise ValueError(f"{name} must be an integer >= {least}, found {value!r}")
 
 
-def check_run(
-    method: str, options: Mapping[str, Any], *, chains: Any, warmup: Any, draws: Any
-) -> None:
-    """Raise TypeError or ValueError unless the method runs with these numbers and options."""
-    check_counts(chains=chains, warmup=warmup, draws=draws)
-    check_options(method, options, warmup=warmup)
+def checked_settings(settings: SamplerSettings) -> SamplerSettings:
+    """The settings; raises TypeError or ValueError unless their method runs with them."""
+    check_counts(**settings.iterations)
+    check_options(settings.method, settings.options, warmup=settings.warmup)
+    return settings
 
 
 def check_positive(**numbers: Any) -> None:

@@ -30,8 +30,9 @@ from bdr_stan.models.label_errors import most_point_noise
 from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Posterior, run
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike
 
 PRIORS = {
     "level_scale": 10.0,
@@ -177,15 +178,7 @@ def inverse_model(
 
 def sample_inverse(
     model: InverseModel,
-    *,
-    method: str = "nuts",
-    stan_file: PathName | None = None,
-    chains: int = 4,
-    warmup: int = 1000,
-    draws: int = 1000,
-    seed: int | None = None,
-    progress: bool | None = None,
-    options: dict[str, Any] | None = None,
+    settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
 ) -> Posterior:
     """Draws from the posterior of the model, as `sample_posterior` gives them of others.
 
@@ -199,20 +192,14 @@ def sample_inverse(
     RuntimeError
         Stan's own message if it fails.
     """
-    options = dict(options or {})
-    if method == "optimize":
-        options.setdefault("jacobian", True)  # so that no tau is lost at 0
+    method, stan_file = settings.method, settings.stan_file
+    if method == "optimize":  # with the Jacobian, so that no tau is lost at 0
+        settings = replace(settings, options={"jacobian": True, **settings.options})
     drawn, stats, attrs = run(
         stan_file or "inverse",
         inverse_data(model.sums, model.at.lam, model.at.functions, model.priors),
-        _starts(model.modes, method, chains, seed),
-        method=method,
-        chains=chains,
-        warmup=warmup,
-        draws=draws,
-        seed=seed,
-        progress=progress,
-        options=options,
+        _starts(model.modes, method, settings.chains, settings.seed),
+        settings,
         unit=_POSTERIOR_LOG_SDS,
         reader=lambda fit: _read(fit, stan_file),
     )

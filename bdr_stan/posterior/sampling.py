@@ -21,12 +21,12 @@ from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.scales import maximise_evidence
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, PathName
 
-METHODS = ("nuts", "optimize", "laplace", "pathfinder")
 # Prior sd of log(rho) where rho is fixed at its marginal mode: but for rho's own prior, its joint
 # density with the weights grows without bound as both go to zero, so a joint mode is meaningless.
 _FIXED_RHO_LOG_SD = 1e-3
@@ -100,20 +100,11 @@ def most_probable_scales(
 
 def sample_posterior(
     model: Model,
-    *,
-    method: str = "nuts",
-    stan_file: PathName | None = None,
-    chains: int = 4,
-    warmup: int = 1000,
-    draws: int = 1000,
-    seed: int | None = None,
-    progress: bool | None = None,
-    options: dict[str, Any] | None = None,
+    settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
 ) -> Posterior:
     """Draws from the posterior of a model by one of CmdStan's methods.
 
-    All but NUTS fix rho at its marginal mode. `stan_file` is a variant of the model's program;
-    the other arguments are those of `run`. The attribute log_evidence of the result, of stock
+    All but NUTS fix rho at its marginal mode. The attribute log_evidence of the result, of stock
     programs, is that of the most probable scales.
 
     Raises
@@ -124,26 +115,23 @@ def sample_posterior(
         Stan's own message if it fails.
     """
     telling = status(
-        f"Looking for the most probable scales of {model.program}", progress is not False, after=10
+        f"Looking for the most probable scales of {model.program}",
+        settings.progress is not False,
+        after=10,
     )
     with telling:
         scales, mode, log_sds = most_probable_scales(model)
     priors = model.priors
-    if method != "nuts":
+    if settings.method != "nuts":
         priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
     data = model.stan_data(model.whitening(scales, mode), priors)
+    stan_file = settings.stan_file
     level = 0.0 if stan_file else model.level  # a user's own program takes labels as they are
     drawn, stats, attrs = run(
         stan_file or model.program,
         _less(level, data) if level else data,
-        [model.inits(start) for start in _starts(scales, mode, log_sds, method, chains, seed)],
-        method=method,
-        chains=chains,
-        warmup=warmup,
-        draws=draws,
-        seed=seed,
-        progress=progress,
-        options=options or {},
+        [model.inits(start) for start in _starts(scales, mode, log_sds, settings)],
+        settings,
         unit=log_sds,
         reader=lambda fit: _read(fit, model, stan_file),
     )
@@ -168,15 +156,15 @@ def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
     return {**drawn, "beta": drawn["w"] @ model.weight_basis.T}
 
 
-def _starts(scales, mode, log_sds, method, chains, seed):
+def _starts(scales, mode, log_sds, settings):
     """Initial values spread wider than the posterior; the mode for methods that search for it.
 
     Pathfinder learns the curvature on its way to the mode, so it must not start there.
     """
     D = len(mode.theta)
-    if method in ("optimize", "laplace"):
+    if settings.method in ("optimize", "laplace"):
         return [{"t": np.zeros(D), **scales}]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(settings.seed)
     return [
         {
             "t": rng.uniform(-2, 2, D),
@@ -185,7 +173,7 @@ def _starts(scales, mode, log_sds, method, chains, seed):
                 for name, scale in scales.items()
             },
         }
-        for _ in range(chains)
+        for _ in range(settings.chains)
     ]
 
 
@@ -210,14 +198,8 @@ def run(
     program: PathName,
     data: dict[str, Any],
     inits: list[dict[str, Any]],
+    settings: SamplerSettings,
     *,
-    method: str,
-    chains: int,
-    warmup: int,
-    draws: int,
-    seed: int | None,
-    progress: bool | None,
-    options: dict[str, Any],
     reader: Callable[[Any], tuple[Draws, Draws, dict[str, Any]]],
     unit: dict[str, float] | None = None,
 ) -> tuple[Draws, Draws, dict[str, Any]]:
@@ -231,17 +213,8 @@ def run(
         The program's data.
     inits : list of dict, one for each chain
         Initial values. Pathfinder runs a path from each, optimize and laplace take the first.
-    method : {"nuts", "optimize", "laplace", "pathfinder"}
-    chains, warmup, draws : int
-        Chains, and iterations of each; laplace and pathfinder give `draws` in one chain.
-        Pathfinder draws that many from each path and keeps `draws` of them all, see `resampled`.
-    seed : int or None
-    progress : bool or None
-        None reports on stderr steps that take longer than ten seconds, True also shows the chains'
-        progress on a terminal or in a notebook, False shows nothing.
-    options : dict
-        Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose
-        workers run the chains.
+    settings : SamplerSettings
+        Pathfinder takes `draws` from each path and keeps as many of them all, see `resampled`.
     reader : callable
         Given the CmdStanPy fit while its files exist; returns draws and sample_stats, dicts of
         arrays of shape (chain, draw, ...), and attributes, a dict, as this function then does.
@@ -256,9 +229,10 @@ def run(
     RuntimeError
         Stan's own message if it fails.
     """
-    check_options(method, options, warmup=warmup)
-    bars = bool(progress) and method == "nuts" and shows_bars()
-    options = dict(options)
+    method, chains, draws = settings.method, settings.chains, settings.draws
+    check_options(method, settings.options, warmup=settings.warmup)
+    bars = bool(settings.progress) and method == "nuts" and shows_bars()
+    options = dict(settings.options)
     client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
     own_metric = bool({"metric", "inv_metric"} & set(options))
@@ -267,18 +241,18 @@ def run(
         import cmdstanpy
 
         read_without_polars()
-        model = compile_program(program, progress=progress)
+        model = compile_program(program, progress=settings.progress)
         data_file = Path(folder) / "data.json"
         write_data(data_file, data)
         common: dict[str, Any] = {
             "data": str(data_file),
-            "seed": seed,
+            "seed": settings.seed,
             "sig_figs": 12,
             "output_dir": folder,
         }
         telling = status(
             f"Running {method} of {Path(program).stem}",
-            progress is not False and not bars,
+            settings.progress is not False and not bars,
             after=10,
             detail=lambda: _how_far(folder, chains, draws) if method == "nuts" else "",
         )
@@ -288,7 +262,7 @@ def run(
                     chosen = {
                         "inits": inits,
                         "chains": chains,
-                        "iter_warmup": warmup,
+                        "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
                         **({} if own_metric else _first_metric(model, inits[0], unit or {})),
                         **options,

@@ -14,6 +14,7 @@ from bdr_stan.models import inverse
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive, log_likelihoods
 from bdr_stan.models.inverse import inverse_model, sample_inverse
 from bdr_stan.models.label_distribution import label_distribution
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
 
 # ---------------------------------------------------------------- Bayes' rule
@@ -114,7 +115,7 @@ def normal_labels(y):
 def test_the_mode_is_that_of_stan(rng):
     training, y = curves.simulated(rng, n=60)
     model = inverse_model(training, y, distribution=normal_labels, power=1.0)
-    posterior = sample_inverse(model, method="optimize", seed=1, progress=False)
+    posterior = sample_inverse(model, SamplerSettings("optimize", seed=1, progress=False))
     for name in ("tau", "amplitude", "curvature"):
         found = posterior.draws[name][0, 0]
         np.testing.assert_allclose(found, model.modes[name], rtol=1e-4)

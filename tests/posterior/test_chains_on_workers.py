@@ -12,6 +12,7 @@ from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.blr import blr_model
 from bdr_stan.posterior.sampling import most_probable_scales, run
+from bdr_stan.posterior.settings import SamplerSettings
 
 SHORT = {"chains": 3, "warmup": 60, "draws": 40, "seed": 2}
 
@@ -63,12 +64,11 @@ def test_a_chain_that_fails_says_why(client, rng):
     scales, mode, _ = most_probable_scales(model)
     data = model.stan_data(model.whitening(scales, mode), model.priors)
     inits = [{"t": np.zeros(4), **scales}] * 2
-    counts = {"chains": 2, "warmup": 10, "draws": 10, "seed": 1, "progress": False}
+    settings = SamplerSettings(
+        chains=2, warmup=10, draws=10, seed=1, progress=False, options={"client": client}
+    )
     with pytest.raises(RuntimeError, match="^Stan's nuts of blr failed: .*sigma_scale is -1"):
-        run(
-            "blr", {**data, "sigma_scale": -1.0}, inits, method="nuts", **counts,
-            options={"client": client}, reader=lambda fit: fit,
-        )  # fmt: skip
+        run("blr", {**data, "sigma_scale": -1.0}, inits, settings, reader=lambda fit: fit)
 
 
 def test_a_client_that_is_closed(labelled_bags):

@@ -13,7 +13,6 @@ from bdr_stan.models.blr import blr_model
 from bdr_stan.posterior import sampling
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.sampling import (
-    METHODS,
     Posterior,
     most_probable_scales,
     resampled,
@@ -21,6 +20,7 @@ from bdr_stan.posterior.sampling import (
     sample_posterior,
 )
 from bdr_stan.posterior.scales import maximise_evidence
+from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.results.diagnostics import pareto_smoothed
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 300, "seed": 1}
@@ -72,7 +72,7 @@ def test_priors_of_the_scales_count_only_if_asked(embedded):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_draws_of_the_model(model, method):
-    posterior = sample_posterior(model, method=method, **SHORT)
+    posterior = sample_posterior(model, SamplerSettings(method, **SHORT))
     shape = {"nuts": (2, 300), "optimize": (1, 1)}.get(method, (1, 300))
     assert set(posterior.draws) >= {"w", "intercept", "sigma", "rho", "beta"}
     assert not set(posterior.draws) & set(model.sampler_only)
@@ -94,13 +94,13 @@ def test_every_method_gives_draws_of_the_model(model, method):
 def test_approximations_hold_rho_at_its_marginal_mode(model, method):
     rho = most_probable_scales(model)[0]["rho"]
     np.testing.assert_allclose(
-        sample_posterior(model, method=method, **SHORT).draws["rho"], rho, rtol=0.01
+        sample_posterior(model, SamplerSettings(method, **SHORT)).draws["rho"], rho, rtol=0.01
     )
 
 
 def test_draws_come_from_the_seed(model):
     one, same, other = (
-        sample_posterior(model, **SHORT | {"draws": 20, "seed": seed}).draws["w"]
+        sample_posterior(model, SamplerSettings(**SHORT | {"draws": 20, "seed": seed})).draws["w"]
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
@@ -112,7 +112,7 @@ def test_nuts_draws_from_the_posterior(embedded):
     embedding, y = embedded
     held = {"rho_median": 1.2, "rho_log_sd": 1e-4}
     model = blr_model(embedding, y, prior=held)
-    posterior = sample_posterior(model, chains=2, warmup=500, draws=1500, seed=2)
+    posterior = sample_posterior(model, SamplerSettings(chains=2, warmup=500, draws=1500, seed=2))
     flat = posterior.flat()
     p = reference.Problem(embedding.mean, embedding.sizes, y, None, None, None)
     each = [
@@ -127,7 +127,9 @@ def test_nuts_draws_from_the_posterior(embedded):
 
 
 def test_options_reach_cmdstan(model):
-    posterior = sample_posterior(model, **SHORT, options={"max_treedepth": 1, "thin": 3})
+    posterior = sample_posterior(
+        model, SamplerSettings(**SHORT, options={"max_treedepth": 1, "thin": 3})
+    )
     assert posterior.draws["rho"].shape == (2, 100)
     assert posterior.stats["tree_depth"].max() == 1
 
@@ -141,7 +143,7 @@ def test_labels_far_from_zero_lose_no_more_digits_than_they_have(embedded, level
     embedding, y = embedded
     y = y + level - level  # as far as y + level keeps it
     near, far = (
-        sample_posterior(blr_model(embedding, labels), method="optimize").draws
+        sample_posterior(blr_model(embedding, labels), SamplerSettings("optimize")).draws
         for labels in (y, y + level)
     )
     digits = 100 * np.spacing(level) + 1e-8
@@ -162,7 +164,7 @@ def test_a_program_of_the_users_own_takes_labels_as_they_are(embedded, monkeypat
 
     monkeypatch.setattr(sampling, "run", run)
     intercepts = [
-        float(sample_posterior(model, stan_file=path).draws["intercept"].item())
+        float(sample_posterior(model, SamplerSettings(stan_file=path)).draws["intercept"].item())
         for path in ("mine.stan", None)
     ]
     mine, stock = given
@@ -179,28 +181,26 @@ def test_a_program_of_the_users_own_takes_labels_as_they_are(embedded, monkeypat
 def arguments(model):
     scales, mode, _ = most_probable_scales(model)
     data = model.stan_data(model.whitening(scales, mode), model.priors)
-    options = {"chains": 2, "warmup": 10, "draws": 10, "seed": 1, "progress": False, "options": {}}
-    return data, [{"t": np.zeros(4), **scales}], options | {"reader": lambda fit: fit}
+    return data, [{"t": np.zeros(4), **scales}]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_stan_says_why_it_fails(model, method):
-    data, inits, options = arguments(model)
+    data, inits = arguments(model)
+    settings = SamplerSettings(method, chains=2, warmup=10, draws=10, seed=1, progress=False)
     message = (
         f"^Stan's {method} of blr failed: Exception: .*sigma_scale is -1, but must be greater than "
         r"or equal to 0.0* \(in 'blr.stan', line \d+, column 2 to column 28\)$"
     )
     with pytest.raises(RuntimeError, match=message):  # once, whatever the chains
-        run("blr", {**data, "sigma_scale": -1.0}, 2 * inits, method=method, **options)
+        run("blr", {**data, "sigma_scale": -1.0}, 2 * inits, settings, reader=lambda fit: fit)
 
 
 @pytest.mark.parametrize("option", ["psis_resample", "calculate_lp", "num_paths"])
 def test_options_of_pathfinder_that_are_set_here_are_refused(option):
     with pytest.raises(ValueError, match=f"pathfinder takes no {option}: .*; leave it out"):
-        run(
-            "blr", {}, [], method="pathfinder", chains=1, warmup=1, draws=1, seed=1,
-            progress=False, options={option: 1}, reader=lambda fit: fit,
-        )  # fmt: skip
+        settings = SamplerSettings("pathfinder", options={option: 1})
+        run("blr", {}, [], settings, reader=lambda fit: fit)
 
 
 # ---------------------------------------------------------------- resampling

@@ -7,6 +7,7 @@ import pytest
 
 from bdr_stan import BDR, BLR
 from bdr_stan.posterior import sampling
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.advice import checks, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
@@ -211,13 +212,7 @@ def run_wide_scale(method, K, log_sd, in_units, warmup=500, draws=1000, seed=1):
         WIDE_SCALE,
         {"K": K, "log_sd": log_sd, "in_units": int(in_units)},
         [{"scale": rng.uniform(0.5, 2), "t": rng.normal(size=K)} for _ in range(4)],
-        method=method,
-        chains=4,
-        warmup=warmup,
-        draws=draws,
-        seed=seed,
-        progress=False,
-        options={},
+        SamplerSettings(method, 4, warmup, draws, seed, progress=False),
         reader=lambda fit: (stan_draws(fit), sample_stats(fit), fit_attrs(fit)),
     )
     posterior = dataset(draws_, {"x": ["k"], "t": ["k"]}, attrs=attrs)

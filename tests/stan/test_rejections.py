@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.posterior import sampling
+from bdr_stan.posterior.settings import SamplerSettings
 
 WHITENING = {
     "information": [0.0, 0.0],
@@ -116,13 +117,7 @@ def started(name, data, start, method):
         name,
         data,
         [start],
-        method=method,
-        chains=1,
-        warmup=50,
-        draws=50,
-        seed=1,
-        progress=False,
-        options={},
+        SamplerSettings(method, chains=1, warmup=50, draws=50, seed=1, progress=False),
         reader=lambda fit: fit.stan_variables(),
     )
 
