@@ -120,15 +120,15 @@ def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curv
     precision = np.einsum("gk,gij->kij", 1 / variance, sums.gram)
     diagonal = np.arange(scales.shape[1])
     precision[:, diagonal, diagonal] += scales**-2.0
-    pull = np.einsum("gk,gjk->kj", 1 / variance, sums.cross)
+    linear_term = np.einsum("gk,gjk->kj", 1 / variance, sums.cross)
     covariance = np.linalg.inv(precision)
-    mean = np.einsum("kij,kj->ki", covariance, pull)
+    mean = np.einsum("kij,kj->ki", covariance, linear_term)
     n_bags = sums.n_bags[:, None]
     log_evidence = -0.5 * (
         np.sum(n_bags * np.log(2 * np.pi * variance) + sums.squares / variance, axis=0)
         + 2 * np.log(scales).sum(axis=1)
         + np.linalg.slogdet(precision)[1]
-        - np.sum(pull * mean, axis=1)
+        - np.sum(linear_term * mean, axis=1)
     )
     second = covariance + mean[:, :, None] * mean[:, None, :]
     expected_squares = (

@@ -216,11 +216,16 @@ def run(
     settings : SamplerSettings
         Pathfinder takes `draws` from each path and keeps as many of them all, see `resampled`.
     reader : callable
-        Given the CmdStanPy fit while its files exist; returns draws and sample_stats, dicts of
-        arrays of shape (chain, draw, ...), and attributes, a dict, as this function then does.
+        Given the CmdStanPy fit while its files are there; returns draws and sample_stats, dicts
+        of arrays of shape (chain, draw, ...), and attributes, a dict.
     unit : dict, parameter -> float, optional
-        Approximate posterior sd of a parameter on the unconstrained scale, from which NUTS begins
-        to adapt its metric; default 1.
+        About how wide the posterior of a parameter is on the unconstrained scale, 1 where it
+        is missing: where NUTS begins to learn its metric.
+
+    Returns
+    -------
+    draws, sample_stats, attributes
+        What `reader` returned.
 
     Raises
     ------

@@ -304,11 +304,11 @@ def whiten(data, w, intercept, rho, gamma=()):
 
 
 def less_mode_shift(data, t, scales):
-    """t at these scales, of which u = t + drift moved stands in `whiten`; see stan/bdr.stan."""
+    """t at these scales, of which `whiten` gives t + mode_shift scale_change; see bdr.stan."""
     sigma, eta, *rest = data["scale_at_mode"]
-    moved = [0.5 * ((scales["sigma"] / sigma) ** 2 - 1), np.log(scales["eta"] / eta)]
-    moved += [0.5 * ((scales["sigma_point"] / middle) ** 2 - 1) for middle in rest]
-    return t - data["mode_shift"] @ moved
+    scale_change = [0.5 * ((scales["sigma"] / sigma) ** 2 - 1), np.log(scales["eta"] / eta)]
+    scale_change += [0.5 * ((scales["sigma_point"] / value) ** 2 - 1) for value in rest]
+    return t - data["mode_shift"] @ scale_change
 
 
 def unwhiten_all(data, t, rho):

@@ -88,7 +88,7 @@ def test_without_labels_they_are_those_of_the_prior(rng):
 
 @pytest.mark.parametrize("followed", [("sigma", "eta"), ("sigma", "eta", "sigma_point")])
 def test_drift_is_how_the_mode_moves_with_the_scales(rng, followed):
-    """To second order: at scales moved by a hundredth, t of the mode there is drift times that."""
+    """To second order: at scales changed by 1%, t of the mode there is mode_shift times that."""
     d, n = 4, 60
     sizes, lam = rng.choice([2.0, 7.0, 90.0], n), rng.gamma(2.0, size=d)
     z = rng.normal(size=(n, d))
@@ -106,9 +106,9 @@ def test_drift_is_how_the_mode_moves_with_the_scales(rng, followed):
     whitened = whitened_coordinates(mode, factor, scales["rho"])
     found = with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
     np.testing.assert_array_equal(found["scale_at_mode"], [scales[name] for name in followed])
-    for name, drift in zip(followed, found["mode_shift"].T, strict=True):
+    for name, shift in zip(followed, found["mode_shift"].T, strict=True):
         up, down = (
             mode_at(**{**scales, name: scales[name] * np.exp(step)}).theta for step in (0.01, -0.01)
         )
         t = [reference.whiten(whitened, at[:d], at[-1], scales["rho"]) for at in (up, down)]
-        np.testing.assert_allclose(drift, (t[0] - t[1]) / 0.02, rtol=5e-3, atol=5e-3)
+        np.testing.assert_allclose(shift, (t[0] - t[1]) / 0.02, rtol=5e-3, atol=5e-3)

@@ -13,8 +13,8 @@ from bdr_stan.cmdstan.programs import program_names, program_path, stan_director
 FALSE = [
     (
         ".*",
-        r"The parameter (t|sigma|sigma_point|rho|eta|tau|dispersion|amplitude|curvature) has no "
-        r"priors",
+        r"The parameter (t|sigma|sigma_point|rho|eta|tau|dispersion|amplitude|curvature) has "
+        r"no priors",
         "the numbers of their priors are data, and t has that of the weights it becomes",
     ),
     (

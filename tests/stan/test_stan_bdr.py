@@ -116,19 +116,19 @@ def test_log_density(model, n, d, options):
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
-def test_drift_moves_coordinates_and_nothing_else(model, problem):
+def test_mode_shift_changes_coordinates_and_nothing_else(model, problem):
     data = stan_data(problem)
     rng = np.random.default_rng(3)
-    drifting = data | {
+    shifted = data | {
         "scale_at_mode": rng.gamma(3.0, size=2),
         "mode_shift": rng.normal(size=(5, 2)),
     }
     for point in prior_points(problem, 4):
         parameters = stan_parameters(problem, data, point)
-        moved = {**parameters, "t": reference.less_mode_shift(drifting, parameters["t"], point)}
+        moved = {**parameters, "t": reference.less_mode_shift(shifted, parameters["t"], point)}
         found = [
             reference.log_density(model, of, at)[0]
-            for of, at in ((data, parameters), (drifting, moved))
+            for of, at in ((data, parameters), (shifted, moved))
         ]
         np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
 
