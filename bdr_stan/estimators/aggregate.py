@@ -10,8 +10,6 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.bag_effects import (
-    dispersion_inside,
-    gamma_effects,
     numbered,
     standard_effects,
     training_bags,
@@ -165,7 +163,6 @@ class AggregateRegressor(BagRegressor):
     takes_parts = True
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
-    prior_texts = RATES
 
     def __init__(
         self,
@@ -372,14 +369,15 @@ class AggregateRegressor(BagRegressor):
             own_program=self.stan_file is not None,
             seed=seed,
         )
-        if "dispersion" in drawn and "posterior_predictive" not in groups:
+        keeps_effects = "posterior_predictive" in groups
+        if self._family.has_effects and not keeps_effects:
             warnings.warn(
                 "the effects of the bags are not kept, as draws x bags are too many: predictions "
                 "of training bags are those of new ones; ask for fewer draws",
                 stacklevel=3,
             )
-        elif "dispersion" in drawn:
-            effects = gamma_effects(y, means, drawn["dispersion"], seed)
+        elif self._family.has_effects:
+            effects = self._family.draw_effects(y, means, seed, **self._scales(drawn))
             totals = np.mean(means * np.exp(effects), axis=0)
             groups["constant_data"]["expected_total"] = ("bag", totals)
             draws_of_labels = groups["posterior_predictive"]["y"]
@@ -408,10 +406,11 @@ class AggregateRegressor(BagRegressor):
         """The likelihood and the link in words, with what the fit found of the counts' scatter."""
         check_is_fitted(self, "result_")
         found = self.result_.settings.get("overdispersion")
+        scales, of = self._scales(self._draws()), self._family.scales
         return likelihood_text(
             self.likelihood,
             self._link.name,
-            self._draws().get("dispersion"),
+            {name: draws for name, draws in scales.items() if of[name].unit == "none"},
             None if found is None else Overdispersion(**found),
         )
 
@@ -716,12 +715,12 @@ class AggregateRegressor(BagRegressor):
         means = self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
         )
-        if "dispersion" in drawn and np.any(number >= 0):
+        if self._family.has_effects and np.any(number >= 0):
             share = np.ones(len(bags))
             inside = number >= 0
             share[inside] = means[:, inside].mean(axis=0)
             share[inside] /= self.result_.constants["expected_total"][number[inside]]
-            drawn["dispersion"] = dispersion_inside(drawn["dispersion"], share, itself)
+            drawn |= self._family.scales_of_parts(share, itself, **self._scales(drawn))
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
     @property
@@ -774,11 +773,8 @@ class AggregateRegressor(BagRegressor):
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
             )
-        if self.bag_effects and "dispersion" in likelihood.scales:
-            raise ValueError(
-                f"the {likelihood.name} likelihood has effects of bags already: leave out "
-                "bag_effects, or for normal effects use likelihood='poisson'"
-            )
+        if self.bag_effects and likelihood.bag_effects_error is not None:
+            raise ValueError(f"the {likelihood.name} likelihood {likelihood.bag_effects_error}")
         if self.bag_effects and self.method != "nuts":
             raise ValueError(
                 f"method={self.method!r} knows no bag_effects, whose joint mode is at no scatter: "
@@ -826,7 +822,7 @@ class AggregateRegressor(BagRegressor):
     def _predictive(
         self, means: Array, noise: Array, drawn: Mapping[str, Array], trials: Array | None
     ) -> AggregatePredictive | Predictive:
-        scales = {name: drawn[name] for name in self._family.scales}
+        scales = self._scales(drawn)
         if self._link.is_linear:
             return totals_predictive(means, noise, **scales)
         return aggregate_predictive(means, self._family, trials=trials, **scales)
@@ -852,6 +848,19 @@ class AggregateRegressor(BagRegressor):
         self._keep_too(overdispersion=asdict(found))
         if found.is_clear:
             warnings.warn(found.text[0].upper() + found.text[1:], stacklevel=3)
+
+    @property
+    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
+        scales = {
+            name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
+            for name, scale in self._family.scales.items()
+        }
+        return {"intercept": RATES["intercept"], "rho": RATES["rho"], **scales, "tau": RATES["tau"]}
+
+    @property
+    def needs_trials(self) -> bool:
+        """Whether predictions need `trials`, as the fit took them from no column of the bags."""
+        return self._family.has_trials and not self.columns_of_bags
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -881,6 +890,10 @@ class AggregateRegressor(BagRegressor):
         return checked_trials(bags, trials)
 
     # ------------------------------------------------------------ state
+
+    def _scales(self, drawn: Mapping[str, Array]) -> dict[str, Array]:
+        """Scales of the likelihood among draws."""
+        return {name: drawn[name] for name in self._family.scales}
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions need, all chains in one."""

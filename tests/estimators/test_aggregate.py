@@ -101,10 +101,9 @@ def test_every_likelihood_link_and_method(likelihood, link, method):
     assert posterior["w"].shape[2:] == posterior["beta"].shape[2:] == (8,)
     n_draws = {"nuts": (2, 100), "optimize": (1, 1)}.get(method, (1, 100))
     assert posterior["intercept"].shape == n_draws
-    assert ("sigma" in posterior) == (likelihood == "normal")
-    assert ("dispersion" in posterior) == (likelihood == "negative binomial")
+    own = set(LIKELIHOODS[likelihood].scales)
+    assert {"sigma", "dispersion"} & set(posterior) == own
     assert isinstance(model.report(), str) and len(model.report()) > 10
-    own = {"normal": {"sigma"}, "negative binomial": {"dispersion"}}.get(likelihood, set())
     assert set(model.priors().index) == {"intercept", "rho"} | own
     assert np.isfinite(model.bound_ if method == "vb" else model.log_evidence_)
 

@@ -10,6 +10,7 @@ import pytest
 from builders import calibration, totals
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.cmdstan.programs import compile_program
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,8 @@ def fit(model, p, seed):
     data = totals.stan_data(p) | {"grainsize": 4}
     draws = calibration.thinned(model, data, totals.start_at(p), seed)
     draws = {name: values for name, values in draws.items() if values.size}
-    draws |= {name: draws[name][:, 0] for name in ("dispersion", "tau") if name in draws}
+    draws |= zip(LIKELIHOODS[p.likelihood].scales, draws.pop("scale", np.empty(0)).T, strict=True)
+    draws |= {"tau": draws["tau"][:, 0]} if "tau" in draws else {}
     return together(draws)
 
 

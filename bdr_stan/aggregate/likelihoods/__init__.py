@@ -1,6 +1,6 @@
 """Likelihoods of totals of bags, one object each."""
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
 from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL, Binomial
 from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL, Exponential
 from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, NegativeBinomial
@@ -16,6 +16,7 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "Poisson",
+    "Scale",
     "likelihood_named",
 ]
 
