@@ -63,19 +63,19 @@ class AggregateRegressor(BagRegressor):
 
     Parameters
     ----------
-    likelihood : {"negative binomial", "poisson", "normal", "exponential", "binomial"}
+    likelihood : {"negative binomial", "poisson", "normal", "gamma", "exponential", "binomial"}
         "negative binomial" (default): counts of mean lambda and variance
         lambda + dispersion^2 lambda^2. "poisson": counts of mean and variance lambda; real counts
-        seldom are, and a fit warns where these are not. "exponential": positive totals of mean
-        lambda.
+        seldom are, and a fit warns where these are not. "gamma": positive totals of mean
+        lambda and standard deviation dispersion lambda, "exponential": the same at dispersion 1.
         "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
         individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
         make them means.
     link : {"square", "exp", "logit", "identity"}, optional
-        The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for poisson,
-        negative binomial and exponential; "logit" for binomial, "identity" for normal. With
-        "square" and "identity" the points are compressed without loss; "exp" and "logit" cost
-        Stan all points (see `thin`).
+        The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for counts
+        and positive totals; "logit" for binomial, "identity" for normal. With "square" and
+        "identity" the points are compressed without loss; "exp" and "logit" cost Stan all points
+        (see `thin`).
     n_landmarks : int, default 60
         Of each field; at most 10 of one that looks at one column. Of no effect where `landmarks` is
         an array or "one per bag".

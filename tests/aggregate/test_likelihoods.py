@@ -126,6 +126,37 @@ def test_dispersions_that_are_none():
         LIKELIHOODS["negative binomial"].constant(np.ones(2), dispersion=-1.0)
 
 
+def test_gamma_of_dispersion_one_is_the_exponential():
+    p, mean, _, _ = problem(LIKELIHOODS["exponential"])
+    gamma, exponential = LIKELIHOODS["gamma"], LIKELIHOODS["exponential"]
+    found, expected = gamma.label_density(p.y, dispersion=1.0), exponential.label_density(p.y)
+    for one, other in zip(found(mean), expected(mean), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert gamma.constant(p.y, dispersion=1.0) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dispersion", [1e-6, 1e-4])
+def test_gamma_of_little_dispersion_is_nearly_normal(dispersion):
+    mean = np.array([1e-4, 3.0, 1e9])
+    y = mean * (1 + dispersion * np.array([-1.0, 0.5, 2.0]))
+    expected = LIKELIHOODS["normal"].label_density(y, sigma=dispersion * mean)(mean)
+    gamma = LIKELIHOODS["gamma"]
+    found = gamma.label_density(y, dispersion=dispersion)(mean)
+    assert found.value == pytest.approx(expected.value, abs=10 * dispersion)
+    np.testing.assert_allclose(found.information, expected.information, rtol=1e-12)
+    below = gamma.distribution(mean, dispersion=dispersion).cdf(y)
+    normal = LIKELIHOODS["normal"].distribution(mean, sigma=dispersion * mean)
+    np.testing.assert_allclose(below, normal.cdf(y), atol=1e-3)
+    # The two ways to the same number meet.
+    small, large = (gamma.label_density(y, dispersion=d)(y).value for d in (0.0100001, 0.0099999))
+    assert small == pytest.approx(large, rel=1e-3)
+
+
+def test_gammas_without_dispersion():
+    with pytest.raises(ValueError, match="dispersion must be > 0, found 0.0"):
+        LIKELIHOODS["gamma"].label_density(np.ones(2))
+
+
 @EVERY
 def test_links_scales_and_names(likelihood):
     assert likelihood_named(likelihood.name) is likelihood

@@ -151,6 +151,8 @@ def log_density_by_scipy(likelihood, y, mean):
         return stats.poisson.logpmf(y, mean)
     if likelihood == "exponential":
         return stats.expon.logpdf(y, scale=mean)
+    if likelihood == "gamma":
+        return stats.gamma.logpdf(y, DISPERSION**-2, scale=mean * DISPERSION**2)
     shape = DISPERSION**-2
     return stats.nbinom.logpmf(y, shape, shape / (shape + mean))
 

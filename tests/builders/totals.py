@@ -122,6 +122,8 @@ def law_and_arguments(p, w, intercept, rho=0.0, sigma=None, dispersion=None, tau
         return stats.nbinom, (dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
     if p.likelihood == "exponential":
         return stats.expon, (0, mean)
+    if p.likelihood == "gamma":
+        return stats.gamma, (dispersion**-2.0, 0, mean * dispersion**2)
     if p.likelihood == "normal":  # outcomes N(f_j, sigma^2) at the points, added by their weights
         return stats.norm, (mean, [sigma * np.sqrt(np.sum(p_j**2)) for p_j in p.weights])
     return stats.binom, (p.trials, mean)

@@ -1,4 +1,4 @@
-"""Predictive mixtures of counts and exponentials against SciPy draw by draw, and Monte Carlo."""
+"""Predictive mixtures of counts and positive totals against SciPy draw by draw, and Monte Carlo."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from bdr_stan.predictive import AggregatePredictive, mix, mixture
 from bdr_stan.predictive.totals import count_quantile
 
 S, N = 9, 6
-NAMES = ("poisson", "negative binomial", "exponential", "binomial")
+NAMES = ("poisson", "negative binomial", "exponential", "gamma", "binomial")
 COUNTS = [name for name in NAMES if LIKELIHOODS[name].is_count]
 
 
@@ -47,6 +47,9 @@ class Case:
             return stats.poisson(mean)
         if self.name == "exponential":
             return stats.gamma(1, scale=mean)
+        if self.name == "gamma":
+            square = self.scales["dispersion"][s] ** 2
+            return stats.gamma(1 / square, scale=mean * square)
         if self.name == "binomial":
             return stats.binom(self.trials[i], mean)
         variance = mean + self.scales["dispersion"][s] ** 2 * mean**2

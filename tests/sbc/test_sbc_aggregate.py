@@ -52,26 +52,28 @@ def fit(model, p, seed):
 
 @pytest.mark.parametrize(
     "likelihood, has_effects",
-    [("poisson", False), ("negative binomial", False), ("exponential", True)],
+    [("poisson", False), ("negative binomial", False), ("exponential", True), ("gamma", False)],
 )
 def test_exp_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_exp", progress=False)
     simulate = simulator(likelihood, "exp", has_effects)
     found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=11))
-    assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
+    has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
+    assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 
 @pytest.mark.parametrize(
     "likelihood, has_effects",
-    [("poisson", False), ("negative binomial", False), ("exponential", True)],
+    [("poisson", False), ("negative binomial", False), ("exponential", True), ("gamma", False)],
 )
 def test_square_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_square", progress=False)
     simulate = simulator(likelihood, "square", has_effects)
     found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=14))
-    assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
+    has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
+    assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 

@@ -3,6 +3,7 @@
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
 from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL, Binomial
 from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL, Exponential
+from bdr_stan.aggregate.likelihoods.gamma import GAMMA, Gamma
 from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, NegativeBinomial
 from bdr_stan.aggregate.likelihoods.normal import NORMAL, Normal
 from bdr_stan.aggregate.likelihoods.poisson import POISSON, Poisson
@@ -11,6 +12,7 @@ __all__ = [
     "LIKELIHOODS",
     "Binomial",
     "Exponential",
+    "Gamma",
     "LabelDensity",
     "Likelihood",
     "NegativeBinomial",
@@ -22,7 +24,7 @@ __all__ = [
 
 LIKELIHOODS: dict[str, Likelihood] = {
     likelihood.name: likelihood
-    for likelihood in (POISSON, NEGATIVE_BINOMIAL, EXPONENTIAL, BINOMIAL, NORMAL)
+    for likelihood in (POISSON, NEGATIVE_BINOMIAL, EXPONENTIAL, GAMMA, BINOMIAL, NORMAL)
 }
 
 
