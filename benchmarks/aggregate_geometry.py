@@ -73,7 +73,7 @@ def run(name, data, mode, rho, args):
     for _ in range(args.chains):
         theta = mode.theta + spread @ rng.uniform(-2, 2, len(mode.theta))
         t = in_these_coordinates(data, theta[:-1], theta[-1], rho)
-        inits.append({"t": t, "rho": rho, "dispersion": [], "tau": [], "t_effect": []})
+        inits.append({"t": t, "rho": rho, "scale": [], "tau": [], "t_effect": []})
     model = compile_program("aggregate_square")
     with tempfile.TemporaryDirectory() as folder, cmdstanpy.disable_logging():
         start = time.perf_counter()

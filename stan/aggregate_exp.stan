@@ -5,14 +5,13 @@
 //
 //   lambda_a = exp(effect_a) sum_j p_j exp(f_j),   f_j = intercept + psi_j' w
 //
-//   y_a ~ poisson(lambda_a)                            is_count
-//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)   is_count, has_dispersion
-//   y_a ~ exponential(1 / lambda_a)                    neither
+//   y_a ~ a likelihood of mean lambda_a, perhaps with scales; those that there
+//         are, and their numbers, are in functions/aggregate.stanfunctions
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
-//   dispersion ~ half-normal(0, dispersion_scale)      has_dispersion
+//   scale_k ~ half-normal(0, scale_prior_k)   scales of the likelihood
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Every point is a row [psi_j', 1]; reduce_sum shares the bags among threads.
@@ -65,10 +64,10 @@ functions {
    */
   real bags_log_density(array[] int start, int first, int last,
                         array[] int length, matrix phi, vector log_weight,
-                        vector y, array[] int count, int is_count,
+                        vector y, array[] int count, int likelihood,
                         vector effect_information, vector effect_target,
                         vector theta, vector t_effect, array[] real tau,
-                        array[] real dispersion) {
+                        vector scale) {
     vector[size(start)] log_lambda = log_means(theta, start,
                                                length[first : last], phi,
                                                log_weight);
@@ -85,7 +84,7 @@ functions {
     }
     return of_effects
            + aggregate_log_density(y[first : last], count[first : last],
-                                   log_lambda, is_count, dispersion);
+                                   log_lambda, likelihood, scale);
   }
 }
 data {
@@ -97,8 +96,8 @@ data {
   array[A] int<lower=1, upper=T> start;  // first point of the bag
   array[A] int<lower=1> length;          // points of the bag
   vector<lower=0>[A] y;                  // labels
-  int<lower=0, upper=1> is_count;        // 1: counts, 0: positive numbers
-  int<lower=0, upper=1> has_dispersion;  // 1: counts of a larger variance
+  int<lower=1> likelihood;               // its number
+  int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
   int<lower=1> grainsize;                // bags that a thread takes at a time
   vector<lower=0>[D] information;        // whitening: precision by the labels
@@ -113,7 +112,7 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
-  real<lower=0> dispersion_scale;        // prior scale of dispersion
+  vector<lower=0>[n_scales] scale_prior;  // prior scales of its scales
   real<lower=0> tau_scale;               // prior scale of tau
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
@@ -121,16 +120,14 @@ transformed data {
   matrix[D + 1, T] phi = rows';          // a bag's points lie together
   vector[T] log_weight = log(weight);
   array[A] int count = zeros_int_array(A);
-  array[6] real positive = {intercept_unit, intercept_scale, rho_median,
-                            rho_log_sd, dispersion_scale, tau_scale};
-  if (has_dispersion && !is_count) {
-    reject("has_dispersion = 1 needs is_count = 1: only counts have a ",
-           "dispersion");
-  }
-  if (!(min(positive) > 0)) {
+  array[5] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, tau_scale};
+  if (!(min(append_array(positive, to_array_1d(scale_prior))) > 0)) {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
-           " dispersion_scale and tau_scale must be > 0, found ", positive);
+           " tau_scale and scale_prior must be > 0, found ", positive,
+           " and ", scale_prior);
   }
+  check_likelihood(likelihood, n_scales);
   check_effects(effect_information, use_likelihood);
   check_rows(rows, start, length);
   for (j in 1 : T) {
@@ -138,7 +135,7 @@ transformed data {
       reject("weight[", j, "] must be > 0, found 0: leave the point out");
     }
   }
-  if (is_count) {
+  if (is_of_counts(likelihood)) {
     check_counts(y);
     count = to_int(to_array_1d(y));
   }
@@ -146,7 +143,7 @@ transformed data {
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]
   real<lower=0> rho;
-  array[has_dispersion] real<lower=0> dispersion;
+  vector<lower=0>[n_scales] scale;       // of the likelihood
   array[has_effects] real<lower=0> tau;
   vector[has_effects * A] t_effect;      // whitened effects
 }
@@ -161,15 +158,15 @@ model {
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
-  dispersion ~ normal(0, dispersion_scale);
+  scale ~ normal(0, scale_prior);
   tau ~ normal(0, tau_scale);
   if (use_likelihood) {
     // static: the sum does not depend on the number of threads
     target += reduce_sum_static(bags_log_density, start, grainsize, length,
-                                phi, log_weight, y, count, is_count,
+                                phi, log_weight, y, count, likelihood,
                                 effect_information, effect_target,
                                 append_row(w, intercept), t_effect, tau,
-                                dispersion);
+                                scale);
   } else {
     t_effect ~ std_normal();
   }

@@ -6,14 +6,13 @@
 //   lambda_a = exp(effect_a) (sum_j p_j f_j^2 + rho^2 left_out_a)
 //   f_j = intercept + psi_j' w
 //
-//   y_a ~ poisson(lambda_a)                            is_count
-//   y_a ~ neg_binomial_2(lambda_a, 1 / dispersion^2)   is_count, has_dispersion
-//   y_a ~ exponential(1 / lambda_a)                    neither
+//   y_a ~ a likelihood of mean lambda_a, perhaps with scales; those that there
+//         are, and their numbers, are in functions/aggregate.stanfunctions
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
-//   dispersion ~ half-normal(0, dispersion_scale)      has_dispersion
+//   scale_k ~ half-normal(0, scale_prior_k)   scales of the likelihood
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Rates say nothing of the sign of f: the prior of the intercept, well above
@@ -65,8 +64,8 @@ data {
   matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
   vector<lower=0>[A] left_out;           // what features leave out
   vector<lower=0>[A] y;                  // labels
-  int<lower=0, upper=1> is_count;        // 1: counts, 0: positive numbers
-  int<lower=0, upper=1> has_dispersion;  // 1: counts of a larger variance
+  int<lower=1> likelihood;               // its number
+  int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] linear_term;                 // mode of the weights, times precision
@@ -80,22 +79,20 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
-  real<lower=0> dispersion_scale;        // prior scale of dispersion
+  vector<lower=0>[n_scales] scale_prior;  // prior scales of its scales
   real<lower=0> tau_scale;               // prior scale of tau
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
   array[A] int count = zeros_int_array(A);
-  array[6] real positive = {intercept_unit, intercept_scale, rho_median,
-                            rho_log_sd, dispersion_scale, tau_scale};
-  if (has_dispersion && !is_count) {
-    reject("has_dispersion = 1 needs is_count = 1: only counts have a ",
-           "dispersion");
-  }
-  if (!(min(positive) > 0)) {
+  array[5] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, tau_scale};
+  if (!(min(append_array(positive, to_array_1d(scale_prior))) > 0)) {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
-           " dispersion_scale and tau_scale must be > 0, found ", positive);
+           " tau_scale and scale_prior must be > 0, found ", positive,
+           " and ", scale_prior);
   }
+  check_likelihood(likelihood, n_scales);
   check_effects(effect_information, use_likelihood);
   if ((T > 0) == (P > 0)) {
     reject("the bags must be given either as rows (T > 0) or packed (P > 0), ",
@@ -112,7 +109,7 @@ transformed data {
     reject("row ", bad, " of packed must hold finite numbers, found ",
            packed[bad]);
   }
-  if (is_count) {
+  if (is_of_counts(likelihood)) {
     check_counts(y);
     count = to_int(to_array_1d(y));
   }
@@ -120,7 +117,7 @@ transformed data {
 parameters {
   vector[D + 1] t;                       // whitened [w; intercept]
   real<lower=0> rho;
-  array[has_dispersion] real<lower=0> dispersion;
+  vector<lower=0>[n_scales] scale;       // of the likelihood
   array[has_effects] real<lower=0> tau;
   vector[has_effects * A] t_effect;      // whitened effects
 }
@@ -135,7 +132,7 @@ model {
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
-  dispersion ~ normal(0, dispersion_scale);
+  scale ~ normal(0, scale_prior);
   tau ~ normal(0, tau_scale);
   if (use_likelihood) {
     vector[A] log_lambda = log_means(append_row(w, intercept), rho, left_out,
@@ -147,8 +144,7 @@ model {
       target += effects_log_density(effect, effect_information, tau[1]);
       log_lambda += effect;
     }
-    target += aggregate_log_density(y, count, log_lambda, is_count,
-                                    dispersion);
+    target += aggregate_log_density(y, count, log_lambda, likelihood, scale);
   } else {
     t_effect ~ std_normal();
   }

@@ -404,6 +404,25 @@ def test_totals_are_fitted_predicted_and_told_of(pixels, tmp_path):
     assert "Map of the" not in page.read_text()
 
 
+@pytest.mark.parametrize("link", ["square", "exp"])
+def test_positive_totals_from_the_shell(pixels, link, tmp_path):
+    fit, output, page = (tmp_path / name for name in ("fit.nc", "pred.csv", "fit.html"))
+    table = pd.read_csv(pixels)
+    table.assign(cost=table["cases"] + 0.5, none=0).to_csv(tmp_path / "costs.csv", index=False)
+    given = ["--label", "cost", "--likelihood", "gamma", "--link", link, "--fix-kernel"]
+    given += ["--weight", "people", "--method", "optimize", "-o", fit]
+    done = run("fit", tmp_path / "costs.csv", *TOTALS, *given)
+    assert done.exit_code == 0, done.output
+    assert bdr_stan.load(fit).likelihood == "gamma"
+    for command in (["predict", fit, pixels, "-o", output], ["report", fit, "-o", page]):
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+    assert (pd.read_csv(output)["lower"] > 0).all()
+    assert f"gamma, link {link}; dispersion" in page.read_text()
+    zeros = [*TOTALS, *given, "--label", "none", "--force"]
+    fails("needs labels > 0", "fit", tmp_path / "costs.csv", *zeros)
+
+
 def test_counts_out_of_trials_from_the_shell(pixels, tmp_path):
     fit = tmp_path / "fit.nc"
     given = ["--label", "ill", "--likelihood", "binomial", "--trials", "asked", "--fix-kernel"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.links.base import Expectation
 from bdr_stan.aggregate.rows import AggregateRows
@@ -210,10 +210,10 @@ def expected_log_likelihood(
     """
     terms = likelihood.expected_terms.get(link.name)
     if terms is None:
+        *most, last = (repr(name) for name, each in LIKELIHOODS.items() if each.expected_terms)
         raise ValueError(
             f"no variational bound for the {likelihood.name} likelihood with link {link.name!r}: "
-            "choose 'poisson', 'negative binomial' or 'exponential' with link 'square' or 'exp', "
-            "or another method"
+            f"choose {', '.join(most)} or {last} with link 'square' or 'exp', or another method"
         )
     y = np.asarray(y, float)
     constant = likelihood.constant(y, **scales)

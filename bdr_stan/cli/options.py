@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,19 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return decorate
+
+
+class _LikelihoodName(click.Choice):
+    """A name of the table of likelihoods, which needs SciPy: read when a command asks for it."""
+
+    def __init__(self):
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self):
+        from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+
+        return tuple(LIKELIHOODS)
 
 
 labelled_table = _all_of(
@@ -83,7 +97,7 @@ model_settings = _all_of(
     ),
     click.option(
         "--likelihood",
-        type=click.Choice(["negative binomial", "poisson", "binomial", "exponential", "normal"]),
+        type=_LikelihoodName(),
         help="Distribution of totals.  [default: negative binomial; only for aggregate]",
     ),
     click.option(

@@ -40,7 +40,7 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     check_output(output, force, not_to_be=new)
     check_suffix(output, ".csv")
     model = load_fit(fitted)
-    if getattr(model, "likelihood", None) == "binomial" and not model.columns_of_bags:
+    if getattr(model, "needs_trials", False):
         raise ValueError(
             f"{fitted} was fitted to counts out of trials, which a prediction needs as well: "
             f"predict in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"

@@ -10,8 +10,6 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.bag_effects import (
-    dispersion_inside,
-    gamma_effects,
     numbered,
     standard_effects,
     training_bags,
@@ -65,19 +63,19 @@ class AggregateRegressor(BagRegressor):
 
     Parameters
     ----------
-    likelihood : {"negative binomial", "poisson", "normal", "exponential", "binomial"}
+    likelihood : {"negative binomial", "poisson", "normal", "gamma", "exponential", "binomial"}
         "negative binomial" (default): counts of mean lambda and variance
         lambda + dispersion^2 lambda^2. "poisson": counts of mean and variance lambda; real counts
-        seldom are, and a fit warns where these are not. "exponential": positive totals of mean
-        lambda.
+        seldom are, and a fit warns where these are not. "gamma": positive totals of mean
+        lambda and standard deviation dispersion lambda, "exponential": the same at dispersion 1.
         "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
         individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
         make them means.
     link : {"square", "exp", "logit", "identity"}, optional
-        The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for poisson,
-        negative binomial and exponential; "logit" for binomial, "identity" for normal. With
-        "square" and "identity" the points are compressed without loss; "exp" and "logit" cost
-        Stan all points (see `thin`).
+        The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for counts
+        and positive totals; "logit" for binomial, "identity" for normal. With "square" and
+        "identity" the points are compressed without loss; "exp" and "logit" cost Stan all points
+        (see `thin`).
     n_landmarks : int, default 60
         Of each field; at most 10 of one that looks at one column. Of no effect where `landmarks` is
         an array or "one per bag".
@@ -165,7 +163,6 @@ class AggregateRegressor(BagRegressor):
     takes_parts = True
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
-    prior_texts = RATES
 
     def __init__(
         self,
@@ -368,14 +365,15 @@ class AggregateRegressor(BagRegressor):
             own_program=self.stan_file is not None,
             seed=seed,
         )
-        if "dispersion" in drawn and "posterior_predictive" not in groups:
+        keeps_effects = "posterior_predictive" in groups
+        if self._family.has_effects and not keeps_effects:
             warnings.warn(
                 "the effects of the bags are not kept, as draws x bags are too many: predictions "
                 "of training bags are those of new ones; ask for fewer draws",
                 stacklevel=3,
             )
-        elif "dispersion" in drawn:
-            effects = gamma_effects(y, means, drawn["dispersion"], seed)
+        elif self._family.has_effects:
+            effects = self._family.draw_effects(y, means, seed, **self._scales(drawn))
             totals = np.mean(means * np.exp(effects), axis=0)
             groups["constant_data"]["expected_total"] = ("bag", totals)
             draws_of_labels = groups["posterior_predictive"]["y"]
@@ -404,10 +402,11 @@ class AggregateRegressor(BagRegressor):
         """The likelihood and the link in words, with what the fit found of the counts' scatter."""
         check_is_fitted(self, "result_")
         found = self.result_.settings.get("overdispersion")
+        scales, of = self._scales(self._draws()), self._family.scales
         return likelihood_text(
             self.likelihood,
             self._link.name,
-            self._draws().get("dispersion"),
+            {name: draws for name, draws in scales.items() if of[name].unit == "none"},
             None if found is None else Overdispersion(**found),
         )
 
@@ -710,12 +709,12 @@ class AggregateRegressor(BagRegressor):
         means = self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
         )
-        if "dispersion" in drawn and np.any(number >= 0):
+        if self._family.has_effects and np.any(number >= 0):
             share = np.ones(len(bags))
             inside = number >= 0
             share[inside] = means[:, inside].mean(axis=0)
             share[inside] /= self.result_.constants["expected_total"][number[inside]]
-            drawn["dispersion"] = dispersion_inside(drawn["dispersion"], share, itself)
+            drawn |= self._family.scales_of_parts(share, itself, **self._scales(drawn))
         return self._predictive(means, noise_factor(bags), drawn, trials)
 
     @property
@@ -768,11 +767,8 @@ class AggregateRegressor(BagRegressor):
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
             )
-        if self.bag_effects and "dispersion" in likelihood.scales:
-            raise ValueError(
-                f"the {likelihood.name} likelihood has effects of bags already: leave out "
-                "bag_effects, or for normal effects use likelihood='poisson'"
-            )
+        if self.bag_effects and likelihood.bag_effects_error is not None:
+            raise ValueError(f"the {likelihood.name} likelihood {likelihood.bag_effects_error}")
         if self.bag_effects and self.method != "nuts":
             raise ValueError(
                 f"method={self.method!r} knows no bag_effects, whose joint mode is at no scatter: "
@@ -820,7 +816,7 @@ class AggregateRegressor(BagRegressor):
     def _predictive(
         self, means: Array, noise: Array, drawn: Mapping[str, Array], trials: Array | None
     ) -> AggregatePredictive | Predictive:
-        scales = {name: drawn[name] for name in self._family.scales}
+        scales = self._scales(drawn)
         if self._link.is_linear:
             return totals_predictive(means, noise, **scales)
         return aggregate_predictive(means, self._family, trials=trials, **scales)
@@ -846,6 +842,19 @@ class AggregateRegressor(BagRegressor):
         self._keep_too(overdispersion=asdict(found))
         if found.is_clear:
             warnings.warn(found.text[0].upper() + found.text[1:], stacklevel=3)
+
+    @property
+    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
+        scales = {
+            name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
+            for name, scale in self._family.scales.items()
+        }
+        return {"intercept": RATES["intercept"], "rho": RATES["rho"], **scales, "tau": RATES["tau"]}
+
+    @property
+    def needs_trials(self) -> bool:
+        """Whether predictions need `trials`, as the fit took them from no column of the bags."""
+        return self._family.has_trials and not self.columns_of_bags
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -875,6 +884,10 @@ class AggregateRegressor(BagRegressor):
         return checked_trials(bags, trials)
 
     # ------------------------------------------------------------ state
+
+    def _scales(self, drawn: Mapping[str, Array]) -> dict[str, Array]:
+        """Scales of the likelihood among draws."""
+        return {name: drawn[name] for name in self._family.scales}
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions need, all chains in one."""

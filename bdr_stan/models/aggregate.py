@@ -62,15 +62,16 @@ def aggregate_data(
     -------
     dict
     """
+    of_scales = [f"{name}_scale" for name in likelihood.scales]
     data = {
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
         **likelihood.program_data(y, trials),
         "has_effects": int(has_effects),
         **{name: whitened[name] for name in OF_WEIGHTS_AND_INTERCEPT},
-        "dispersion_scale": 1.0,  # where there is none
-        "tau_scale": 1.0,
-        **priors,
+        "scale_prior": [priors[name] for name in of_scales],
+        "tau_scale": 1.0,  # where there are no effects
+        **{name: value for name, value in priors.items() if name not in of_scales},
         "use_likelihood": int(use_likelihood),
         **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
     }
@@ -141,6 +142,7 @@ def aggregate_model(
     return Model(
         program=link.program,
         scales=scales,
+        scale_arrays={"scale": tuple(likelihood.scales)},
         priors=with_user_values(defaults, prior),
         prior_factor=np.eye(d),
         weight_basis=weight_basis,
@@ -226,8 +228,8 @@ def aggregate_predictive(
     means: Array,
     likelihood: Likelihood,
     *,
-    dispersion: Array | None = None,
     trials: Array | None = None,
+    **scales: Array,
 ) -> AggregatePredictive:
     """Predictive distribution of the totals of n bags.
 
@@ -236,15 +238,13 @@ def aggregate_predictive(
     means : array, shape (S, n)
         Of each bag's label under each draw, from `link.means` or `link.means_of_bags`.
     likelihood : Likelihood
-    dispersion : array, shape (S,) or (S, n)
-        Of the negative binomial.
     trials : array, shape (n,)
         Of the binomial.
+    **scales : arrays, shape (S,) or (S, n)
+        Those of the likelihood.
     """
     S, n = means.shape
-    return AggregatePredictive(
-        lambda i: means[:, i], n, S, likelihood, dispersion=dispersion, trials=trials
-    )
+    return AggregatePredictive(lambda i: means[:, i], n, S, likelihood, trials=trials, **scales)
 
 
 def _likelihood(
@@ -260,7 +260,7 @@ def _likelihood(
     summed_over = likelihood.gamma_effects
     if summed_over is not None and "tau" in scales:
         likelihood = LIKELIHOODS[summed_over]
-        scales = {likelihood.scales[0]: scales["tau"]}
+        scales = dict.fromkeys(likelihood.scales, scales["tau"])
     return aggregate_likelihood(
         rows,
         y,
@@ -274,20 +274,15 @@ def _likelihood(
 
 
 def _inits(n_effects: int, start: dict[str, Any]) -> dict[str, Any]:
-    """Initial values, what a model lacks of size 0."""
+    """Initial values with the effects of bags, of size 0 where there are none."""
     return {
         **start,
-        "dispersion": [start["dispersion"]] if "dispersion" in start else [],
         "tau": [start.get("tau", _FIRST_TAU)] if n_effects else [],
         "t_effect": np.zeros(n_effects),
     }
 
 
 def _draws(drawn: Draws) -> Draws:
-    """Scales as numbers."""
-    drawn = {
-        name: values[..., 0] if name in ("dispersion", "tau") else values
-        for name, values in drawn.items()
-    }
-    drawn.pop("t_effect", None)  # which serves the sampler
-    return drawn
+    """Draws without t_effect, which serves the sampler, and with tau as a number."""
+    drawn = {name: values for name, values in drawn.items() if name != "t_effect"}
+    return {**drawn, "tau": drawn["tau"][..., 0]} if "tau" in drawn else drawn

@@ -5,6 +5,7 @@ fitted by evidence, the density of the labels with the weights integrated out, s
 that follows every label is no excuse: its flexibility costs evidence too.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,23 +52,14 @@ class Overdispersion:
 
 
 def likelihood_text(
-    name: str, link: str, dispersion: Array | None = None, found: Overdispersion | None = None
+    name: str, link: str, scales: Mapping[str, Array], found: Overdispersion | None = None
 ) -> str:
-    """A likelihood in words, with what a fit found of the scatter of its counts.
-
-    Parameters
-    ----------
-    name, link : str
-    dispersion : array, shape (S,), optional
-        Draws of it, where the likelihood has one.
-    found : Overdispersion, optional
-        What a Poisson fit measured.
-    """
+    """A likelihood in words, with draws of its scales, shape (S,), and what a Poisson fit found."""
     text = f"{name}, link {link}"
-    if dispersion is not None:
-        low, high = np.quantile(dispersion, [0.025, 0.975])
-        text += f"; dispersion {dispersion.mean():.2g}"
-        if len(dispersion) > 1:
+    for scale, draws in scales.items():
+        low, high = np.quantile(draws, [0.025, 0.975])
+        text += f"; {scale} {draws.mean():.2g}"
+        if len(draws) > 1:
             text += f" (95% interval {low:.2g} to {high:.2g})"
     return text if found is None else f"{text}; {found.text}"
 
@@ -95,4 +87,5 @@ def overdispersion(
         log_evidence = most_probable_scales(poisson, start=start)[1].log_evidence
     scales, mode, _ = most_probable_scales(negative_binomial, start=start)
     gain = max(float(mode.log_evidence - log_evidence), 0.0)
-    return Overdispersion(float(scales["dispersion"]), gain)
+    (dispersion,) = (value for name, value in scales.items() if name != "rho")
+    return Overdispersion(float(dispersion), gain)

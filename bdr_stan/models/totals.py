@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.likelihoods.normal import NORMAL
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
 from bdr_stan.embedding.compression import Rows, compress
@@ -99,7 +99,7 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
     return {
         "intercept_location": level,
         "intercept_scale": 2.5 * spread,
-        **LIKELIHOODS["normal"].default_priors(rows, y),
+        **NORMAL.default_priors(rows, y),
         "rho_median": spread / float(np.sqrt(np.mean(norms))),
         "rho_log_sd": 1.5,
     }

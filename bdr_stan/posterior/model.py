@@ -29,8 +29,10 @@ class Model:
         Stock Stan program.
     scales : tuple of str
         The program's scales, "rho" among them.
+    scale_arrays : mapping, name -> tuple of str
+        Arrays of the program whose entries are scales, and the names of these scales.
     priors : dict
-        Numbers of the priors by their names in the program.
+        Numbers of the priors by their names.
     prior_factor : array, shape (d, d)
         P.
     weight_basis : array, shape (d, d), or None
@@ -69,6 +71,7 @@ class Model:
     weight_basis: Array | None
     likelihood: Callable[..., LogLikelihood]
     stan_data: Callable[[dict[str, Any], dict[str, float]], dict[str, Any]]
+    scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rho_in_likelihood: bool = False
     n_covariates: int = 0
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]] = field(default_factory=dict)
@@ -83,6 +86,21 @@ class Model:
     def intercept_prior(self) -> tuple[float, float]:
         """Mean and standard deviation of the intercept's normal prior."""
         return self.priors["intercept_location"], self.priors["intercept_scale"]
+
+    def with_arrays(self, scales: dict[str, Any]) -> dict[str, Any]:
+        """Values of the scales, and the program's arrays of them."""
+        arrays = {
+            array: [scales[name] for name in names] for array, names in self.scale_arrays.items()
+        }
+        return {**scales, **arrays}
+
+    def without_arrays(self, drawn: dict[str, Array]) -> dict[str, Array]:
+        """The program's draws, with the entries of arrays of scales under their own names."""
+        drawn = dict(drawn)
+        for array, names in self.scale_arrays.items():
+            if array in drawn:
+                drawn |= zip(names, np.moveaxis(drawn.pop(array), -1, 0), strict=True)
+        return drawn
 
     @property
     def gamma_scales(self) -> Array:

@@ -80,16 +80,11 @@ INVERSE = {
     ),
     "sigma_point": REGRESSION["sigma_point"],
 }
-# Models of rates inside the bags: f is the function whose link is the rate.
+# Models of rates inside the bags: f is the function whose link is the rate. Scales of labels are
+# those of the likelihood.
 RATES = {
     "intercept": (REGRESSION["intercept"][0], "level of f", "f"),
-    "sigma": (REGRESSION["sigma"][0], "noise standard deviation of one point", "y / weight"),
     "rho": (REGRESSION["rho"][0], "standard deviation of f, where k(x, x) = 1", "f"),
-    "dispersion": (
-        "half-normal(0, {dispersion_scale:.4g})",
-        "of the labels: variance lambda + dispersion^2 lambda^2",
-        "none",
-    ),
     "tau": (
         "half-normal(0, {tau_scale:.4g})",
         "standard deviation of the bags' own effects",

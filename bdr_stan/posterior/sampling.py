@@ -130,9 +130,12 @@ def sample_posterior(
     drawn, stats, attrs = run(
         stan_file or model.program,
         _less(level, data) if level else data,
-        [model.inits(start) for start in _starts(scales, mode, log_sds, settings)],
+        [
+            model.inits(model.with_arrays(start))
+            for start in _starts(scales, mode, log_sds, settings)
+        ],
         settings,
-        unit=log_sds,
+        unit=model.with_arrays(log_sds),
         reader=lambda fit: _read(fit, model, stan_file),
     )
     drawn["intercept"] = drawn["intercept"] + level
@@ -179,7 +182,7 @@ def _starts(scales, mode, log_sds, settings):
 
 def _read(fit, model, stan_file):
     """Draws, sampler statistics and attributes of a CmdStanPy fit."""
-    drawn = stan_draws(fit)
+    drawn = model.without_arrays(stan_draws(fit))
     scales = [name for name in model.scales if name != "rho"]
     gamma = ["gamma"] if model.n_covariates else []
     needed = ["w", *gamma, "intercept", *scales, *model.predicting]
@@ -201,7 +204,7 @@ def run(
     settings: SamplerSettings,
     *,
     reader: Callable[[Any], tuple[Draws, Draws, dict[str, Any]]],
-    unit: dict[str, float] | None = None,
+    unit: dict[str, Any] | None = None,
 ) -> tuple[Draws, Draws, dict[str, Any]]:
     """Run CmdStan on a program and read what it wrote.
 
@@ -218,7 +221,7 @@ def run(
     reader : callable
         Given the CmdStanPy fit while its files are there; returns draws and sample_stats, dicts
         of arrays of shape (chain, draw, ...), and attributes, a dict.
-    unit : dict, parameter -> float, optional
+    unit : dict, parameter -> float or list of its entries, optional
         About how wide the posterior of a parameter is on the unconstrained scale, 1 where it
         is missing: where NUTS begins to learn its metric.
 
@@ -346,7 +349,7 @@ def _first_metric(model, init, unit):
     names = list(model.src_info()["parameters"])
     if not set(names) <= set(init):
         return {}
-    variances = [np.full(np.size(init[name]), unit.get(name, 1.0) ** 2) for name in names]
+    variances = [np.full(np.size(init[name]), np.square(unit.get(name, 1.0))) for name in names]
     return {"inv_metric": np.concatenate(variances)}
 
 

@@ -15,8 +15,8 @@ from bdr_stan.types import Array, ArrayLike
 class AggregatePredictive(Mixture):
     """Predictive distribution of the totals of n bags that are not normal.
 
-    For each bag a mixture, over the posterior draws, of Poisson, negative binomial, exponential or
-    binomial distributions.
+    For each bag a mixture, over the posterior draws, of distributions of one likelihood: Poisson,
+    negative binomial, exponential, binomial.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ class AggregatePredictive(Mixture):
     likelihood : Likelihood
         One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
         mean.
-    dispersion : array, shape (S,) or (S, n)
-        Of the negative binomial likelihood alone: its variance is mean + dispersion^2 mean^2. 0 is
-        the Poisson.
     trials : array, shape (n,)
         Of the binomial likelihood alone.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
+    **scales : arrays, shape (S,) or (S, n)
+        Those of the likelihood, by name: `dispersion` of the negative binomial, whose variance is
+        mean + dispersion^2 mean^2. 0 is the Poisson.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class AggregatePredictive(Mixture):
     Raises
     ------
     ValueError
-        Dispersion or trials that are missing, of another shape, or of no use.
+        Scales or trials that are missing, of another shape, or of no use.
 
     Examples
     --------
@@ -68,17 +68,20 @@ class AggregatePredictive(Mixture):
         n_draws: int,
         likelihood: Likelihood,
         *,
-        dispersion: ArrayLike | None = None,
         trials: ArrayLike | None = None,
         weights: Array | None = None,
+        **scales: ArrayLike | None,
     ) -> None:
         super().__init__(components, n_bags, n_draws, weights)
         self.likelihood = likelihood
-        has_dispersion = "dispersion" in likelihood.scales
         shapes = [(n_draws,), (n_draws, n_bags)]
-        self.dispersion = _numbers(
-            "dispersion", dispersion, shapes, ">= 0", likelihood, has_dispersion
-        )
+        checked = {
+            name: _numbers(
+                name, scales.get(name), shapes, ">= 0", likelihood, name in likelihood.scales
+            )
+            for name in {**likelihood.scales, **scales}
+        }
+        self.scales = {name: scale for name, scale in checked.items() if scale is not None}
         self.trials = _numbers(
             "trials", trials, [(n_bags,)], "> 0", likelihood, likelihood.has_trials
         )
@@ -122,27 +125,33 @@ class AggregatePredictive(Mixture):
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
         first = predictives[0]
-        dispersion = None
-        if first.dispersion is not None:
-            dispersion = np.concatenate([p.dispersion for p in predictives])
+        scales = {
+            name: np.concatenate([p.scales[name] for p in predictives]) for name in first.scales
+        }
         return cls(
             lambda i: np.concatenate([p.components(i) for p in predictives]),
             len(first),
             len(weights),
             first.likelihood,
-            dispersion=dispersion,
             trials=first.trials,
             weights=weights,
+            **scales,
         )
 
     def _given_draw(self, means, i, draws=slice(None)):
         """SciPy's distribution of the bags `i` given each of the draws."""
-        dispersion = self.dispersion
-        if dispersion is not None:
-            dispersion = dispersion[draws]
-            dispersion = dispersion[:, i] if dispersion.ndim == 2 else dispersion[:, None]
         trials = None if self.trials is None else self.trials[i]
-        return self.likelihood.distribution(means[draws], dispersion=dispersion, trials=trials)
+        return self.likelihood.distribution(
+            means[draws], trials=trials, **self._scales_of(i, draws)
+        )
+
+    def _scales_of(self, i, draws=slice(None)):
+        """Scales of the bags `i` given each of the draws, shapes (S, 1) or (S, len(i))."""
+        of_draws = {name: scale[draws] for name, scale in self.scales.items()}
+        return {
+            name: scale[:, i] if scale.ndim == 2 else scale[:, None]
+            for name, scale in of_draws.items()
+        }
 
     def _expected(self, means, i):
         return self._given_draw(means, i).mean()
@@ -158,13 +167,15 @@ class AggregatePredictive(Mixture):
             return np.array([count_quantile(given_draw, mean, sd, q, weights) for q in levels])
 
         def cdf_and_density(x, of):
-            return self.likelihood.cdf_and_density(x, means[:, of])
+            return self.likelihood.cdf_and_density(x, means[:, of], **self._scales_of(i[of]))
 
-        # Quantiles grow with the mean.
-        ends_and_middle = np.stack([means.min(axis=0), weights @ means, means.max(axis=0)])
+        components = self._given_draw(means, i)
+        middle = {name: weights @ scale for name, scale in self._scales_of(i).items()}
+        typical = self.likelihood.distribution(weights @ means, **middle)
         values = np.empty((len(levels), len(i)))
         for q, row in zip(levels, values, strict=True):
-            low, start, high = self.likelihood.distribution(ends_and_middle).ppf(q)
+            start, each = typical.ppf(q), components.ppf(q)
+            low, high = each.min(axis=0), each.max(axis=0)
             row[:] = mixture_quantile(start, low, high, q, weights, cdf_and_density, 1e-10 * low)
         return values
 

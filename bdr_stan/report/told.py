@@ -98,8 +98,7 @@ class Told:
     @property
     def needs_trials(self) -> bool:
         """Whether predictions need numbers that neither the fit nor its bags have."""
-        of_trials = getattr(self.model, "likelihood", None) == "binomial"
-        return of_trials and not self.model.columns_of_bags
+        return getattr(self.model, "needs_trials", False)
 
 
 def told_of(model: Any, bags: Bags | PartitionedBags | None, label: str) -> Told:

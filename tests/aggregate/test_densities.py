@@ -7,6 +7,7 @@ import pytest
 from builders import reference, totals
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.polynomial.laguerre import laggauss
+from scipy.special import roots_genlaguerre
 
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
@@ -78,6 +79,10 @@ def test_information_is_the_expected_curvature_and_square_of_the_slope(likelihoo
         if likelihood == "exponential":  # slope and curvature are linear in y: ten nodes do
             labels, shares = laggauss(10)
             labels = labels * law.mean()
+        elif likelihood == "gamma":
+            shape = scales["dispersion"] ** -2
+            labels, shares = roots_genlaguerre(10, shape - 1)
+            labels, shares = labels * law.mean() / shape, shares / shares.sum()
         elif likelihood == "normal":
             labels, shares = hermegauss(10)
             labels, shares = law.mean() + law.std() * labels, shares / shares.sum()

@@ -11,7 +11,6 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.cmdstan.programs import compile_program
 
 EVERY = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
-CONTINUOUS = ("exponential", "normal")
 
 
 def problem(likelihood, n=6):
@@ -31,8 +30,8 @@ def test_density_of_labels_and_its_derivatives_in_the_mean(likelihood):
     p, mean, given, law = problem(likelihood)
     density = likelihood.label_density(p.y, **given)
     found = density(mean)
-    continuous = likelihood.name in CONTINUOUS
-    assert found.value == pytest.approx(np.sum((law.logpdf if continuous else law.logpmf)(p.y)))
+    log_density = law.logpmf if likelihood.is_count else law.logpdf
+    assert found.value == pytest.approx(np.sum(log_density(p.y)))
     derivatives = {
         "value": found.score,
         "score": -found.curvature,
@@ -88,10 +87,14 @@ def test_deviance(likelihood):
         assert slope[a] == pytest.approx(reference.gradient(of_mean, mean[a : a + 1])[0], rel=1e-7)
 
 
-def test_cumulative_probability_and_density_of_positive_numbers():
+@pytest.mark.parametrize(
+    "likelihood", [each for each in LIKELIHOODS.values() if each.is_positive], ids=repr
+)
+def test_cumulative_probability_and_density_of_positive_numbers(likelihood):
     mean, x = np.array([0.5, 2.0, 40.0]), np.array([0.7, 1.0, 100.0])
-    below, density = LIKELIHOODS["exponential"].cdf_and_density(x, mean)
-    law = LIKELIHOODS["exponential"].distribution(mean)
+    scales = dict.fromkeys(likelihood.scales, 0.7)
+    below, density = likelihood.cdf_and_density(x, mean, **scales)
+    law = likelihood.distribution(mean, **scales)
     np.testing.assert_allclose(below, law.cdf(x), rtol=1e-14)
     np.testing.assert_allclose(density, law.pdf(x), rtol=1e-14)
 
@@ -123,6 +126,37 @@ def test_dispersions_that_are_none():
         LIKELIHOODS["negative binomial"].constant(np.ones(2), dispersion=-1.0)
 
 
+def test_gamma_of_dispersion_one_is_the_exponential():
+    p, mean, _, _ = problem(LIKELIHOODS["exponential"])
+    gamma, exponential = LIKELIHOODS["gamma"], LIKELIHOODS["exponential"]
+    found, expected = gamma.label_density(p.y, dispersion=1.0), exponential.label_density(p.y)
+    for one, other in zip(found(mean), expected(mean), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert gamma.constant(p.y, dispersion=1.0) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dispersion", [1e-6, 1e-4])
+def test_gamma_of_little_dispersion_is_nearly_normal(dispersion):
+    mean = np.array([1e-4, 3.0, 1e9])
+    y = mean * (1 + dispersion * np.array([-1.0, 0.5, 2.0]))
+    expected = LIKELIHOODS["normal"].label_density(y, sigma=dispersion * mean)(mean)
+    gamma = LIKELIHOODS["gamma"]
+    found = gamma.label_density(y, dispersion=dispersion)(mean)
+    assert found.value == pytest.approx(expected.value, abs=10 * dispersion)
+    np.testing.assert_allclose(found.information, expected.information, rtol=1e-12)
+    below = gamma.distribution(mean, dispersion=dispersion).cdf(y)
+    normal = LIKELIHOODS["normal"].distribution(mean, sigma=dispersion * mean)
+    np.testing.assert_allclose(below, normal.cdf(y), atol=1e-3)
+    # The two ways to the same number meet.
+    small, large = (gamma.label_density(y, dispersion=d)(y).value for d in (0.0100001, 0.0099999))
+    assert small == pytest.approx(large, rel=1e-3)
+
+
+def test_gammas_without_dispersion():
+    with pytest.raises(ValueError, match="dispersion must be > 0, found 0.0"):
+        LIKELIHOODS["gamma"].label_density(np.ones(2))
+
+
 @EVERY
 def test_links_scales_and_names(likelihood):
     assert likelihood_named(likelihood.name) is likelihood
@@ -132,8 +166,8 @@ def test_links_scales_and_names(likelihood):
 
 
 def test_unknown_names():
-    with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'gamma'"):
-        likelihood_named("gamma")
+    with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'beta'"):
+        likelihood_named("beta")
 
 
 @pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "normal"])
@@ -142,15 +176,16 @@ def test_programs_are_told_what_they_declare(name):
     likelihood = LIKELIHOODS[name]
     p, _, _, _ = problem(likelihood)
     told = likelihood.program_data(p.y, p.trials)
+    names = {*told, "scale_prior"} if likelihood.scales else set(told)
     for link in likelihood.links:
         program = compile_program(LINKS[link].program, progress=False)
-        assert set(told) <= set(program.src_info()["inputs"])
+        assert names <= set(program.src_info()["inputs"])
     np.testing.assert_array_equal(told["y"], p.y)
     if likelihood.has_trials:
         assert told["y"].dtype.kind == told["trials"].dtype.kind == "i"
     else:
-        assert told["is_count"] == likelihood.is_count
-        assert told["has_dispersion"] == ("dispersion" in likelihood.scales)
+        assert told["likelihood"] == likelihood.program_number
+        assert told["n_scales"] == len(likelihood.scales)
 
 
 @EVERY

@@ -48,11 +48,12 @@ def labels(rng, rows, link, likelihood="poisson", level=1.5):
     """Labels, with the intercept at `level` and weights of size RHO."""
     theta = np.append(RHO * rng.normal(size=rows.rows.shape[1] - 1), level)
     mean = rows.means(theta[None], LINKS[link].rate)[0]
-    return rng.exponential(mean) if likelihood == "exponential" else rng.poisson(mean).astype(float)
+    is_count = LIKELIHOODS[likelihood].is_count
+    return rng.poisson(mean).astype(float) if is_count else rng.exponential(mean)
 
 
 def dispersion_of(likelihood):
-    return {"dispersion": DISPERSION} if likelihood == "negative binomial" else {}
+    return dict.fromkeys(LIKELIHOODS[likelihood].scales, DISPERSION)
 
 
 def priors_of(level=1.5):
@@ -144,18 +145,23 @@ def test_moments_of_squares(rng):
     assert pytest.approx(draws.var(), rel=2e-2) == V
 
 
+def log_density_by_scipy(likelihood, y, mean):
+    """Of each label, at the scales of `dispersion_of`."""
+    if likelihood == "poisson":
+        return stats.poisson.logpmf(y, mean)
+    if likelihood == "exponential":
+        return stats.expon.logpdf(y, scale=mean)
+    if likelihood == "gamma":
+        return stats.gamma.logpdf(y, DISPERSION**-2, scale=mean * DISPERSION**2)
+    shape = DISPERSION**-2
+    return stats.nbinom.logpmf(y, shape, shape / (shape + mean))
+
+
 def drawn(rng, rows, y, likelihood, link, mean, factor, n=100_000):
     """Expected log likelihood by draws, and its standard error."""
     thetas = mean + rng.normal(size=(n, len(mean))) @ factor.T
     totals = LINKS[link].means(rows, thetas, rho=RHO)
-    if likelihood == "poisson":
-        log_density = stats.poisson.logpmf(y, totals)
-    elif likelihood == "exponential":
-        log_density = stats.expon.logpdf(y, scale=totals)
-    else:
-        shape = DISPERSION**-2
-        log_density = stats.nbinom.logpmf(y, shape, shape / (shape + totals))
-    sums = log_density.sum(axis=1)
+    sums = log_density_by_scipy(likelihood, y, totals).sum(axis=1)
     return sums.mean(), sums.std() / np.sqrt(n)
 
 
@@ -223,13 +229,7 @@ def log_evidence(rows, y, likelihood, link, priors, rho):
     )
     if link == "square":
         totals += rho**2 * rows.left_out
-    if likelihood == "poisson":
-        log_density += stats.poisson.logpmf(y, totals).sum(axis=1)
-    elif likelihood == "exponential":
-        log_density += stats.expon.logpdf(y, scale=totals).sum(axis=1)
-    else:
-        shape = DISPERSION**-2
-        log_density += stats.nbinom.logpmf(y, shape, shape / (shape + totals)).sum(axis=1)
+    log_density += log_density_by_scipy(likelihood, y, totals).sum(axis=1)
     cell = (w[1] - w[0]) * (f0[1] - f0[0])
     return np.logaddexp.reduce(log_density) + np.log(cell)
 

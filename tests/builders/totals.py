@@ -69,10 +69,9 @@ def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
     """A problem whose parameters and labels come from the model, and the parameters."""
     sizes = rng.integers(1, 8, n)
     priors = dict(SQUARE_PRIORS if link == "square" else RATE_PRIORS)
-    if likelihood != "normal":
-        del priors["sigma_scale"]
-    if likelihood != "negative binomial":
-        del priors["dispersion_scale"]
+    for name in {name for each in LIKELIHOODS.values() for name in each.scales}:
+        if name not in LIKELIHOODS[likelihood].scales:
+            del priors[f"{name}_scale"]
     if not has_effects:
         del priors["tau_scale"]
     p = RateProblem(
@@ -123,6 +122,8 @@ def law_and_arguments(p, w, intercept, rho=0.0, sigma=None, dispersion=None, tau
         return stats.nbinom, (dispersion**-2.0, 1 / (1 + dispersion**2 * mean))
     if p.likelihood == "exponential":
         return stats.expon, (0, mean)
+    if p.likelihood == "gamma":
+        return stats.gamma, (dispersion**-2.0, 0, mean * dispersion**2)
     if p.likelihood == "normal":  # outcomes N(f_j, sigma^2) at the points, added by their weights
         return stats.norm, (mean, [sigma * np.sqrt(np.sum(p_j**2)) for p_j in p.weights])
     return stats.binom, (p.trials, mean)
@@ -136,8 +137,8 @@ def law_of_labels(p, w, intercept, **scales):
 
 def log_likelihood(p, **parameters):
     law, arguments = law_and_arguments(p, **parameters)
-    continuous = p.likelihood in ("exponential", "normal")
-    return (law.logpdf if continuous else law.logpmf)(p.y, *arguments).sum()
+    is_count = LIKELIHOODS[p.likelihood].is_count
+    return (law.logpmf if is_count else law.logpdf)(p.y, *arguments).sum()
 
 
 def log_density(p, rho, use_likelihood=True, **parameters):
@@ -158,7 +159,8 @@ def stan_parameters(p, data, point):
     return {
         "t": reference.whiten(data, point["w"], point["intercept"], point["rho"]),
         "rho": point["rho"],
-        **{name: [point[name]] if name in point else [] for name in ("dispersion", "tau")},
+        "scale": [point[name] for name in LIKELIHOODS[p.likelihood].scales],
+        "tau": [point["tau"]] if "tau" in point else [],
         "t_effect": whitened_effects(p, data, **point) if p.has_effects else [],
     }
 
@@ -265,7 +267,7 @@ def start_at(p):
     return {
         "t": np.zeros(p.psi[0].shape[1] + 1),
         "rho": RHO,
-        "dispersion": [0.5] if p.likelihood == "negative binomial" else [],
+        "scale": [0.5 for _ in LIKELIHOODS[p.likelihood].scales],
         "tau": [0.3] if p.has_effects else [],
         "t_effect": np.zeros(len(p.psi) if p.has_effects else 0),
     }
@@ -319,6 +321,7 @@ REFUSED_ROWS = [
 REFUSED_LABELS = [
     ({"y": (2, 1.5)}, "y[3] must be a whole number up to 2147483647, as counts are, found 1.5"),
     ({"y": (0, 2.0**31)}, "y[1] must be a whole number up to 2147483647"),
-    ({"is_count": 0, "has_dispersion": 1}, "has_dispersion = 1 needs is_count = 1"),
+    ({"likelihood": 2}, "n_scales must be 1 where likelihood is 2, found 0"),
+    ({"likelihood": 99}, "likelihood must be a number from 1 to "),
     ({"y": (1, -1.0)}, "y[2]"),
 ]

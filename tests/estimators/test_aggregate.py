@@ -57,6 +57,8 @@ def labels(bags, likelihood, link, seed=2, f=surface):
         return mean + 0.2 * np.sqrt(sums(bags, bags.weights)) * rng.normal(size=len(bags))
     if likelihood == "exponential":
         return rng.exponential(mean)
+    if likelihood == "gamma":
+        return rng.gamma(1 / 0.3**2, 0.3**2 * mean)
     if likelihood == "binomial":
         return rng.binomial(TRIALS, mean / bags.totals)
     effect = rng.gamma(1 / 0.3**2, 0.3**2, len(bags)) if likelihood == "negative binomial" else 1
@@ -101,10 +103,9 @@ def test_every_likelihood_link_and_method(likelihood, link, method):
     assert posterior["w"].shape[2:] == posterior["beta"].shape[2:] == (8,)
     n_draws = {"nuts": (2, 100), "optimize": (1, 1)}.get(method, (1, 100))
     assert posterior["intercept"].shape == n_draws
-    assert ("sigma" in posterior) == (likelihood == "normal")
-    assert ("dispersion" in posterior) == (likelihood == "negative binomial")
+    own = set(LIKELIHOODS[likelihood].scales)
+    assert {"sigma", "dispersion"} & set(posterior) == own
     assert isinstance(model.report(), str) and len(model.report()) > 10
-    own = {"normal": {"sigma"}, "negative binomial": {"dispersion"}}.get(likelihood, set())
     assert set(model.priors().index) == {"intercept", "rho"} | own
     assert np.isfinite(model.bound_ if method == "vb" else model.log_evidence_)
 
@@ -357,12 +358,28 @@ def test_exact_posterior_of_normal_totals():
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.03)
 
 
+@pytest.mark.parametrize("link", ["square", "exp"])
+@pytest.mark.parametrize("method", ["laplace", "vb"])
+def test_gamma_totals_are_calibrated(link, method):
+    bags, new = country(120), country(300, seed=4)
+    # Few landmarks would leave a part of the function to the dispersion.
+    model, _, _ = fitted("gamma", link, method, bags=bags, n_landmarks=40, fit={"draws": 500})
+    dispersion = model.idata["posterior"]["dispersion"]
+    assert dispersion.mean() == pytest.approx(0.3, abs=0.06)  # three posterior sds
+    predictive, y = model.predictive(new), labels(new, "gamma", link, seed=8)
+    low, high = predictive.interval(0.8)
+    assert 0.73 < np.mean((low < y) & (y < high)) < 0.87  # 0.8, three standard errors
+    assert 0.41 < np.mean(predictive.cdf(y)) < 0.59
+    assert f"Likelihood: gamma, link {link}; dispersion 0." in model.report()
+    assert model.priors().loc["dispersion", "meaning"].endswith("variance dispersion^2 lambda^2")
+
+
 # ---------------------------------------------------------------- effects and thinning
 
 
 @pytest.mark.parametrize(
     "likelihood, link",
-    [(name, link) for name, link in MODELS if name not in ("normal", "negative binomial")],
+    [m for m in MODELS if m[0] != "normal" and LIKELIHOODS[m[0]].bag_effects_error is None],
 )
 def test_bag_effects(likelihood, link):
     model, _, _ = fitted(likelihood, link, "nuts", bag_effects=True)
@@ -638,7 +655,7 @@ COUNTS = np.arange(1, 31)
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"likelihood": "gamma"}, "likelihood must be one of 'poisson', .*found 'gamma'"),
+        ({"likelihood": "beta"}, "likelihood must be one of 'poisson', .*found 'beta'"),
         ({"link": "log"}, "negative binomial likelihood takes the link 'square' or 'exp', found"),
         ({"likelihood": "normal", "link": "square"}, "normal likelihood takes the link 'identity'"),
         ({"likelihood": "binomial", "link": "exp"}, "binomial likelihood takes the link 'logit'"),
@@ -651,6 +668,7 @@ COUNTS = np.arange(1, 31)
         ({"y": np.zeros(30)}, "all 30 labels are 0"),
         ({"y": COUNTS[:7]}, "y has 7 labels, but there are 30 bags"),
         ({"y": COUNTS - 1, "likelihood": "exponential"}, "bag 0 is 0 .*needs labels > 0"),
+        ({"y": COUNTS - 1, "likelihood": "gamma"}, "bag 0 is 0 .*needs labels > 0"),
         ({"likelihood": "binomial"}, "the binomial likelihood needs trials, the people asked"),
         ({"likelihood": "binomial", "y": COUNTS, "trials": np.full(30, 20)},
          "label of bag 20 is 21, above its 20 trials"),
@@ -658,6 +676,7 @@ COUNTS = np.arange(1, 31)
         ({"likelihood": "binomial", "method": "vb", "trials": COUNTS},
          "method='vb' has no bound for the binomial likelihood"),
         ({"bag_effects": True}, "the negative binomial likelihood has effects of bags already"),
+        ({"bag_effects": True, "likelihood": "gamma"}, "cannot separate from an effect: leave out"),
         ({"bag_effects": True, "method": "laplace", "likelihood": "poisson"},
          "method='laplace' knows no bag_effects"),
         ({"bag_effects": True, "likelihood": "normal"}, "bag_effects go with counts"),

@@ -77,18 +77,18 @@ def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
     """A number is an array of one to the program, what the model lacks an array of none."""
     _, model, _ = model_of(likelihood, link, bag_effects=bag_effects)
     start = {"t": np.zeros(4), **dict.fromkeys(model.scales, 0.5)}
-    given = model.inits(start)
+    given = model.inits(model.with_arrays(start))
     assert given["rho"] == 0.5 and len(given["t"]) == 4
     assert len(given["t_effect"]) == (12 if bag_effects else 0)
-    assert np.shape(given["dispersion"]) == ((1,) if "dispersion" in model.scales else (0,))
+    assert np.shape(given["scale"]) == (len(LIKELIHOODS[likelihood].scales),)
     assert np.shape(given["tau"]) == ((1,) if bag_effects else (0,))
     drawn = {  # as CmdStan writes it: arrays of none are not there
         name: np.broadcast_to(values, (2, 7, *np.shape(values))).copy()
         for name, values in given.items()
-        if np.size(values)
+        if np.size(values) and name not in LIKELIHOODS[likelihood].scales
     }
-    seen = model.draws(drawn)
-    assert "t_effect" not in seen
+    seen = model.draws(model.without_arrays(drawn))
+    assert "t_effect" not in seen and "scale" not in seen
     for name in (*model.scales, *(["tau"] if bag_effects else [])):
         assert seen[name].shape == (2, 7)
 

@@ -1,4 +1,4 @@
-"""Predictive mixtures of counts and exponentials against SciPy draw by draw, and Monte Carlo."""
+"""Predictive mixtures of counts and positive totals against SciPy draw by draw, and Monte Carlo."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from bdr_stan.predictive import AggregatePredictive, mix, mixture
 from bdr_stan.predictive.totals import count_quantile
 
 S, N = 9, 6
-NAMES = ("poisson", "negative binomial", "exponential", "binomial")
-COUNTS = [name for name in NAMES if name != "exponential"]
+NAMES = ("poisson", "negative binomial", "exponential", "gamma", "binomial")
+COUNTS = [name for name in NAMES if LIKELIHOODS[name].is_count]
 
 
 class Case:
@@ -24,7 +24,7 @@ class Case:
             self.mean = np.clip(0.4 * spread * np.geomspace(1e-3, 1, N), 0, 0.95)
         else:
             self.mean = spread * np.geomspace(0.02, 1e6, N)
-        self.dispersion = rng.uniform(0.1, 1, S) if name == "negative binomial" else None
+        self.scales = {scale: rng.uniform(0.1, 1, S) for scale in LIKELIHOODS[name].scales}
         self.trials = np.array([1, 3, 20, 50, 400, 10**6]) if name == "binomial" else None
         self.weights = rng.dirichlet(np.ones(S)) if weighted else None
 
@@ -35,9 +35,9 @@ class Case:
             N,
             S,
             LIKELIHOODS[self.name],
-            dispersion=self.dispersion,
             trials=self.trials,
             weights=self.weights,
+            **self.scales,
         )
 
     def draw(self, s, i):
@@ -47,9 +47,12 @@ class Case:
             return stats.poisson(mean)
         if self.name == "exponential":
             return stats.gamma(1, scale=mean)
+        if self.name == "gamma":
+            square = self.scales["dispersion"][s] ** 2
+            return stats.gamma(1 / square, scale=mean * square)
         if self.name == "binomial":
             return stats.binom(self.trials[i], mean)
-        variance = mean + self.dispersion[s] ** 2 * mean**2
+        variance = mean + self.scales["dispersion"][s] ** 2 * mean**2
         return stats.nbinom(mean**2 / (variance - mean), mean / variance)
 
     def average(self, function, i):
@@ -69,7 +72,7 @@ def case(rng, name, request):
 
 def labels_near(case):
     y = case.predictive.mean * np.linspace(0.3, 1.6, N)
-    return y if case.name == "exponential" else np.round(y)
+    return np.round(y) if case.name in COUNTS else y
 
 
 def test_moments_are_those_of_the_mixture(case):
@@ -87,7 +90,7 @@ def test_density_and_cdf_are_averages_over_draws(case):
     p, y = case.predictive, labels_near(case)
     each = p.log_likelihood(y)
     assert each.shape == (S, N)
-    log_density = "logpdf" if case.name == "exponential" else "logpmf"
+    log_density = "logpmf" if case.name in COUNTS else "logpdf"
     for i in range(N):
         np.testing.assert_allclose(
             each[:, i], [getattr(case.draw(s, i), log_density)(y[i]) for s in range(S)], rtol=1e-9
@@ -127,16 +130,17 @@ def test_quantile_of_one_draw_is_scipys(rng):
             N,
             1,
             LIKELIHOODS[name],
-            dispersion=None if case.dispersion is None else case.dispersion[:1],
             trials=case.trials,
+            **{scale: values[:1] for scale, values in case.scales.items()},
         )
         for q in (0.01, 0.5, 0.999):
             expected = [case.draw(0, i).ppf(q) for i in range(N)]
             np.testing.assert_allclose(p.quantile(q), expected, rtol=1e-9)
 
 
-def test_quantile_of_exponentials_inverts_the_cdf(rng):
-    p = Case(rng, "exponential", weighted=True).predictive
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in COUNTS])
+def test_quantile_of_positive_totals_inverts_the_cdf(rng, name):
+    p = Case(rng, name, weighted=True).predictive
     for q in (1e-6, 0.025, 0.5, 0.99, 1 - 1e-6):
         np.testing.assert_allclose(p.cdf(p.quantile(q)), q, rtol=1e-7)
 
@@ -181,7 +185,7 @@ def test_samples_have_the_mixture_s_distribution(case):
     p, size = case.predictive, 20_000
     labels = p.sample(size, seed=5)
     assert labels.shape == (size, N)
-    assert (labels.dtype.kind == "f") == (case.name == "exponential")
+    assert (labels.dtype.kind == "i") == (case.name in COUNTS)
     np.testing.assert_array_less(np.abs(labels.mean(axis=0) - p.mean), 4.5 * p.sd / np.sqrt(size))
     for q in (0.2, 0.5, 0.8):
         at = p.quantile(q)

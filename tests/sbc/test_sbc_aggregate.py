@@ -10,6 +10,7 @@ import pytest
 from builders import calibration, totals
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.cmdstan.programs import compile_program
 
 pytestmark = pytest.mark.slow
@@ -44,32 +45,35 @@ def fit(model, p, seed):
     data = totals.stan_data(p) | {"grainsize": 4}
     draws = calibration.thinned(model, data, totals.start_at(p), seed)
     draws = {name: values for name, values in draws.items() if values.size}
-    draws |= {name: draws[name][:, 0] for name in ("dispersion", "tau") if name in draws}
+    draws |= zip(LIKELIHOODS[p.likelihood].scales, draws.pop("scale", np.empty(0)).T, strict=True)
+    draws |= {"tau": draws["tau"][:, 0]} if "tau" in draws else {}
     return together(draws)
 
 
 @pytest.mark.parametrize(
     "likelihood, has_effects",
-    [("poisson", False), ("negative binomial", False), ("exponential", True)],
+    [("poisson", False), ("negative binomial", False), ("exponential", True), ("gamma", False)],
 )
 def test_exp_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_exp", progress=False)
     simulate = simulator(likelihood, "exp", has_effects)
     found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=11))
-    assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
+    has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
+    assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 
 @pytest.mark.parametrize(
     "likelihood, has_effects",
-    [("poisson", False), ("negative binomial", False), ("exponential", True)],
+    [("poisson", False), ("negative binomial", False), ("exponential", True), ("gamma", False)],
 )
 def test_square_is_calibrated(likelihood, has_effects):
     model = compile_program("aggregate_square", progress=False)
     simulate = simulator(likelihood, "square", has_effects)
     found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=14))
-    assert ("tau" in found, "dispersion" in found) == (has_effects, "binomial" in likelihood)
+    has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
+    assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 

@@ -13,8 +13,7 @@ from bdr_stan.cmdstan.programs import program_names, program_path, stan_director
 FALSE = [
     (
         ".*",
-        r"The parameter (t|sigma|sigma_point|rho|eta|tau|dispersion|amplitude|curvature) has "
-        r"no priors",
+        r"The parameter (t|sigma|sigma_point|rho|eta|tau|scale|amplitude|curvature) has no priors",
         "the numbers of their priors are data, and t has that of the weights it becomes",
     ),
     (

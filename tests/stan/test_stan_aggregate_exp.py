@@ -130,11 +130,13 @@ def test_points_of_no_weight_are_refused(model):
     assert "weight[2] must be > 0, found 0: leave the point out" in refusal(model, p, data)
 
 
-@pytest.mark.parametrize("scale", ["intercept_scale", "rho_log_sd", "tau_scale"])
+@pytest.mark.parametrize(
+    "scale", [{"intercept_scale": 0}, {"rho_log_sd": 0}, {"tau_scale": 0}, {"scale_prior": [0]}]
+)
 def test_scales_must_be_positive(model, scale):
     p = problem()
-    said = refusal(model, p, stan_data(p) | {scale: 0.0})
-    assert "dispersion_scale and tau_scale must be > 0, found [" in said
+    said = refusal(model, p, stan_data(p) | scale)
+    assert "tau_scale and scale_prior must be > 0, found [" in said
 
 
 def test_effects_that_are_known_without_labels(model):
@@ -151,7 +153,7 @@ def test_without_likelihood_the_prior_comes_back(model):
     p = problem()
     data = stan_data(p, whitened=False, use_likelihood=False)
     draws = reference.sample(model, data, start_at(p), draws=4000)
-    names = ["w", "intercept", "rho", "dispersion", "tau", "t_effect"]
+    names = ["w", "intercept", "rho", "scale", "tau", "t_effect"]
     rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
     half = [stats.halfnorm(scale=p.priors[f"{name}_scale"]) for name in ("dispersion", "tau")]
     mean = [0, 0, 0, p.priors["intercept_location"], rho.mean(), *(h.mean() for h in half)]

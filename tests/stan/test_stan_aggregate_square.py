@@ -178,7 +178,7 @@ def test_without_likelihood_the_prior_comes_back(model):
     p = problem(n=3)
     data = stan_data(p, whitened=False, use_likelihood=False)
     draws = reference.sample(model, data, start_at(p), draws=2500)
-    names = ["w", "intercept", "rho", "dispersion", "tau", "t_effect"]
+    names = ["w", "intercept", "rho", "scale", "tau", "t_effect"]
     rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
     half = [stats.halfnorm(scale=p.priors[f"{name}_scale"]) for name in ("dispersion", "tau")]
     mean = [0, 0, 0, p.priors["intercept_location"], rho.mean(), *(h.mean() for h in half), 0, 0, 0]

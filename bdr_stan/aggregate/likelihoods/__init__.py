@@ -1,8 +1,9 @@
 """Likelihoods of totals of bags, one object each."""
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
 from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL, Binomial
 from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL, Exponential
+from bdr_stan.aggregate.likelihoods.gamma import GAMMA, Gamma
 from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, NegativeBinomial
 from bdr_stan.aggregate.likelihoods.normal import NORMAL, Normal
 from bdr_stan.aggregate.likelihoods.poisson import POISSON, Poisson
@@ -11,17 +12,19 @@ __all__ = [
     "LIKELIHOODS",
     "Binomial",
     "Exponential",
+    "Gamma",
     "LabelDensity",
     "Likelihood",
     "NegativeBinomial",
     "Normal",
     "Poisson",
+    "Scale",
     "likelihood_named",
 ]
 
 LIKELIHOODS: dict[str, Likelihood] = {
     likelihood.name: likelihood
-    for likelihood in (POISSON, NEGATIVE_BINOMIAL, EXPONENTIAL, BINOMIAL, NORMAL)
+    for likelihood in (POISSON, NEGATIVE_BINOMIAL, EXPONENTIAL, GAMMA, BINOMIAL, NORMAL)
 }
 
 

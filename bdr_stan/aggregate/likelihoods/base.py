@@ -1,4 +1,4 @@
-"""What a likelihood of totals knows: its labels, their density in the mean, their distribution."""
+"""Base of the likelihoods of totals: their labels, density in the mean, scales and distribution."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -9,7 +9,7 @@ from scipy.stats.distributions import rv_frozen
 from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_numbers
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.bags import BagsLike, as_bags, check_one_a_bag, values_of_bags
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, Seed
 
 
 class LabelDensity(NamedTuple):
@@ -34,6 +34,20 @@ class LabelDensity(NamedTuple):
     information_slope: Array
 
 
+class Scale(NamedTuple):
+    """A scale of a likelihood, with a half-normal prior; "dispersion" has "dispersion_scale".
+
+    meaning, unit : str
+        For the table of priors.
+    prior_scale : float, default 1
+        Default of the half-normal's scale.
+    """
+
+    meaning: str
+    unit: str = "none"
+    prior_scale: float = 1.0
+
+
 # Of labels and the moments that a link has of their means: the expected log density of each label
 # without what is constant, and its slopes in the moments; scales as keywords.
 Terms = Callable[..., tuple[Array, ...]]
@@ -47,12 +61,20 @@ class Likelihood:
     name : str
     links : tuple of str
         Names of the links that there is a Stan program for, the default first.
-    scales : tuple of str
-        Names of its own scales, such as "dispersion".
+    scales : mapping, name -> Scale
+        Its own scales, such as "dispersion", in the order of Stan's array.
+    program_number : int
+        Its number in ``stan/functions/aggregate.stanfunctions``, where it is among these.
     is_count : bool
         Whether labels are counts 0, 1, 2, ..
     has_trials : bool
         Whether labels are counts out of a number of trials.
+    is_positive : bool
+        Whether labels are numbers > 0.
+    has_effects : bool
+        Whether its labels determine effects of their bags; see `draw_effects`.
+    bag_effects_error : str or None
+        Why normal effects of bags cannot be added, and what to do.
     gamma_effects : str or None
         The likelihood that labels have once gamma effects of their bags, of mean 1, are summed
         over: its scale is the standard deviation of these. None where there is none.
@@ -65,9 +87,13 @@ class Likelihood:
 
     name: ClassVar[str]
     links: ClassVar[tuple[str, ...]]
-    scales: ClassVar[tuple[str, ...]] = ()
+    scales: ClassVar[Mapping[str, Scale]] = {}
+    program_number: ClassVar[int]
     is_count: ClassVar[bool] = False
     has_trials: ClassVar[bool] = False
+    is_positive: ClassVar[bool] = False
+    has_effects: ClassVar[bool] = False
+    bag_effects_error: ClassVar[str | None] = None
     gamma_effects: ClassVar[str | None] = None
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
     deviance: ClassVar["staticmethod[[Array, Array, Array], tuple[Array, Array]] | None"] = None
@@ -87,7 +113,7 @@ class Likelihood:
         bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,)
             Counts 0, 1, .. 2^31 - 1, not all zero, where the likelihood is one of counts;
-            "exponential": > 0; "normal": any finite number.
+            > 0 where it is one of positive numbers; "normal": any finite number.
         trials : array, shape (n,), optional
             Of the binomial likelihood: people asked in each bag, whole numbers from 1, none below
             the bag's count.
@@ -115,6 +141,9 @@ class Likelihood:
                 raise ValueError(
                     f"all {len(labels)} labels are 0: there is no rate to learn from them"
                 )
+        if self.is_positive:
+            rule = f"the {self.name} likelihood needs labels > 0"
+            check_each(bags, labels, labels > 0, "label", rule)
         if trials is not None:
             check_trials(bags, labels, trials)
         return labels
@@ -132,8 +161,19 @@ class Likelihood:
         raise NotImplementedError
 
     def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
-        """Numbers of the priors of its own scales, by their names in the Stan program."""
-        return {}
+        """Numbers of the priors of its own scales, by their names."""
+        return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
+
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **scales: Array) -> Array:
+        """Log effects of the bags given their labels, shape (S, n), where `has_effects`."""
+        raise NotImplementedError
+
+    def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
+        """Scales of bags in training bags whose effects are known, shape (S, n).
+
+        `share` and `itself` are those of `bdr_stan.aggregate.bag_effects.dispersion_inside`.
+        """
+        raise NotImplementedError
 
     def constant(self, y: Array, **scales: float) -> float:
         """What `expected_terms` leave out of the expected log density of all labels."""
@@ -147,18 +187,15 @@ class Likelihood:
         mean : array
             Of the binomial the probability of each trial.
         **given : arrays that broadcast with `mean`
-            `dispersion` of the negative binomial, `trials` of the binomial, `sigma` of the normal
-            (of each label). Each takes its own and leaves the rest.
+            Its own scales (`sigma` of the normal that of each label), `trials` of the binomial.
+            Each takes its own and leaves the rest.
         """
         raise NotImplementedError
 
-    def cdf_and_density(self, x: Array, mean: Array) -> tuple[Array, Array]:
-        """Cumulative probability and density of positive numbers x given their means.
-
-        Of likelihoods that are no counts and whose quantiles are searched for; `distribution` says
-        the same, more slowly.
-        """
-        raise NotImplementedError
+    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+        """Cumulative probability and density of `distribution` at numbers x."""
+        distribution = self.distribution(mean, **given)
+        return distribution.cdf(x), distribution.pdf(x)
 
     def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
         """Labels as their bags' effects see them, and how much each says of its effect.
@@ -181,9 +218,5 @@ class Likelihood:
         return np.zeros(len(y)), np.zeros(len(y))
 
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
-        """What a Stan program is told of the likelihood, and labels as it takes them."""
-        return {
-            "y": y,
-            "is_count": int(self.is_count),
-            "has_dispersion": int("dispersion" in self.scales),
-        }
+        """Likelihood and labels in the data of a Stan program."""
+        return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}

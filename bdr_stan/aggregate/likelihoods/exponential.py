@@ -7,10 +7,8 @@ import numpy as np
 from scipy import stats
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.labels import check_each
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
-from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 
 def _expected_square(y, M, V):
@@ -32,18 +30,13 @@ class Exponential(Likelihood):
 
     name = "exponential"
     links = ("square", "exp")
+    program_number = 3
+    is_positive = True
     deviance = staticmethod(_deviance)
     expected_terms: ClassVar[Mapping[str, Terms]] = {
         "square": _expected_square,
         "exp": _expected_exp,
     }
-
-    def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
-        bags = as_bags(bags, in_parts=True)
-        labels = super().check_labels(bags, y, trials)
-        rule = "the exponential likelihood needs labels > 0"
-        check_each(bags, labels, labels > 0, "label", rule)
-        return labels
 
     def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
         def density(mean):
@@ -63,7 +56,7 @@ class Exponential(Likelihood):
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
         return stats.expon(scale=mean)
 
-    def cdf_and_density(self, x: Array, mean: Array) -> tuple[Array, Array]:
+    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
         return -np.expm1(-x / mean), np.exp(-x / mean) / mean
 
 

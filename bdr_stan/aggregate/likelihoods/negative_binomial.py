@@ -8,10 +8,10 @@ from scipy import stats
 from scipy.special import gammaln
 from scipy.stats.distributions import rv_frozen
 
+from bdr_stan.aggregate.bag_effects import dispersion_inside, gamma_effects
 from bdr_stan.aggregate.likelihoods import poisson
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
-from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.types import Array
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms
+from bdr_stan.types import Array, Seed
 
 _STIRLING = 1e4  # shape above which Stirling's series is exact to rounding
 # SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
@@ -56,8 +56,16 @@ class NegativeBinomial(Likelihood):
 
     name = "negative binomial"
     links = ("square", "exp")
-    scales = ("dispersion",)
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the labels: variance lambda + dispersion^2 lambda^2")
+    }
+    program_number = 2
     is_count = True
+    has_effects = True
+    bag_effects_error = (
+        "has effects of bags already: leave out bag_effects, or for normal effects use "
+        "likelihood='poisson'"
+    )
     expected_terms: ClassVar[Mapping[str, Terms]] = {
         "square": _expected_square,
         "exp": _expected_exp,
@@ -82,8 +90,11 @@ class NegativeBinomial(Likelihood):
 
         return density
 
-    def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
-        return {"dispersion_scale": 1.0}
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **scales: Array) -> Array:
+        return gamma_effects(y, means, scales["dispersion"], seed)
+
+    def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
+        return {"dispersion": dispersion_inside(scales["dispersion"], share, itself)}
 
     def constant(self, y: Array, *, dispersion: float = 0.0, **scales: float) -> float:
         return np.sum(log_rising(y, _shape(dispersion)) - gammaln(y + 1))

@@ -1,13 +1,13 @@
 """Totals of normal outcomes: mean lambda, standard deviation sigma sqrt(sum_j p_j^2)."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.types import Array, ArrayLike
 
@@ -24,7 +24,9 @@ class Normal(Likelihood):
 
     name = "normal"
     links = ("identity",)
-    scales = ("sigma",)
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "sigma": Scale("noise standard deviation of one point", "y / weight")
+    }
     deviance = staticmethod(_deviance)
 
     def label_density(

@@ -31,6 +31,7 @@ class Poisson(Likelihood):
 
     name = "poisson"
     links = ("square", "exp")
+    program_number = 1
     is_count = True
     gamma_effects = "negative binomial"
     deviance = staticmethod(_deviance)
