@@ -1,4 +1,4 @@
-"""The demonstration: what bags of few points do to the intervals of BLR, and not to BDR's."""
+"""Demonstration: how bags of few points affect the intervals of BLR, and not those of BDR."""
 
 import time
 from functools import cache
@@ -25,22 +25,10 @@ Its label is the mean of the digits that person tends to write, not of those in 
 def run(output="demo_output", quick=False):
     """Fit BLR and BDR to bags of handwritten digits and compare their intervals by bag size.
 
-    Prints what it does and finds; writes ``fit.nc``, the fit of BDR, and ``demo.png``, the
-    predictive intervals of both models, in place of those of an earlier run.
-
-    Parameters
-    ----------
-    output : str or Path, folder, made if it is not there
-    quick : bool, default False, fewer bags and draws
-
-    Returns
-    -------
-    dict, "BLR" and "BDR" -> pandas.DataFrame, see `metrics.table_by_size`
-
-    Raises
-    ------
-    ImportError : matplotlib is not installed.
-    OSError : the folder cannot be made or written to.
+    Prints progress and results, and writes ``fit.nc`` (the BDR fit) and ``demo.png`` (predictive
+    intervals of both models) into the folder `output`, replacing those of an earlier run.
+    Returns "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`. ImportError without
+    matplotlib, OSError if the folder is not writable.
     """
     from bdr_stan import BDR, BLR, plots
 
@@ -75,17 +63,9 @@ def run(output="demo_output", quick=False):
 
 
 def conclusion(tables):
-    """What the coverage of the two models shows, in one sentence with its numbers.
+    """What the coverage of both models shows, as one sentence with its numbers.
 
-    Coverage is right where chance, three standard errors, explains its distance from `LEVEL`.
-
-    Parameters
-    ----------
-    tables : dict, "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`
-
-    Returns
-    -------
-    str
+    Coverage counts as correct within three standard errors of `LEVEL`.
     """
     by_size = {name: table.drop(index="all") for name, table in tables.items()}
     off = {name: (table["coverage"] - LEVEL).abs() for name, table in by_size.items()}
@@ -135,7 +115,7 @@ def _stopwatch():
 
 
 def _show(tables):
-    """Both models side by side, a row a class of bag sizes."""
+    """Both models side by side, one row per class of bag sizes."""
     import pandas as pd
 
     shown = pd.DataFrame({"bags": tables["BLR"]["n_bags"].astype(str)}).rename_axis("images")

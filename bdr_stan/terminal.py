@@ -9,13 +9,7 @@ if TYPE_CHECKING:
 
 
 def show_table(table: "pd.DataFrame", text: Literal["left", "right"] = "left") -> None:
-    """Print a DataFrame with its index; numbers to four digits, nothing cut off.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame, its index named
-    text : "left" or "right", where columns of strings are aligned
-    """
+    """Print a DataFrame with a named index: four digits, no truncation; `text` aligns strings."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

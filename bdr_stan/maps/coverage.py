@@ -1,8 +1,8 @@
-"""How much of each cell of a grid lies in a polygon.
+"""Share of each grid cell inside a polygon.
 
 By Green's theorem: an edge adds, to each cell of its row, the area between itself and the cell's
-right side. Edges are cut where they pass from cell to cell, so shares are exact up to rounding,
-and those of neighbouring polygons add up to one.
+right side. Edges are cut at cell borders, so shares are exact up to rounding, and those of
+neighbouring polygons add up to one.
 """
 
 from typing import Any
@@ -17,18 +17,10 @@ _ROUNDING = 1e-9  # of a cell: far above that of coordinates, far below what cou
 
 
 def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Cells that a polygon covers, and the part of each that it does.
+    """Row, column and covered share, each of shape (n,), of the cells that a polygon touches.
 
-    Parameters
-    ----------
-    polygon : shapely Polygon, MultiPolygon or GeometryCollection, valid
-        In cells: x counts columns, y rows, from 0 at the corner of the grid.
-    shape : (int, int), rows and columns of the grid; what lies outside is left out
-
-    Returns
-    -------
-    row, col : int64 arrays, shape (n,), in the order of rows
-    share : float64 array, shape (n,), 0 < share <= 1
+    `polygon` is in cells (x counts columns, y rows, from the corner of the grid); `shape` is (rows,
+    columns), and parts of the polygon outside the grid are dropped.
     """
     polygon = _within(polygon, shape)
     if polygon.area == 0:
@@ -42,10 +34,7 @@ def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, 
 
 
 def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Cells whose centres lie in a polygon; arguments and results as of `cells_by_share`.
-
-    Their shares are 1.
-    """
+    """As `cells_by_share`, for cells whose centres lie in the polygon; all shares are 1."""
     from rasterio.features import rasterize
     from rasterio.transform import Affine
 
@@ -64,7 +53,7 @@ def _no_cells():
 
 
 def _within(polygon, shape):
-    """The part of a polygon on the grid."""
+    """Intersection of a polygon with the grid."""
     import shapely
 
     rows, cols = shape
@@ -75,14 +64,14 @@ def _within(polygon, shape):
 
 
 def _box_of(polygon):
-    """First column and row, and numbers of columns and rows, of the cells around a polygon."""
+    """First (column, row) and number of (columns, rows) of a polygon's bounding cells."""
     bounds = np.array(polygon.bounds)
     corner = np.floor(bounds[:2]).astype(np.int64)
     return corner, np.ceil(bounds[2:]).astype(np.int64) - corner
 
 
 def _edges(polygon):
-    """Starts and ends of a polygon's edges, shapes (n, 2), with its inside on their left."""
+    """Start and end points of edges, shapes (n, 2), with the polygon to their left."""
     import shapely
 
     parts = shapely.get_parts(shapely.get_parts(polygon))  # a collection may hold multipolygons
@@ -93,7 +82,7 @@ def _edges(polygon):
 
 
 def _shares(start, end, size):
-    """Part of each cell of a grid of `size`, (columns, rows), between edges; (rows, columns)."""
+    """Share of each cell inside the edges, shape (rows, columns)."""
     a, b = _cut_at_cells(start, end)
     height, (x, y) = b[:, 1] - a[:, 1], (a + b).T / 2
     col = np.floor(x).astype(np.int64)
@@ -106,7 +95,7 @@ def _shares(start, end, size):
 
 
 def _cut_at_cells(start, end):
-    """Edges cut where they pass from cell to cell, without those along rows, which add nothing."""
+    """Edges cut at cell borders; those along rows enclose no area and are dropped."""
     slanted = start[:, 1] != end[:, 1]
     start, end = start[slanted], end[slanted]
     numbers = np.arange(len(start))
@@ -121,10 +110,7 @@ def _cut_at_cells(start, end):
 
 
 def _crossings(a, b):
-    """Where the way from a to b, arrays of shape (n,), passes whole numbers.
-
-    Gives the number of the way and the part of it that lies behind, 0 < t < 1.
-    """
+    """Edge number and fraction 0 < t < 1 at which edges from a to b cross integers."""
     first = np.floor(np.minimum(a, b)) + 1
     count = np.maximum(np.ceil(np.maximum(a, b)) - first, 0).astype(np.int64)
     way = np.repeat(np.arange(len(a)), count)

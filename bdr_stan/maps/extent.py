@@ -1,4 +1,4 @@
-"""Whether a raster covers the districts: parts outside, two conventions of longitude, areas."""
+"""Whether a raster covers the districts: parts outside, longitude conventions, areas."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,9 @@ _UNEQUAL = 1.1  # ratio of the areas of two pixels
 
 
 def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
-    """Raise ValueError where districts moved by 360 degrees would lie on the raster.
+    """Raise ValueError if districts would lie on the raster after a shift of 360 degrees.
 
-    A raster from 0 to 360 lacks the western half of districts from -180 to 180.
-
-    Parameters
-    ----------
-    table : GeoDataFrame of districts, in the CRS of the grid
-    grid : Grid
+    A raster from 0 to 360 misses the western half of districts from -180 to 180.
     """
     import shapely
 
@@ -52,7 +47,7 @@ def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
 
 
 def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
-    """Part of each district's area that lies outside the grid; shape (n,), 0 without an area."""
+    """Share of each district's area outside the grid, shape (n,); 0 without an area."""
     import shapely
 
     extent, shapes = _extent(grid), table.geometry.to_numpy()
@@ -67,7 +62,7 @@ def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
 
 
 def said_of_outside(table: "gpd.GeoDataFrame", grid: Grid) -> list[str]:
-    """A sentence on districts that are partly outside the grid, where there are some."""
+    """Warning about districts that are partly outside the grid, if any."""
     outside = share_outside(table, grid)
     reach = np.flatnonzero((outside > _OUTSIDE) & (outside < 1))
     if not len(reach):
@@ -81,13 +76,7 @@ def said_of_outside(table: "gpd.GeoDataFrame", grid: Grid) -> list[str]:
 
 
 def said_of_unequal_areas(grid: Grid, row: Array) -> list[str]:
-    """A sentence on pixels in degrees that have different areas but the same weight.
-
-    Parameters
-    ----------
-    grid : Grid
-    row : array of integers, shape (N,), N >= 1, rows of the pixels in districts
-    """
+    """Warning about pixels in degrees with equal weights but unequal areas, if any."""
     if not grid.crs.is_geographic:
         return []
     rows = np.array([row.min(), row.max()])
@@ -106,7 +95,7 @@ def said_of_unequal_areas(grid: Grid, row: Array) -> list[str]:
 
 
 def _extent(grid: Grid) -> Any:
-    """The rectangle of a grid, in its CRS."""
+    """Bounding box of a grid, in its CRS."""
     import shapely
 
     t, (rows, cols) = grid.transform, grid.shape

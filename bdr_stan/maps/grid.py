@@ -1,4 +1,4 @@
-"""The cells of rasters, and which of them the points of bags are."""
+"""Grids of raster cells, and the pixel of each point."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -118,25 +118,19 @@ class Pixels:
 
 
 def pixels_of(bags: Any) -> Pixels:
-    """The pixels of bags.
-
-    Raises
-    ------
-    ValueError
-        They do not come from rasters.
-    """
+    """Pixels of bags; ValueError if the bags are not from rasters."""
     if getattr(bags, "pixels", None) is None:
         raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
     return bags.pixels
 
 
 def same_crs(a: Any, b: Any) -> bool:
-    """Whether two pyproj.CRS place the same coordinates alike, whichever program wrote them."""
+    """Whether two pyproj.CRS assign the same coordinates, whichever program wrote them."""
     return a.equals(b, ignore_axis_order=True) or (
         a.to_epsg() is not None and a.to_epsg() == b.to_epsg()
     )
 
 
 def name_of_crs(crs: Any) -> str:
-    """What messages call a pyproj.CRS: "EPSG:4326", or its name where it has no such number."""
+    """Name of a pyproj.CRS in messages: "EPSG:4326", or its name without an EPSG code."""
     return crs.name if crs.to_epsg() is None else f"EPSG:{crs.to_epsg()}"

@@ -23,14 +23,7 @@ _SAME = 0.01
 
 
 def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
-    """Layers by name: of files, arrays, the bands of one file or the variables of a Dataset.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        Something else, no covariate, a file that is no raster, or a layer that is not
-        two-dimensional, is not scaled yet or has no CRS.
-    """
+    """Layers by name from files, arrays, bands of a file or variables of a Dataset."""
     import xarray as xr
 
     if isinstance(covariates, xr.Dataset):
@@ -53,7 +46,7 @@ def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
 
 
 def open_weight(weight: Any) -> "xr.DataArray":
-    """The layer of the weights, of a file of one band or a DataArray; errors as above."""
+    """The layer of the weights, from a file of one band or a DataArray."""
     return _layer(weight, "weight")
 
 
@@ -78,7 +71,7 @@ def _layer(value, what):
 
 
 def _bands(path):
-    """The bands of a file, by their descriptions or as band_1, band_2, .."""
+    """Bands of a file, named by their descriptions or band_1, band_2, .."""
     array = _open(path)
     names = array.attrs.get("long_name", ())
     names = (names,) if isinstance(names, str) else names
@@ -88,7 +81,7 @@ def _bands(path):
 
 
 def _variables(dataset):
-    """The variables of a Dataset; those without dimensions describe the CRS."""
+    """Variables of a Dataset; variables without dimensions describe the CRS."""
     import rioxarray  # noqa: F401
 
     dataset = dataset.set_coords([name for name in dataset.data_vars if not dataset[name].dims])
@@ -101,7 +94,7 @@ def _variables(dataset):
 
 
 def _open(path):
-    """All bands of a raster as one DataArray that reads what is asked for and keeps nothing."""
+    """All bands of a raster as one lazy DataArray without a cache."""
     import rasterio
     import rioxarray
     import xarray as xr
@@ -120,7 +113,7 @@ def _open(path):
 
 
 def _checked(layer, what):
-    """A layer with rows and columns alone, of numbers, and a CRS."""
+    """A numeric layer with a CRS, dimensions (y, x) and regular spacing; else an error."""
     import rioxarray
 
     layer = layer.rename({name: _AXES[name] for name in layer.dims if name in _AXES})
@@ -163,7 +156,7 @@ def _checked(layer, what):
 
 
 def grid_of(layer: "xr.DataArray") -> Grid:
-    """The cells of a layer."""
+    """The grid of a layer."""
     from pyproj import CRS
 
     transform = layer.rio.transform()
@@ -176,15 +169,7 @@ def grid_of(layer: "xr.DataArray") -> Grid:
 
 
 def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str) -> None:
-    """Raise ValueError, with the fix, where a layer has other cells than `grid`.
-
-    Parameters
-    ----------
-    grid : Grid
-    layers : dict of layers
-    whose : str
-        What the message calls the raster of the grid.
-    """
+    """Raise ValueError for layers on another grid than that of the raster `whose`."""
     for name, layer in layers.items():
         own = grid_of(layer)
         mend = "bring it to that grid by rioxarray's .rio.reproject_match"
@@ -200,7 +185,7 @@ def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str
 
 
 def _far(a, b):
-    """Whether the corners of two grids of one shape lie apart."""
+    """Whether the corners of two grids of the same shape differ."""
     rows, cols = b.shape
     corners = [np.array(g.centres(np.array([0, rows]), np.array([0, cols]))).T for g in (a, b)]
     return np.abs(b.in_cells(corners[0]) - b.in_cells(corners[1])).max() > _SAME
@@ -215,14 +200,7 @@ def _said_of(grid):
 
 
 def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array) -> None:
-    """Values of layers at cells, NaN where there are none, in windows of some 30 MB.
-
-    Parameters
-    ----------
-    layers : list of p layers of one grid
-    row, col : arrays of integers, shape (n,)
-    out : float64 array, shape (n, p), which is written to
-    """
+    """Write values of p layers at n cells into `out`, shape (n, p); NaN where there are no data."""
     if not len(row):
         return
     order = np.argsort(row, kind="stable")
@@ -239,7 +217,7 @@ def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array)
 
 
 def _values(window):
-    """Values of a window as floats, NaN where it has no data."""
+    """Values of a window as floats, NaN where there are no data."""
     values = window.values.astype(np.float64)
     for mark in ("_FillValue", "missing_value"):
         if mark in window.attrs:

@@ -1,7 +1,7 @@
-"""Bags of the pixels of rasters, a bag for each polygon.
+"""Bags of raster pixels, one bag per polygon.
 
-Gives the arguments of `Bags`; the public face, with parameters and errors, is
-`Bags.from_rasters`, also known as `bdr_stan.maps.bags_from_rasters`.
+The public function, with parameters and errors, is `Bags.from_rasters`, also known as
+`bdr_stan.maps.bags_from_rasters`; this module returns the arguments of `Bags`.
 """
 
 import warnings
@@ -80,13 +80,7 @@ def from_rasters(
 
 
 def _check_marks(names, points):
-    """Raise where the least value of a covariate is a mark of missing data, far below all others.
-
-    Parameters
-    ----------
-    names : p names
-    points : array, shape (N, p or more), NaN where there are no data
-    """
+    """Raise ValueError if the minimum of a covariate looks like an undeclared no-data value."""
     for name, column in zip(names, points.T):
         least = np.nanmin(column, initial=np.inf)
         if least not in _MARKS:
@@ -113,19 +107,10 @@ def _check_weights(weights, pixels):
 def cells_of_districts(
     table: "gpd.GeoDataFrame", grid: Grid, *, fractional: bool
 ) -> tuple[Array, Pixels]:
-    """The pixels of each district.
+    """District, shape (N,), from 0 and rising, and `Pixels` of N points.
 
-    Parameters
-    ----------
-    table : GeoDataFrame of n districts, in the CRS of the grid
-    grid : Grid
-    fractional : bool
-        Whether pixels that a border cuts are shared, or belong to where their centres lie.
-
-    Returns
-    -------
-    bag : int64 array, shape (N,), from 0 to n - 1, rising
-    pixels : Pixels, N
+    With `fractional`, districts share the pixels that a border cuts; else a pixel belongs to the
+    district of its centre.
     """
     import shapely
 
@@ -149,29 +134,12 @@ def arguments_of_bags(
     *,
     unweighted: bool,
 ) -> dict[str, Any]:
-    """Arguments of `Bags`, without pixels that miss a value and districts that have no other.
+    """Arguments of `Bags` without pixels that lack data and districts that have no others.
 
-    Parameters
-    ----------
-    table : GeoDataFrame, n districts
-    bag : int64 array, shape (N,), rising
-    pixels : Pixels, N
-    points : array, shape (N, p), NaN where there are no data; it is written to
-    weights : array, shape (N,), NaN where there are no data; or None
-    features : list of p names
-    unweighted : bool
-        Whether whole pixels count alike, their shares in a district aside.
-
-    Raises
-    ------
-    ValueError
-        No district is left.
-
-    Warns
-    -----
-    UserWarning
-        Of what is left out or lies outside the grid, of districts that overlap, and of pixels that
-        count alike though their areas differ.
+    `bag`, shape (N,), is rising; `points`, shape (N, p), and `weights`, shape (N,), are NaN where
+    there are no data, and `points` is overwritten. With `unweighted`, whole pixels have equal
+    weights. Warns about dropped pixels and districts, overlaps and unequal areas; ValueError if no
+    district is left.
     """
     import pandas as pd
 
@@ -216,7 +184,7 @@ def arguments_of_bags(
 
 
 def _rows(points, kept):
-    """Some rows of an array, moved within it: a copy would double the memory that is needed."""
+    """Selected rows of an array, moved in place: a copy would double the memory."""
     n = np.count_nonzero(kept)
     for column in points.T:
         column[:n] = column[kept]
@@ -224,7 +192,7 @@ def _rows(points, kept):
 
 
 def _said_of_pixels(pixels, lacking, weights):
-    """A sentence on pixels that miss a value, where some do."""
+    """Warning about pixels that lack data, if any."""
     lost = np.any(list(lacking.values()), axis=0)
     if not lost.any():
         return []
@@ -242,7 +210,7 @@ def _said_of_pixels(pixels, lacking, weights):
 
 
 def _said_of_districts(table, reached, peopled):
-    """A sentence on districts that are left out, where there are some."""
+    """Warning about dropped districts, if any."""
     absent = (table.geometry.isna() | table.geometry.is_empty).to_numpy()
     reasons = np.select([absent, ~reached], ["no geometry", "no pixels with data"], "no weight")
     out = [f"{name!r} ({why})" for name, why in zip(table.index[~peopled], reasons[~peopled])]
@@ -253,7 +221,7 @@ def _said_of_districts(table, reached, peopled):
 
 
 def _said_of_overlap(table, bag, pixels):
-    """A sentence on pixels of which districts share more than there is, where there are some."""
+    """Warning about districts that overlap, if any."""
     cells, of = np.unique(pixels.cell, return_inverse=True)
     more = np.bincount(of, pixels.share) - 1
     if not len(cells) or more.max() < _SLIVER:

@@ -1,4 +1,4 @@
-"""From predictions back to maps: values of pixels as rasters, totals of districts as a table."""
+"""Predictions as maps: pixel values as rasters, district totals as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -214,7 +214,7 @@ def district_table(
 
 
 def _check_one_a_point(rate, bags):
-    """Raise before a pass over the points is made in vain."""
+    """Raise ValueError for another number of rates than points."""
     n = len(pixels_of(bags))
     if len(rate) != n:
         raise ValueError(f"there are rates of {len(rate)} points, but the bags have {n} points")

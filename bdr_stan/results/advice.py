@@ -1,4 +1,4 @@
-"""What the diagnostics of a sample mean, and what to do where they are bad."""
+"""Checks of a posterior sample: what each diagnostic means, and what to do if it is bad."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Check:
-    """One measured quantity of a sample, whether it is good, and what to do if it is not.
-
-    Attributes
-    ----------
-    quantity : str, its name
-    measured, good : str, the value found and the good values, as text
-    bad : bool
-    trouble, advice : str, sentences that say what is wrong where it is bad, and what to do
-    """
+    """One diagnostic of a sample: its value, the good range, and what to do if it is `bad`."""
 
     quantity: str
     measured: str
@@ -40,15 +32,7 @@ _WITHOUT_CHECKS = {
 
 
 def checks(diagnostics: dict[str, Any]) -> list[Check]:
-    """Everything measured that says whether the draws can be trusted.
-
-    Parameters
-    ----------
-    diagnostics : dict, from the function `diagnostics`
-
-    Returns
-    -------
-    list of Check, empty for a method of which nothing is measured
+    """Diagnostics of a sample as checks; empty for a method without diagnostics.
 
     Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 and an ESS of 100 per
     chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
@@ -74,7 +58,7 @@ def _nuts_checks(d):
 
 
 def _few_draws(d):
-    """In place of the checks of agreement: a short run is a first look, and no more."""
+    """The check that replaces R-hat and ESS in a short, exploratory run."""
     return Check(
         "draws",
         f"{d['n_draws']} a chain",
@@ -87,7 +71,7 @@ def _few_draws(d):
 
 
 def _agreement_checks(d):
-    """Whether the chains agree, and how many independent draws theirs are worth."""
+    """Checks of R-hat, bulk ESS and tail ESS."""
     enough = 100 * d["n_chains"]
     found = [
         Check(
@@ -118,7 +102,7 @@ def _agreement_checks(d):
 
 
 def _movement_checks(d):
-    """Whether the chains could move as far as they should."""
+    """Checks of E-BFMI and tree depth."""
     e_bfmi, at_limit = d["min_e_bfmi"], d["share_at_max_tree_depth"]
     return [
         Check(
@@ -172,36 +156,18 @@ _TOGETHER = {
 
 
 def _whose(element):
-    """Entries of vectors by what they are together: their numbers say nothing to a reader."""
+    """Label of a vector's entry: the whole vector, as single entries mean nothing to readers."""
     name, bracket, _ = str(element).partition("[")
     return _TOGETHER.get(name, element) if bracket else element
 
 
 def sampling_warnings(diagnostics: dict[str, Any]) -> list[str]:
-    """What is wrong with a sample, and what to do about it.
-
-    Parameters
-    ----------
-    diagnostics : dict, from the function `diagnostics`
-
-    Returns
-    -------
-    list of str, one sentence or two for each trouble, empty when there is none
-    """
+    """Problems of a sample and their fixes, one string per problem."""
     return [f"{check.trouble} {check.advice}" for check in checks(diagnostics) if check.bad]
 
 
 def report(diagnostics: dict[str, Any]) -> str:
-    """What was measured of a sample, line by line, with the good values and what to do.
-
-    Parameters
-    ----------
-    diagnostics : dict, from the function `diagnostics`
-
-    Returns
-    -------
-    str, a heading and for NUTS, Laplace and Pathfinder a line for each quantity
-    """
+    """Diagnostics as text: a heading, and for NUTS, Laplace and Pathfinder a line per quantity."""
     rows = [(c.quantity, c.measured, f"(good: {c.good})", verdict(c)) for c in checks(diagnostics)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["".join(f"  {cell:{width}}" for cell, width in zip(row, widths)) for row in rows]
@@ -209,14 +175,14 @@ def report(diagnostics: dict[str, Any]) -> str:
 
 
 def verdict(check: Check) -> str:
-    """ "ok", what to do, or nothing where there was nothing to measure."""
+    """ "ok", advice, or empty where the quantity is unknown."""
     if check.bad:
         return check.advice
     return "" if check.measured == "unknown" else "ok"
 
 
 def heading(diagnostics: dict[str, Any]) -> str:
-    """What kind of sample it is, and how many draws; a sentence."""
+    """Kind of sample and number of draws, as one sentence."""
     d = diagnostics
     if d["method"] == "nuts":
         return (

@@ -1,4 +1,4 @@
-"""A fit as one NetCDF file, and back: its groups, and its configuration as JSON."""
+"""A fit as one NetCDF file: its groups, and its configuration as JSON."""
 
 import errno
 import glob
@@ -28,24 +28,7 @@ _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, Attrib
 
 
 def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
-    """Write the groups of a fit and its configuration to one NetCDF file.
-
-    The file appears under its name when it is complete; one that was there is replaced.
-    Either ArviZ version reads it, with `read` or with `arviz.from_netcdf`.
-
-    Parameters
-    ----------
-    path : str or Path
-    groups : dict, group name -> xarray.Dataset
-    config : dict, what JSON can hold (NumPy numbers and arrays become numbers and lists)
-
-    Raises
-    ------
-    FileNotFoundError, NotADirectoryError : the folder does not exist, or is a file.
-    IsADirectoryError : the path is a folder.
-    TypeError : `config` holds what JSON cannot.
-    OSError : the disk is full, or the folder cannot be written to.
-    """
+    """Write groups and configuration to one NetCDF file, replacing it only when complete."""
     path = checked_output(path)
     attributes = {
         CONFIG_ATTRIBUTE: json.dumps(config, default=_plain),
@@ -57,7 +40,7 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
 
 
 def _in_memory(groups: Groups, attributes: dict[str, str]) -> memoryview:
-    """The bytes of a NetCDF file of groups and attributes of the whole."""
+    """The bytes of a NetCDF file with these groups and attributes."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
@@ -77,10 +60,7 @@ def _in_memory(groups: Groups, attributes: dict[str, str]) -> memoryview:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Let Ctrl-C wait until the block ends.
-
-    HDF5 may never return if one falls into its calls back to Python.
-    """
+    """Delay Ctrl-C until the block ends: HDF5 can hang if its callbacks are interrupted."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -96,12 +76,7 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def checked_output(path: PathName) -> Path:
-    """Path of a file to write, once it is known that it can be there.
-
-    Raises
-    ------
-    TypeError, FileNotFoundError, NotADirectoryError, IsADirectoryError
-    """
+    """Path of a file to write; an OSError or TypeError if it cannot be written there."""
     path = as_path(path)
     folder = path.parent
     if not folder.is_dir():
@@ -115,14 +90,10 @@ def checked_output(path: PathName) -> Path:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a path to write to, of a file that appears under its name when the block ends well.
+    """Temporary path of a file that is renamed to `path` when the block ends without an error.
 
-    What processes of this machine wrote of the file before they were killed is removed.
-
-    Raises
-    ------
-    OSError, PermissionError
-        The disk is full, or the folder cannot be written to.
+    Temporary files of killed processes of this machine are removed. OSError or PermissionError if
+    the disk is full or the folder is not writable.
     """
     partial = None
     try:
@@ -147,19 +118,19 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def _new_partial(path):
-    """A file that was not there before, so that no link leads what is written elsewhere."""
+    """A new temporary file; O_EXCL and O_NOFOLLOW keep links from redirecting the output."""
     partial = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.partial")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     return partial
 
 
 def _prefix(path):
-    """How the names begin under which this machine writes what will be the file."""
+    """Prefix of this machine's temporary files for `path`."""
     return f".{path.name}.{platform.node()}-"
 
 
 def _clear_what_was_left(path):
-    """Remove what processes of this machine that were killed wrote of the file."""
+    """Remove the temporary files of killed processes of this machine."""
     prefix = _prefix(path)
     for left in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
         pid = left.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
@@ -178,7 +149,7 @@ def _is_running(pid):
 
 
 def _plain(value: Any) -> Any:
-    """NumPy numbers and arrays as JSON's numbers and lists."""
+    """NumPy numbers and arrays as JSON numbers and lists."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     raise TypeError(
@@ -188,22 +159,7 @@ def _plain(value: Any) -> Any:
 
 
 def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
-    """Read a file of `write`, wholly into memory.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    groups : dict, group name -> xarray.Dataset
-    config : dict
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError : there is no such file, or it is a folder.
-    ValueError : the file was not written by `write`, or is damaged.
-    """
+    """Groups and configuration of a file of `write`; ValueError for damaged or foreign files."""
     import h5py
     import xarray as xr
 
@@ -247,7 +203,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
 
 
 def _foreign(group):
-    """What a group would read of other files, as a text, or None: a fit needs none."""
+    """Description of a reference to another file, or None: a saved fit has none."""
     import h5py
 
     for name in group:
