@@ -13,7 +13,7 @@ from bdr_stan.types import Array
 
 __all__ = ["cells_by_centre", "cells_by_share"]
 
-_ROUNDING = 1e-9  # of a cell: far above that of coordinates, far below what counts
+_ROUNDING = 1e-9  # share of a cell, far above rounding of coordinates and far below what matters
 
 
 def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
@@ -42,8 +42,10 @@ def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array,
     if polygon.area == 0:
         return _no_cells()
     corner, size = _box_of(polygon)
-    at = Affine.translation(*corner.tolist())
-    inside = rasterize([polygon], out_shape=tuple(size[::-1].tolist()), transform=at, dtype="uint8")
+    origin = Affine.translation(*corner.tolist())
+    inside = rasterize(
+        [polygon], out_shape=tuple(size[::-1].tolist()), transform=origin, dtype="uint8"
+    )
     row, col = np.nonzero(inside)
     return row + corner[1], col + corner[0], np.ones(len(row))
 
@@ -74,7 +76,7 @@ def _edges(polygon):
     """Start and end points of edges, shapes (n, 2), with the polygon to their left."""
     import shapely
 
-    parts = shapely.get_parts(shapely.get_parts(polygon))  # a collection may hold multipolygons
+    parts = shapely.get_parts(shapely.get_parts(polygon))  # a collection may contain multipolygons
     parts = shapely.orient_polygons(parts[shapely.get_dimensions(parts) == 2])
     xy, ring = shapely.get_coordinates(shapely.get_rings(parts), return_index=True)
     same = ring[1:] == ring[:-1]
@@ -87,11 +89,11 @@ def _shares(start, end, size):
     height, (x, y) = b[:, 1] - a[:, 1], (a + b).T / 2
     col = np.floor(x).astype(np.int64)
     row = np.minimum(np.floor(y), size[1] - 1).astype(np.int64)  # where rounding passes the last
-    # What an edge adds to its cell, and what more to all that follow: differences along the row.
+    # Differences along the row of the area an edge adds to its own cell and to all that follow.
     width = size[0] + 2
-    own = np.bincount(row * width + col, -height * (col + 1 - x), size[1] * width)
+    here = np.bincount(row * width + col, -height * (col + 1 - x), size[1] * width)
     after = np.bincount(row * width + col + 1, -height * (x - col), size[1] * width)
-    return np.cumsum((own + after).reshape(size[1], width), axis=1)[:, : size[0]]
+    return np.cumsum((here + after).reshape(size[1], width), axis=1)[:, : size[0]]
 
 
 def _cut_at_cells(start, end):
@@ -99,9 +101,9 @@ def _cut_at_cells(start, end):
     slanted = start[:, 1] != end[:, 1]
     start, end = start[slanted], end[slanted]
     numbers = np.arange(len(start))
-    places = [(numbers, np.zeros(len(start))), (numbers, np.ones(len(start)))]
-    places += [_crossings(start[:, k], end[:, k]) for k in (0, 1)]
-    edge, t = (np.concatenate(values) for values in zip(*places))
+    cuts = [(numbers, np.zeros(len(start))), (numbers, np.ones(len(start)))]
+    cuts += [_crossings(start[:, k], end[:, k]) for k in (0, 1)]
+    edge, t = (np.concatenate(values) for values in zip(*cuts))
     order = np.lexsort((t, edge))
     edge, t = edge[order], t[order][:, None]
     points = start[edge] + t * (end - start)[edge]

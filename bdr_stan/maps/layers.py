@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["check_same_grid", "grid_of", "open_covariates", "open_weight", "read_cells"]
 
 _WINDOW_BYTES = 1 << 25
-_AXES = {"lon": "x", "lat": "y"}  # what rioxarray does not know by name
-# Of a cell: what coordinates of equal grids may differ by, as some files have them in float32.
-_SAME = 0.01
+_AXES = {"lon": "x", "lat": "y"}  # names that rioxarray does not recognise
+# Tolerance, in cells, for coordinates of equal grids: some files store them in float32.
+_GRID_TOLERANCE = 0.01
 
 
 def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
@@ -127,7 +127,7 @@ def _checked(layer, what):
     more = [str(name) for name in layer.dims if name not in (rows, cols)]
     if more:
         raise ValueError(
-            f"{what} has the dimension {more[0]} beside rows and columns: choose one layer of it, "
+            f"{what} has the dimension {more[0]} besides rows and columns: choose one layer of it, "
             f"as by .isel({more[0]}=0)"
         )
     if layer.dtype.kind not in "fiub":
@@ -147,7 +147,9 @@ def _checked(layer, what):
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
     for name in (rows, cols):
         steps = np.diff(layer[name].to_numpy())
-        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _SAME * np.abs(steps.mean()):
+        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _GRID_TOLERANCE * np.abs(
+            steps.mean()
+        ):
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
                 "by .interp(..)"
@@ -160,9 +162,9 @@ def grid_of(layer: "xr.DataArray") -> Grid:
     from pyproj import CRS
 
     transform = layer.rio.transform()
-    # What was cut from a larger raster may keep the transform of the whole; coordinates are right.
+    # A cropped raster may have the transform of the whole; its coordinates are correct.
     by_coordinates = layer.rio.transform(recalc=True)
-    if not transform.almost_equals(by_coordinates, _SAME * abs(transform.a)):
+    if not transform.almost_equals(by_coordinates, _GRID_TOLERANCE * abs(transform.a)):
         transform = by_coordinates
     rows, cols = layer.shape
     return Grid(transform, CRS.from_user_input(layer.rio.crs), (rows, cols))
@@ -171,16 +173,17 @@ def grid_of(layer: "xr.DataArray") -> Grid:
 def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str) -> None:
     """Raise ValueError for layers on another grid than that of the raster `whose`."""
     for name, layer in layers.items():
-        own = grid_of(layer)
-        mend = "bring it to that grid by rioxarray's .rio.reproject_match"
-        if not same_crs(own.crs, grid.crs):
+        layer_grid = grid_of(layer)
+        fix = "bring it to that grid by rioxarray's .rio.reproject_match"
+        if not same_crs(layer_grid.crs, grid.crs):
             raise ValueError(
-                f"the covariate {name!r} is in {name_of_crs(own.crs)}, but {whose} in "
-                f"{name_of_crs(grid.crs)}: {mend}"
+                f"the covariate {name!r} is in {name_of_crs(layer_grid.crs)}, but {whose} in "
+                f"{name_of_crs(grid.crs)}: {fix}"
             )
-        if own.shape != grid.shape or _far(own, grid):
+        if layer_grid.shape != grid.shape or _far(layer_grid, grid):
             raise ValueError(
-                f"the covariate {name!r} has {_said_of(own)}, but {whose} {_said_of(grid)}: {mend}"
+                f"the covariate {name!r} has {_describe(layer_grid)}, but {whose} "
+                f"{_describe(grid)}: {fix}"
             )
 
 
@@ -188,10 +191,10 @@ def _far(a, b):
     """Whether the corners of two grids of the same shape differ."""
     rows, cols = b.shape
     corners = [np.array(g.centres(np.array([0, rows]), np.array([0, cols]))).T for g in (a, b)]
-    return np.abs(b.in_cells(corners[0]) - b.in_cells(corners[1])).max() > _SAME
+    return np.abs(b.in_cells(corners[0]) - b.in_cells(corners[1])).max() > _GRID_TOLERANCE
 
 
-def _said_of(grid):
+def _describe(grid):
     t = grid.transform
     return (
         f"{grid.shape[0]} x {grid.shape[1]} cells of {abs(t.a):.6g} x {abs(t.e):.6g} "
@@ -207,13 +210,13 @@ def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array)
     cols = slice(int(col.min()), int(col.max()) + 1)
     height = max(1, _WINDOW_BYTES // (8 * (cols.stop - cols.start)))
     for top in range(int(row.min()), int(row.max()) + 1, height):
-        at = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
-        if not len(at):
+        here = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
+        if not len(here):
             continue
-        rows = slice(top, int(row[at[-1]]) + 1)
+        rows = slice(top, int(row[here[-1]]) + 1)
         for k, layer in enumerate(layers):
             window = _values(layer[rows, cols])
-            out[at, k] = window[row[at] - top, col[at] - cols.start]
+            out[here, k] = window[row[here] - top, col[here] - cols.start]
 
 
 def _values(window):

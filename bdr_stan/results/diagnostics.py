@@ -43,7 +43,7 @@ def _convergence(array):
             "ess_tail": arviz().ess(data, method="tail"),
             "r_hat": arviz().rhat(_with_two_chains(array).to_dataset(name="x"), method="rank"),
         }
-    # What never varies has none of the three; the ArviZ versions differ in what they say of it.
+    # Undefined for constant elements, for which the ArviZ versions return different values.
     varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
     return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
 
@@ -113,15 +113,15 @@ def diagnostics(
     (2018) and Vehtari et al. (2024) for Pareto k-hat.
     """
     posterior = groups_of(idata)["posterior"]
-    found = {"method": posterior.attrs.get("inference_method")}
-    if found["method"] == "nuts":
-        return found | _of_nuts(idata, max_tree_depth, skip)
-    if found["method"] in ("laplace", "pathfinder"):
-        return found | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
-    return found
+    measured = {"method": posterior.attrs.get("inference_method")}
+    if measured["method"] == "nuts":
+        return measured | _nuts_diagnostics(idata, max_tree_depth, skip)
+    if measured["method"] in ("laplace", "pathfinder"):
+        return measured | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
+    return measured
 
 
-def _of_nuts(idata, max_tree_depth, skip):
+def _nuts_diagnostics(idata, max_tree_depth, skip):
     groups = groups_of(idata)
     stats = groups["sample_stats"]
     if max_tree_depth is None:
@@ -182,7 +182,7 @@ def pareto_smoothed(log_ratios: ArrayLike) -> tuple[Array, float]:
     if arviz_is_1():
         from arviz_stats.base import array_stats
 
-        log_weights, k = array_stats.psislw(-log_ratios)  # takes log likelihoods left out
+        log_weights, k = array_stats.psislw(-log_ratios)  # expects log likelihoods
     else:
         log_weights, k = arviz().psislw(log_ratios)
     return np.exp(log_weights), float(k)

@@ -20,7 +20,7 @@ _SAMPLE_STATS = {
 _LAPLACE_STATS = {"log_p__": "lp", "log_q__": "log_q"}
 _PATHFINDER_STATS = {"lp__": "lp", "lp_approx__": "log_q"}
 _VARIATIONAL_STATS = {"log_p__": "lp", "log_g__": "log_q"}  # its lp__ is always 0
-_STATS_OF = {
+_STATS_BY_METHOD = {
     "nuts": _SAMPLE_STATS,
     "fixed_param": _SAMPLE_STATS,
     "optimize": _SAMPLE_STATS,
@@ -28,7 +28,7 @@ _STATS_OF = {
     "pathfinder": _PATHFINDER_STATS,
     "variational": _VARIATIONAL_STATS,
 }
-_DTYPE_OF = {"diverging": bool, "tree_depth": int, "n_steps": int}
+_STAT_DTYPES = {"diverging": bool, "tree_depth": int, "n_steps": int}
 
 
 def inference_method(fit: Any) -> str:
@@ -78,10 +78,10 @@ def stan_draws(fit: Any, names: Iterable[str] | None = None) -> dict[str, Array]
 
 def sample_stats(fit: Any) -> dict[str, Array]:
     """Statistics of each draw under ArviZ's names, name -> array, shape (chain, draw)."""
-    stats = _STATS_OF[inference_method(fit)]
+    stats = _STATS_BY_METHOD[inference_method(fit)]
     table = _table(fit)
     return {
-        stats[name]: np.array(variable.extract_reshape(table), dtype=_DTYPE_OF.get(stats[name]))
+        stats[name]: np.array(variable.extract_reshape(table), dtype=_STAT_DTYPES.get(stats[name]))
         for name, variable in fit.metadata.method_vars.items()
         if name in stats
     }

@@ -10,7 +10,7 @@ from bdr_stan.bags import TableColumns
 from bdr_stan.kernels import Kernel, kernel_config, kernel_of_config
 from bdr_stan.types import Array
 
-# JSON has no kind for these; a dict of one such key stands for a value of the kind.
+# Types that JSON lacks, each stored as a dict with this key.
 _ARRAY, _TUPLE, _DICT, _KERNEL, _COLUMNS, _TABLE, _ESTIMATOR = (
     f"bdr_stan {kind}"
     for kind in ("array", "tuple", "dict", "kernel", "columns", "table", "estimator")
@@ -68,10 +68,10 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any
     if not isinstance(value, dict):
         return value
     if _ARRAY in value:
-        held = value[_ARRAY]
-        if isinstance(held, str):
-            return arrays[held]
-        return np.array(each(held), dtype=None if value["dtype"] == "U" else object)
+        content = value[_ARRAY]
+        if isinstance(content, str):
+            return arrays[content]
+        return np.array(each(content), dtype=None if value["dtype"] == "U" else object)
     if _TUPLE in value:
         return tuple(each(value[_TUPLE]))
     if _DICT in value:

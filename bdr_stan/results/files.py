@@ -20,10 +20,10 @@ from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import PathName, as_path
 
 CONFIG_ATTRIBUTE = "bdr_stan_config"
-CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to tell what has gone
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
-# What the libraries below raise where a file is not what it says.
+CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to detect missing ones
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
+# Errors of HDF5, NetCDF and JSON for corrupt files.
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
 
@@ -31,11 +31,11 @@ def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
     """Write groups and configuration to one NetCDF file, replacing it only when complete."""
     path = checked_output(path)
     attributes = {
-        CONFIG_ATTRIBUTE: json.dumps(config, default=_plain),
+        CONFIG_ATTRIBUTE: json.dumps(config, default=_as_json),
         CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
     }
     with written_whole(path) as partial:
-        # HDF5 ends the process where a disk fills while it writes there.
+        # In memory first: HDF5 ends the process if the disk fills while it writes.
         partial.write_bytes(_in_memory(groups, attributes))
 
 
@@ -97,16 +97,16 @@ def written_whole(path: Path) -> Iterator[Path]:
     """
     partial = None
     try:
-        _clear_what_was_left(path)
+        _remove_stale(path)
         partial = _new_partial(path)
         yield partial
         partial.replace(path)
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in _DISK_FULL:
             raise OSError(
                 f"cannot save to {path}: the disk is full; make room, or choose another folder"
             ) from error
-        if error.errno in _NOT_ALLOWED:
+        if error.errno in _NOT_WRITABLE:
             raise PermissionError(
                 f"cannot save to {path}: the folder {path.parent} cannot be written to "
                 f"({error.strerror}); choose another"
@@ -129,13 +129,13 @@ def _prefix(path):
     return f".{path.name}.{platform.node()}-"
 
 
-def _clear_what_was_left(path):
+def _remove_stale(path):
     """Remove the temporary files of killed processes of this machine."""
     prefix = _prefix(path)
-    for left in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
-        pid = left.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
+    for stale in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
+        pid = stale.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
         if pid.isdigit() and not _is_running(int(pid)):
-            left.unlink(missing_ok=True)
+            stale.unlink(missing_ok=True)
 
 
 def _is_running(pid):
@@ -148,13 +148,13 @@ def _is_running(pid):
     return True
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """NumPy numbers and arrays as JSON numbers and lists."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     raise TypeError(
-        f"the configuration holds a {type(value).__name__}, which JSON cannot: keep notes to text, "
-        "numbers, lists and dicts"
+        f"the configuration contains a {type(value).__name__}, which JSON does not support: use "
+        "text, numbers, lists and dicts in notes"
     )
 
 
@@ -172,7 +172,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
         with h5py.File(path, "r") as file:
             text, contents = (file.attrs.get(n) for n in (CONFIG_ATTRIBUTE, CONTENTS_ATTRIBUTE))
             names = [name for name in file if file.get(name, getclass=True) is h5py.Group]
-            foreign = _foreign(file)
+            foreign = _external_reference(file)
     except _UNREADABLE as error:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
@@ -202,18 +202,18 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     return groups, config
 
 
-def _foreign(group):
+def _external_reference(group):
     """Description of a reference to another file, or None: a saved fit has none."""
     import h5py
 
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             return f"{group.name}/{name} is a link"
-        held = group[name]
-        if isinstance(held, h5py.Group):
-            within = _foreign(held)
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            within = _external_reference(item)
             if within is not None:
                 return within
-        elif held.external or held.is_virtual:
-            return f"{held.name} lies in another file"
+        elif item.external or item.is_virtual:
+            return f"{item.name} lies in another file"
     return None

@@ -12,7 +12,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 if TYPE_CHECKING:
     from bdr_stan.predictive.mixture import Mixture
 
-# log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
+# log_likelihood and posterior_predictive are saved up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
 
 _DIMS = {
@@ -66,8 +66,8 @@ def named_groups(
 
 def _dims(name, n):
     """Dimension names of a variable with n dimensions after chain and draw."""
-    known = _DIMS.get(name, [])
-    return known if len(known) == n else [f"{name}_dim_{k}" for k in range(n)]
+    axes = _DIMS.get(name, [])
+    return axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
 
 
 def pointwise_groups(
@@ -124,10 +124,10 @@ def fitted_groups(
     """
     written = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
     parameters = {name: values for name, values in draws.items() if name not in written}
-    own = {name: values for name, values in written.items() if by_bag and values.size}
+    per_bag = {name: values for name, values in written.items() if by_bag and values.size}
     groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
-    groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
-    if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
+    groups |= pointwise_groups(training, y, ids, shape, **per_bag, seed=seed)
+    if own_program and "log_lik" not in per_bag and groups.pop("log_likelihood", None) is not None:
         if by_bag:
             warnings.warn(
                 "your Stan program writes no log_lik, so the fit has no log_likelihood, which "

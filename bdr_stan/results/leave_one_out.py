@@ -15,10 +15,10 @@ from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array, ArrayLike
 
-GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is not to be trusted
+GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is unreliable, of Vehtari et al. (2024)
 
 
-class LeftOut:
+class LeaveOneOut:
     """Leave-one-out predictive distributions of n labels, as weighted draws.
 
     `draws` and `log_likelihood` have shape (S, n), as has `weights`, with sum 1 per bag; `mean`,
@@ -42,7 +42,7 @@ class LeftOut:
         self.sd = np.sqrt(np.sum(self.weights * (draws - self.mean) ** 2, axis=0))
 
     @classmethod
-    def of(cls, groups: Groups) -> Self | None:
+    def from_groups(cls, groups: Groups) -> Self | None:
         """From the groups of a fit; None unless they have several draws of the labels."""
         if "posterior_predictive" not in groups:
             return None
@@ -50,8 +50,8 @@ class LeftOut:
         if len(draws) == 1:
             return None
         labels = groups["observed_data"]["y"].values
-        kept = groups.get("log_likelihood")
-        return cls(draws, labels, None if kept is None else _flat(kept["y"].values))
+        group = groups.get("log_likelihood")
+        return cls(draws, labels, None if group is None else _flat(group["y"].values))
 
     def quantile(self, q: ArrayLike) -> Array:
         """Quantiles of each label, shape (n,), or (k, n) for k probabilities."""
@@ -62,8 +62,8 @@ class LeftOut:
             ranked = np.take_along_axis(self._draws[:, i], order, axis=0)
             below = np.cumsum(np.take_along_axis(self.weights[:, i], order, axis=0), axis=0)
             for level, row in zip(levels, values, strict=True):
-                place = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
-                row[i] = ranked[place, np.arange(len(i))]
+                rank = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
+                row[i] = ranked[rank, np.arange(len(i))]
         return values[0] if np.ndim(q) == 0 else values
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
@@ -88,15 +88,15 @@ class LeftOut:
         """Probability of each class, for labels 0, 1, ..; shape (n, n_classes)."""
         log_density = self.log_density
         if log_density is not None and n_classes == 2:
-            own = np.exp(log_density)
-            second = np.where(self.labels == 1, own, 1 - own)
+            p_label = np.exp(log_density)
+            second = np.where(self.labels == 1, p_label, 1 - p_label)
             return np.column_stack([1 - second, second])
         codes = range(n_classes)
         return np.column_stack([np.sum(self.weights * (self._draws == c), axis=0) for c in codes])
 
 
 @dataclass(frozen=True)
-class LeftOutClasses:
+class LeaveOneOutClasses:
     """Class predictive: `classes`, shape (C,), `probabilities`, shape (n, C)."""
 
     classes: Array

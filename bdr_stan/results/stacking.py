@@ -14,10 +14,10 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-# Labels that the prior of the weights counts for, each predicted equally well by all models.
+# Weight of the prior in labels, each predicted equally well by all models.
 _PRIOR_LABELS = 1.0
-# Draws that agree: nearly, as ArviZ refuses tails without spread.
-_NEARLY_0 = np.linspace(-1e-9, 1e-9, 100)
+# ArviZ raises on constant draws: spread them by less than any difference in log density matters.
+_JITTER = np.linspace(-1e-9, 1e-9, 100)
 
 
 def stack(
@@ -37,11 +37,11 @@ def stack(
 
     az, is_1 = arviz(), arviz_is_1()
     held_out = held_out or {}
-    idatas = {n: _of_one_density(held_out[n]) if n in held_out else i for n, i in idatas.items()}
+    idatas = {n: _idata_of_density(held_out[n]) if n in held_out else i for n, i in idatas.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of high Pareto k, which the table shows
-        found = {name: az.loo(idata, pointwise=True) for name, idata in idatas.items()}
-    pointwise = [loo.elpd_i if is_1 else loo.loo_i for loo in found.values()]
+        warnings.simplefilter("ignore")  # high Pareto k, which the table contains
+        estimates = {name: az.loo(idata, pointwise=True) for name, idata in idatas.items()}
+    pointwise = [loo.elpd_i if is_1 else loo.loo_i for loo in estimates.values()]
     weights = stacking_weights(np.column_stack(pointwise))
     rows = {
         name: {
@@ -51,7 +51,7 @@ def stack(
             "max_pareto_k": np.nan if name in held_out else float(np.max(loo.pareto_k)),
             "weight": weight,
         }
-        for (name, loo), weight in zip(found.items(), weights, strict=True)
+        for (name, loo), weight in zip(estimates.items(), weights, strict=True)
     }
     return pd.DataFrame(rows).T
 
@@ -69,17 +69,17 @@ def stacking_weights(log_density: Array) -> Array:
     def loss(x):
         weights = softmax(x)
         mixed = density @ weights
-        labels = density.T @ (1 / mixed) * weights  # that each model accounts for
+        responsibility = density.T @ (1 / mixed) * weights  # labels attributed to each model
         value = np.log(mixed).sum() + prior * np.log(weights).sum()
-        return -value, -(labels + prior - (n + _PRIOR_LABELS) * weights)
+        return -value, -(responsibility + prior - (n + _PRIOR_LABELS) * weights)
 
     return softmax(minimize(loss, np.zeros(K), jac=True, method="L-BFGS-B", tol=1e-12).x)
 
 
-def _of_one_density(log_density):
+def _idata_of_density(log_density):
     """An ArviZ object whose leave-one-out density is the given one: constant draws."""
     groups = {
-        "log_likelihood": dataset({"y": log_density + _NEARLY_0[None, :, None]}, {"y": ["bag"]}),
-        "posterior": dataset({"held_out": _NEARLY_0[None]}, {}),
+        "log_likelihood": dataset({"y": log_density + _JITTER[None, :, None]}, {"y": ["bag"]}),
+        "posterior": dataset({"held_out": _JITTER[None]}, {}),
     }
     return build(groups)
