@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-_BATCHES = 32  # a thread: of a million small tasks each by itself would cost more than its work
+_BATCHES = 32  # per thread: one future for each of a million small tasks would cost too much
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ def map_in_threads(
     thread, which is cheaper.
     """
     n_threads = n_threads_for(tasks, n_jobs)
-    # One BLAS thread in each of ours: small products gain nothing from more.
+    # One BLAS thread per thread of ours: small products gain nothing from more.
     with limited_blas():
         if n_threads == 1:
             yield from map(function, tasks)

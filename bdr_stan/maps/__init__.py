@@ -1,4 +1,4 @@
-"""From rasters and polygons to bags, and from predictions back to maps.
+"""Bags from rasters and polygons, and maps of predictions.
 
 Needs the extra "maps": ``pip install 'bdr-stan[maps]'``.
 """

@@ -130,9 +130,9 @@ def _check_same_sizes(bags: Bags | PartitionedBags, sizes: Array) -> None:
 
 def _same_points(model: Any, bags: Bags) -> bool:
     """Whether the bags have the mean points, or the average embedding, of the fit."""
-    kept = model.result_.constants
-    if "mean_point" in kept:
-        points = kept["mean_point"]
+    constants = model.result_.constants
+    if "mean_point" in constants:
+        points = constants["mean_point"]
         return bool(have_mean_points(bags, points, np.abs(points).max(axis=0)).all())
     if not hasattr(model, "coordinates_"):
         return True

@@ -81,8 +81,8 @@ def shrinkage(fit: FitSummary) -> Section | None:
     kept = shrinkage_factors(fit.sizes, lam, eta).sum(axis=1)
     classes = metrics.size_classes(fit.sizes)
     rows = {
-        name: {"bags": int(of.sum()), "coordinates kept": float(kept[of].mean())}
-        for name, of in classes.items()
+        name: {"bags": int(mask.sum()), "coordinates kept": float(kept[mask].mean())}
+        for name, mask in classes.items()
     }
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
     sizes = np.unique(np.quantile(fit.sizes, [0, 0.25, 0.5, 0.75, 1]).round().clip(1))

@@ -80,12 +80,12 @@ def _by_size(fit):
     y, predictive = fit.labels, fit.predictive
     lower, upper = predictive.interval(_LEVEL)
 
-    def row(of):
+    def row(mask):
         return {
-            "root mean squared error": metrics.mse(y[of], predictive.mean[of]) ** 0.5,
-            "sd of the labels": float(np.std(y[of])),
-            "mean interval width": metrics.interval_width(lower[of], upper[of]),
-            "interval coverage": metrics.coverage(y[of], lower[of], upper[of]),
+            "root mean squared error": metrics.mse(y[mask], predictive.mean[mask]) ** 0.5,
+            "sd of the labels": float(np.std(y[mask])),
+            "mean interval width": metrics.interval_width(lower[mask], upper[mask]),
+            "interval coverage": metrics.coverage(y[mask], lower[mask], upper[mask]),
         }
 
     return _size_table(fit, row)
@@ -135,13 +135,14 @@ def _of_classes(fit):
 
     probabilities = fit.predictive.probabilities
     guess = fit.classes[np.argmax(probabilities, axis=1)]
+    likeliest = probabilities.max(axis=1)
     p_true = probabilities[np.arange(len(guess)), np.searchsorted(fit.classes, fit.labels)]
 
-    def row(of):
+    def row(mask):
         return {
-            "accuracy": float(np.mean(guess[of] == fit.labels[of])),
-            "mean probability of the true class": float(np.mean(p_true[of])),
-            "mean probability of the likeliest class": float(probabilities[of].max(axis=1).mean()),
+            "accuracy": float(np.mean(guess[mask] == fit.labels[mask])),
+            "mean probability of the true class": float(np.mean(p_true[mask])),
+            "mean probability of the likeliest class": float(np.mean(likeliest[mask])),
         }
 
     confused = pd.crosstab(
