@@ -1,4 +1,4 @@
-"""The demonstration: what bags of few points do to the intervals of BLR, and not to BDR's."""
+"""Demonstration: how bags of few points affect the intervals of BLR, and not those of BDR."""
 
 import time
 from functools import cache
@@ -10,13 +10,13 @@ from bdr_stan.metrics import table_by_size
 from bdr_stan.terminal import show_table
 
 LEVEL = 0.95
-# Sufficient for intervals that hold for every size of bag; more landmarks lower the error a
+# Sufficient for calibrated intervals at every bag size; more landmarks reduce the error a
 # little and take longer.
 SETTINGS = {"n_landmarks": 40, "bandwidth": "median", "bandwidth_scale": 0.75}  # pixels: one unit
 FULL = {"n_train": 800, "n_test": 1000}, {"chains": 4, "warmup": 500, "draws": 1000}
 QUICK = {"n_train": 300, "n_test": 400}, {"chains": 4, "warmup": 300, "draws": 1000}
 INTRODUCTION = """\
-Each bag holds 1 to 300 images of handwritten digits, as if one person had written them.
+Each bag contains 1 to 300 images of handwritten digits, as if one person had written them.
 Its label is the mean of the digits that person tends to write, not of those in the bag.
 {n_train} training bags and {n_test} other bags of the same population of images.
 """
@@ -25,22 +25,10 @@ Its label is the mean of the digits that person tends to write, not of those in 
 def run(output="demo_output", quick=False):
     """Fit BLR and BDR to bags of handwritten digits and compare their intervals by bag size.
 
-    Prints what it does and finds; writes ``fit.nc``, the fit of BDR, and ``demo.png``, the
-    predictive intervals of both models, in place of those of an earlier run.
-
-    Parameters
-    ----------
-    output : str or Path, folder, made if it is not there
-    quick : bool, default False, fewer bags and draws
-
-    Returns
-    -------
-    dict, "BLR" and "BDR" -> pandas.DataFrame, see `metrics.table_by_size`
-
-    Raises
-    ------
-    ImportError : matplotlib is not installed.
-    OSError : the folder cannot be made or written to.
+    Prints progress and results, and writes ``fit.nc`` (the BDR fit) and ``demo.png`` (predictive
+    intervals of both models) into the folder `output`, replacing those of an earlier run.
+    Returns "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`. ImportError without
+    matplotlib, OSError if the folder is not writable.
     """
     from bdr_stan import BDR, BLR, plots
 
@@ -59,7 +47,7 @@ def run(output="demo_output", quick=False):
         name = type(model).__name__
         models[name] = model.fit_features(features, y, seed=1, progress=True, **sampling)
         predictives[name] = predictive = model.predictive(test)
-        predictive.interval = cache(predictive.interval)  # of use to table and figure
+        predictive.interval = cache(predictive.interval)  # for table and figure
         tables[name] = table_by_size(truth, predictive, test.sizes, level=LEVEL)
         step(f"fitted {name} by NUTS, predicted the test bags")
     models["BDR"].save(output / "fit.nc", notes={"bag": "bag", "label": "label"})
@@ -75,37 +63,29 @@ def run(output="demo_output", quick=False):
 
 
 def conclusion(tables):
-    """What the coverage of the two models shows, in one sentence with its numbers.
+    """What the coverage of both models shows, as one sentence with its numbers.
 
-    Coverage is right where chance, three standard errors, explains its distance from `LEVEL`.
-
-    Parameters
-    ----------
-    tables : dict, "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`
-
-    Returns
-    -------
-    str
+    Coverage counts as correct within three standard errors of `LEVEL`.
     """
     by_size = {name: table.drop(index="all") for name, table in tables.items()}
-    off = {name: (table["coverage"] - LEVEL).abs() for name, table in by_size.items()}
+    error = {name: (table["coverage"] - LEVEL).abs() for name, table in by_size.items()}
     chance = 3 * np.sqrt(LEVEL * (1 - LEVEL) / by_size["BLR"]["n_bags"])
     small, large = chance.index[0], chance.index[-1]
     blr, bdr = by_size["BLR"], by_size["BDR"]
     numbers = (
-        f"in bags of {_images(small)} the {LEVEL:.0%} intervals of BLR hold "
+        f"in bags of {_images(small)} the {LEVEL:.0%} intervals of BLR cover "
         f"{blr['coverage'][small]:.0%} of the labels, those of BDR {bdr['coverage'][small]:.0%}; "
         f"in bags of {_images(large)} {blr['coverage'][large]:.0%} and "
         f"{bdr['coverage'][large]:.0%}, with widths of {blr['width'][large]:.2f} and "
         f"{bdr['width'][large]:.2f}"
     )
     blr_wrong = blr["coverage"][small] < LEVEL - chance[small]
-    if blr_wrong and (off["BDR"] <= chance).all():
-        finding = "BLR is too sure of small bags, BDR is right for every size"
-    elif blr_wrong and off["BDR"].max() < off["BLR"].max():
-        finding = "BLR is too sure of small bags, BDR is closer to the truth"
+    if blr_wrong and (error["BDR"] <= chance).all():
+        finding = "BLR is overconfident for small bags, BDR is calibrated for every size"
+    elif blr_wrong and error["BDR"].max() < error["BLR"].max():
+        finding = "BLR is overconfident for small bags, BDR is closer to nominal coverage"
     else:
-        finding = "These bags do not show that BDR's intervals are the better ones"
+        finding = "These bags do not show that the intervals of BDR are better"
     return f"{finding}: {numbers}."
 
 
@@ -135,7 +115,7 @@ def _stopwatch():
 
 
 def _show(tables):
-    """Both models side by side, a row a class of bag sizes."""
+    """Both models side by side, one row per class of bag sizes."""
     import pandas as pd
 
     shown = pd.DataFrame({"bags": tables["BLR"]["n_bags"].astype(str)}).rename_axis("images")

@@ -1,12 +1,12 @@
-"""How good predictions are, in all, by bag size and point by point: error, density, calibration.
+"""Scores of predictions overall, by bag size and by point: error, density, calibration.
 
 A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(level)``, the lower
 and upper ends of the central intervals, ``cdf(y)``, the probability of a label below each of y,
-and ``log_prob(y)``, the log predictive density of each label. A *class predictive* is that of a
-classifier, with ``classes``, the two labels, and ``mean``, the probability of the second.
+and ``log_prob(y)``, the log predictive density of each label. A *class predictive*, of a
+classifier, has ``classes``, the two labels, and ``mean``, the probability of the second.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,19 +20,19 @@ from bdr_stan.types import Array, ArrayLike, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW_SIZES = 6
+FEW_SIZES = 6  # up to which each distinct size is a class
 DEFAULT_EDGES = (1, 5, 20, 100)
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 class HasCDF(Protocol):
-    """What calibration needs of a predictive.
+    """Interface of predictives that calibration requires.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bdr_stan.metrics import calibration
-    >>> class Uniform:  # labels that are thought uniform on (0, 1)
+    >>> class Uniform:  # predicts labels uniform on (0, 1)
     ...     def cdf(self, y):
     ...         return np.clip(y, 0, 1)
     ...
@@ -45,7 +45,7 @@ class HasCDF(Protocol):
 
 
 class HasDensity(Protocol):
-    """What errors, densities and intervals need of a predictive.
+    """Interface of predictives that errors, densities and intervals require.
 
     Examples
     --------
@@ -71,14 +71,14 @@ class HasDensity(Protocol):
     mean: Array
 
     def interval(self, level: float, /) -> tuple[Array, Array]:
-        """Lower and upper ends of central intervals of this probability, shape (n,)."""
+        """Lower and upper ends of central intervals, shape (n,)."""
 
     def log_prob(self, y: ArrayLike, /) -> Array:
         """Log predictive density of each label, shape (n,)."""
 
 
 class HasClasses(Protocol):
-    """What scores of classes need of a class predictive.
+    """Interface of class predictives that scores require.
 
     Examples
     --------
@@ -183,8 +183,7 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
 
     Returns
     -------
-    dict, name ("1", "2-5", ..., ">100") -> boolean array, shape (n,); classes without a bag
-    are left out
+    dict, name ("1", "2-5", ..., ">100") -> boolean array, shape (n,); empty classes are omitted
 
     Raises
     ------
@@ -194,7 +193,7 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
     --------
     >>> from bdr_stan.metrics import size_classes
     >>> sizes = [1, 3, 3, 70, 400]
-    >>> {name: of.sum().item() for name, of in size_classes(sizes, edges=[1, 10, 100]).items()}
+    >>> {name: bags.sum().item() for name, bags in size_classes(sizes, edges=[1, 10, 100]).items()}
     {'1': 1, '2-10': 2, '11-100': 1, '>100': 1}
     >>> list(size_classes(sizes))
     ['1', '3', '70', '400']
@@ -206,11 +205,11 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
     edges = np.asarray(DEFAULT_EDGES if edges is None else edges)
     if _numbers(edges, "edges").ndim != 1 or len(edges) == 0 or (np.diff(edges) <= 0).any():
         raise ValueError(f"edges of size classes must increase, found {edges.tolist()}")
-    place = np.searchsorted(edges, sizes)  # size <= edges[place]
+    number = np.searchsorted(edges, sizes)  # size <= edges[number]
     starts = [min(1, edges[0]), *(edges[:-1] + 1)]
     names = [f"{a:g}" if a == b else f"{a:g}-{b:g}" for a, b in zip(starts, edges)]
     names.append(f">{edges[-1]:g}")
-    return {name: place == k for k, name in enumerate(names) if (place == k).any()}
+    return {name: number == k for k, name in enumerate(names) if (number == k).any()}
 
 
 def table_by_size(
@@ -255,7 +254,6 @@ def table_by_size(
     50         2  0.13  0.93      0.50   0.78
     all        4  0.38  1.08      0.75   2.35
     """
-    import pandas as pd
 
     _check_level(level)
     y = labels_in_order(y, predictive)
@@ -268,18 +266,16 @@ def table_by_size(
         log_prob=predictive.log_prob(y),
         sizes=sizes,
     )
-    classes = size_classes(sizes, edges) | {"all": np.ones(len(y), dtype=bool)}
-    rows = {
-        name: {
-            "n_bags": int(of.sum()),
-            "mse": mse(y[of], mean[of]),
-            "nll": float(-log_prob[of].mean()),
-            "coverage": coverage(y[of], lower[of], upper[of]),
-            "width": interval_width(lower[of], upper[of]),
+
+    def scores(bags):
+        return {
+            "mse": mse(y[bags], mean[bags]),
+            "nll": float(-log_prob[bags].mean()),
+            "coverage": coverage(y[bags], lower[bags], upper[bags]),
+            "width": interval_width(lower[bags], upper[bags]),
         }
-        for name, of in classes.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
+
+    return _scores_by_size(scores, sizes, edges)
 
 
 def calibration(
@@ -290,7 +286,7 @@ def calibration(
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
 ) -> "pd.DataFrame":
-    """Coverage of central intervals against their probability.
+    """Coverage of central intervals against their nominal probability.
 
     Parameters
     ----------
@@ -302,9 +298,9 @@ def calibration(
 
     Returns
     -------
-    pandas.DataFrame, a row for each class of sizes and level; columns size (the name of the
-    class, last "all"), level, coverage, and se, the standard error that the coverage of as
-    many independent, calibrated intervals has
+    pandas.DataFrame, one row per class of sizes and level; columns size (the name of the class,
+    last "all"), level, coverage, and se, the standard error of the coverage of the same number
+    of independent, calibrated intervals
 
     Raises
     ------
@@ -330,12 +326,12 @@ def calibration(
     _check_levels(levels)
     # A label is in the central interval of any level above |2 cdf - 1|.
     y, below = _same_length(y=y, cdf=predictive.cdf(y))
-    needed = np.abs(2 * below - 1)
+    smallest_level = np.abs(2 * below - 1)
     rows = []
     for level in levels:
-        for name, of in classes.items():
-            share = float(np.mean(needed[of] <= level))
-            rows.append((name, level, share, np.sqrt(level * (1 - level) / of.sum())))
+        for name, mask in classes.items():
+            share = float(np.mean(smallest_level[mask] <= level))
+            rows.append((name, level, share, np.sqrt(level * (1 - level) / mask.sum())))
     return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
 
 
@@ -346,7 +342,7 @@ def classes_by_size(
 
     Parameters
     ----------
-    y : array, shape (n,), labels out of ``predictive.classes``
+    y : array, shape (n,), labels among ``predictive.classes``
     predictive : class predictive, see the module
     sizes : array, shape (n,), number of points of each bag
     edges : see `size_classes`
@@ -355,7 +351,7 @@ def classes_by_size(
     -------
     pandas.DataFrame, index "size" with a last row "all"; columns n_bags; log_loss, the mean
     negative log probability of the label; brier, the mean squared distance of the probability
-    of the second class from 0 or 1; accuracy, the share of labels that are the more probable
+    of the second class from 0 or 1; accuracy, the share of labels that are the more probable class
 
     Raises
     ------
@@ -378,22 +374,30 @@ def classes_by_size(
     50         1     0.010  0.000     1.000
     all        4     0.314  0.103     0.750
     """
-    import pandas as pd
 
     y = labels_in_order(y, predictive)
     second = class_codes(predictive.classes, np.asarray(y))
     second, p, sizes = _same_length(y=second, mean=predictive.mean, sizes=sizes)
     log_prob = predictive.log_prob(y)
-    classes = size_classes(sizes, edges) | {"all": np.ones(len(p), dtype=bool)}
-    rows = {
-        name: {
-            "n_bags": int(of.sum()),
-            "log_loss": float(-log_prob[of].mean()),
-            "brier": mse(second[of], p[of]),
-            "accuracy": float(np.mean(second[of] == (p[of] > 0.5))),
+
+    def scores(bags):
+        return {
+            "log_loss": float(-log_prob[bags].mean()),
+            "brier": mse(second[bags], p[bags]),
+            "accuracy": float(np.mean(second[bags] == (p[bags] > 0.5))),
         }
-        for name, of in classes.items()
-    }
+
+    return _scores_by_size(scores, sizes, edges)
+
+
+def _scores_by_size(
+    scores: Callable[[Array], dict[str, float]], sizes: Array, edges: ArrayLike | None
+) -> "pd.DataFrame":
+    """Table of `scores(mask)` per class of bag sizes, with a last row "all"."""
+    import pandas as pd
+
+    classes = size_classes(sizes, edges) | {"all": np.ones(len(sizes), dtype=bool)}
+    rows = {name: {"n_bags": int(mask.sum()), **scores(mask)} for name, mask in classes.items()}
     return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
 
 
@@ -405,11 +409,11 @@ def reliability(
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
 ) -> "pd.DataFrame":
-    """Share of the second class among bags of similar predicted probability.
+    """Share of the second class among bags with similar predicted probability.
 
     Parameters
     ----------
-    y : array, shape (n,), labels out of ``predictive.classes``
+    y : array, shape (n,), labels among ``predictive.classes``
     predictive : class predictive, see the module
     n_bins : int, >= 1, default 10, bins of equal width of the predicted probability
     sizes : array, shape (n,), number of points of each bag; None for all bags together
@@ -417,10 +421,9 @@ def reliability(
 
     Returns
     -------
-    pandas.DataFrame, a row for each class of sizes and each bin that holds a bag; columns size
-    (the name of the class, last "all"), n_bags, predicted (the bin's mean probability), observed
-    (its share of the second class), and se, the standard error that the share has if each
-    probability is right
+    pandas.DataFrame, one row per class of sizes and non-empty bin; columns size (the name of the
+    class, last "all"), n_bags, predicted (the bin's mean probability), observed (its share of the
+    second class), and se, the standard error of the share if each probability is correct
 
     Raises
     ------
@@ -449,11 +452,11 @@ def reliability(
     second = class_codes(predictive.classes, np.asarray(y))
     second, p = _same_length(y=second, mean=predictive.mean)
     classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=second)[0], edges)
-    place = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    bin_number = np.minimum((p * n_bins).astype(int), n_bins - 1)
     rows = []
-    for name, of in (classes | {"all": np.ones(len(p), dtype=bool)}).items():
-        for k in np.unique(place[of]):
-            here = of & (place == k)
+    for name, mask in (classes | {"all": np.ones(len(p), dtype=bool)}).items():
+        for k in np.unique(bin_number[mask]):
+            here = mask & (bin_number == k)
             n, variance = here.sum(), np.sum(p[here] * (1 - p[here]))
             rows.append((name, int(n), p[here].mean(), second[here].mean(), np.sqrt(variance) / n))
     return pd.DataFrame(rows, columns=["size", "n_bags", "predicted", "observed", "se"])
@@ -487,7 +490,7 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
     >>> poisson_nll([0, 2], rate=[1.0, 0.0])
     inf
     """
-    y, rate = _same_length(y=y, rate=rate, of="individual")
+    y, rate = _same_length(y=y, rate=rate, unit="individual")
     _check_each("y", y, (y >= 0) & (y == np.floor(y)), "counts are 0, 1, 2, ..")
     _check_each("rate", rate, rate >= 0, "rates are >= 0")
     return float(np.mean(rate - xlogy(y, rate) + gammaln(y + 1)))
@@ -514,7 +517,7 @@ def normal_nll(y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> float:
     2.531
     """
     sd = np.broadcast_to(sd, np.shape(y)) if np.ndim(sd) == 0 else sd
-    y, mean, sd = _same_length(y=y, mean=mean, sd=sd, of="individual")
+    y, mean, sd = _same_length(y=y, mean=mean, sd=sd, unit="individual")
     _check_each("sd", sd, sd > 0, "standard deviations are > 0")
     return float(np.mean(0.5 * ((y - mean) / sd) ** 2 + np.log(sd) + 0.5 * np.log(2 * np.pi)))
 
@@ -527,14 +530,14 @@ def point_calibration(
     Parameters
     ----------
     truth : array, shape (n,), true rates, known where data are simulated
-    predictive : object with ``cdf(rate)``, the posterior probability, shape (n,), of a rate not
-        above each of n, such as `PointPredictive`
+    predictive : object with ``cdf(rate)``, the posterior probability, shape (n,), of a rate of at
+        most each value, such as `PointPredictive`
     levels : numbers in (0, 1), default 0.1, 0.2, .. 0.9 and 0.95
 
     Returns
     -------
-    pandas.DataFrame, columns level and coverage, as of `calibration`; without a standard error,
-    for the rates of neighbouring points err together
+    pandas.DataFrame, columns level and coverage, as from `calibration`; without a standard error,
+    because errors of neighbouring points are correlated
 
     Raises
     ------
@@ -555,19 +558,19 @@ def point_calibration(
     import pandas as pd
 
     _check_levels(levels)
-    truth, below = _same_length(truth=truth, cdf=predictive.cdf(truth), of="point")
+    truth, below = _same_length(truth=truth, cdf=predictive.cdf(truth), unit="point")
     # As in `calibration`: a rate is in the central interval of any level above |2 cdf - 1|.
-    needed = np.abs(2 * below - 1)
-    shares = [float(np.mean(needed <= level)) for level in levels]
+    smallest_level = np.abs(2 * below - 1)
+    shares = [float(np.mean(smallest_level <= level)) for level in levels]
     return pd.DataFrame({"level": list(levels), "coverage": shares})
 
 
 def _numbers(values: ArrayLike, name: str) -> Array:
-    """Values as floats; TypeError names them where they are none."""
+    """Values as floats; TypeError if they are not numbers."""
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} holds what is no number: pass an array of numbers") from None
+        raise TypeError(f"{name} must be numbers: pass a numeric array") from None
 
 
 def _check_levels(levels: Sequence[float]) -> None:
@@ -583,24 +586,24 @@ def _check_level(level: float) -> None:
 
 
 def _check_each(name: str, values: Array, good: Array, rule: str) -> None:
-    """Raise ValueError naming the first value that is not good."""
+    """Raise ValueError for the first value that is not `good`."""
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{name} is {values[i]:.15g} at individual {i}: {rule}")
 
 
-def _same_length(of: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:
-    """Arrays of numbers of one length, checked; in the order given."""
+def _same_length(unit: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:
+    """Numeric arrays in the given order, checked for equal length and NaN."""
     arrays = {name: _numbers(values, name) for name, values in arrays.items()}
     (first, reference), *_ = arrays.items()
     for name, values in arrays.items():
         if values.ndim != 1 or len(values) != len(reference):
             raise ValueError(
                 f"{name} has shape {values.shape} and {first} has shape {reference.shape}: "
-                f"both must have one value for each {of}"
+                f"both must have one value for each {unit}"
             )
         if np.isnan(values).any():
-            raise ValueError(f"{name} is NaN at {of} {int(np.isnan(values).argmax())}")
+            raise ValueError(f"{name} is NaN at {unit} {int(np.isnan(values).argmax())}")
     if len(reference) == 0:
-        raise ValueError(f"there are no {of}s to score")
+        raise ValueError(f"there are no {unit}s to score")
     return tuple(arrays.values())

@@ -1,4 +1,4 @@
-"""Folds of bags: shuffled ones, and regions of a map that are held out as a whole."""
+"""Cross-validation folds of bags: shuffled, or spatial regions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,26 +14,26 @@ from bdr_stan.types import Array, is_integer
 
 
 class SpatialBlocks(BaseCrossValidator):
-    """Folds that hold out a region of a map each: scikit-learn's splitter for bags.
+    """Spatial block cross-validation of bags, as a scikit-learn splitter.
 
-    Random folds ask how well a bag among known neighbours is predicted, such as a district that
-    sent no report. Whole regions ask how well the model does where no neighbour is known: what
-    maps of unsurveyed country need, and the honest choice where bags near each other are alike.
+    Random folds estimate the error for a bag with known neighbours, such as a district that sent
+    no report. Whole regions estimate the error where no neighbour is known, as in maps of
+    unsurveyed areas; use them if bags near each other have similar labels.
 
     Parameters
     ----------
     n_splits : int, default 5
-        Regions, each held out once.
+        Number of regions, each held out once.
     columns : pair of str or int, default ("lon", "lat")
-        The two columns of the points that say where they lie, in the same unit, by name or number.
+        Coordinate columns of the points, in the same unit, by name or number.
     random_state : int, default 0
         Seed of k-means.
 
     Notes
     -----
-    A bag lies at the weighted mean of its points in the two columns. Regions are the clusters of
-    scikit-learn's k-means on these centres, so they hold different numbers of bags; those next to
-    a border still have neighbours beyond it. Goes wherever scikit-learn takes `cv`, and in
+    The location of a bag is the weighted mean of its points in the two columns. Regions are the
+    clusters of scikit-learn's k-means on these locations, so their numbers of bags differ; bags
+    next to a border still have neighbours beyond it. Use it as `cv` in scikit-learn and in
     `bdr_stan.tune`. Source: Roberts et al. (2017), "Cross-validation strategies for data with
     temporal, spatial, hierarchical, or phylogenetic structure".
 
@@ -74,7 +74,7 @@ class SpatialBlocks(BaseCrossValidator):
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
         y, groups
-            Of no effect; scikit-learn names them.
+            Ignored, for compatibility with scikit-learn.
 
         Yields
         ------
@@ -83,7 +83,7 @@ class SpatialBlocks(BaseCrossValidator):
         Raises
         ------
         ValueError, TypeError
-            Unusable settings, no such column, or fewer places of bags than regions.
+            Invalid settings, an unknown column, or fewer distinct locations than regions.
         """
         regions = self.regions(bags)
         for k in range(self.n_splits):
@@ -116,15 +116,15 @@ class SpatialBlocks(BaseCrossValidator):
         n_places = len(np.unique(centres, axis=0))
         if n_places < self.n_splits:
             raise ValueError(
-                f"n_splits is {self.n_splits}, but the bags lie at {n_places} places: ask for at "
-                "most as many regions"
+                f"n_splits is {self.n_splits}, but the bags have {n_places} distinct locations: "
+                "choose at most as many regions"
             )
         kmeans = KMeans(self.n_splits, n_init=10, random_state=self.random_state)
         return kmeans.fit_predict(centres)
 
 
 def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
-    """Where bags lie: the weighted means of their points in two columns.
+    """Locations of bags: the weighted means of their points in two columns.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
     Raises
     ------
     ValueError, TypeError
-        Not two columns, or one that the points do not have.
+        Not two columns, or an unknown column.
 
     Examples
     --------
@@ -161,21 +161,21 @@ def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
         if column not in known:
             listed = ", ".join(names) or f"numbers 0 to {bags.n_features - 1}"
             raise ValueError(
-                f"the points have no column {column!r}, by which bags are grouped to regions: "
-                f"give columns=(x, y) out of {listed}"
+                f"the points have no column {column!r} for the locations of bags: choose "
+                f"columns=(x, y) from {listed}"
             )
     return mean_points(bags).points[:, [known[column] for column in columns]]
 
 
 def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
-    """A splitter; of a number of folds one that shuffles, as bags may be sorted by size.
+    """A cross-validation splitter; a number of folds is shuffled, as bags may be sorted by size.
 
     Parameters
     ----------
     cv : int, splitter or iterable of splits
     y : array, shape (n,)
     classes : bool
-        Whether labels are classes, of which each fold then has its share.
+        Whether labels are classes, by which folds are then stratified.
     seed : int
 
     Examples

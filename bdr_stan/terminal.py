@@ -9,13 +9,7 @@ if TYPE_CHECKING:
 
 
 def show_table(table: "pd.DataFrame", text: Literal["left", "right"] = "left") -> None:
-    """Print a DataFrame with its index; numbers to four digits, nothing cut off.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame, its index named
-    text : "left" or "right", where columns of strings are aligned
-    """
+    """Print a DataFrame with a named index: four digits, no truncation; `text` aligns strings."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -27,7 +21,7 @@ def show_table(table: "pd.DataFrame", text: Literal["left", "right"] = "left") -
         shown.add_column(column, justify="right" if number else text, overflow="fold")
     for name, row in zip(table.index, table.itertuples(index=False)):
         shown.add_row(name, *map(_cell, table.columns, row))
-    # Away from a terminal there is no width to keep to.
+    # Files and pipes have no width.
     Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(shown)
 
 

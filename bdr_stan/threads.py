@@ -1,4 +1,4 @@
-"""Chunks of points worked on side by side, in threads of one BLAS thread each."""
+"""Parallel map over tasks, in threads of one BLAS thread each."""
 
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-_BATCHES = 32  # a thread: of a million small tasks each by itself would cost more than its work
+_BATCHES = 32  # per thread: one future for each of a million small tasks would cost too much
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -18,35 +18,25 @@ Result = TypeVar("Result")
 
 @cache
 def _blas():
-    """BLAS libraries that are loaded; looking for them takes longer than the work on few points."""
+    """Loaded BLAS libraries, cached: the search takes longer than work on few points."""
     return ThreadpoolController()
 
 
 def limited_blas(n_threads: int | None = 1) -> AbstractContextManager[Any]:
-    """BLAS with so many threads of its own, one by default; None leaves them as they are."""
+    """Limit BLAS to `n_threads` threads; None leaves the number unchanged."""
     return _blas().limit(limits=n_threads, user_api="blas")
 
 
 def map_in_threads(
     function: Callable[[Task], Result], tasks: Sequence[Task], n_jobs: int | None
 ) -> Generator[Result, None, None]:
-    """What a function makes of each task, in their order; after an error or `close` none begins.
+    """Yield `function(task)` in the order of the tasks; after an error or `close` no task starts.
 
-    Parameters
-    ----------
-    function : callable
-        Called in this thread where there is one task or one thread, which costs less than to
-        start another.
-    tasks : sequence
-    n_jobs : int or None
-        Threads, as joblib counts them; None is all cores.
-
-    Yields
-    ------
-    function(task)
+    `n_jobs` counts as in joblib, None for all cores. A single task or thread runs in the calling
+    thread, which is cheaper.
     """
     n_threads = n_threads_for(tasks, n_jobs)
-    # One BLAS thread in each of ours: small products gain nothing from more.
+    # One BLAS thread per thread of ours: small products gain nothing from more.
     with limited_blas():
         if n_threads == 1:
             yield from map(function, tasks)
@@ -68,5 +58,5 @@ def map_in_threads(
 
 
 def n_threads_for(tasks: Sequence[Any], n_jobs: int | None) -> int:
-    """How many threads share the tasks: no more than there are tasks, at least one."""
+    """Number of threads for the tasks: at most one per task, at least one."""
     return max(1, min(effective_n_jobs(-1 if n_jobs is None else n_jobs), len(tasks)))

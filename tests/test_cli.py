@@ -76,7 +76,7 @@ def test_fit_reports_parameters_diagnostics_and_file(folder):
     assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said
     assert said.endswith(f"Wrote {folder / 'fit.nc'}\n")
     warned = (folder / "warned.txt").read_text()
-    assert "Warning: 2 chains of 100 draws are too few to judge by" in warned
+    assert "Warning: 2 chains of 100 draws are too few to assess convergence" in warned
     assert "UserWarning" not in warned
 
 

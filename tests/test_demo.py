@@ -26,18 +26,20 @@ def table(small, large, n=200, width=1.0):
 def test_conclusion_claims_what_the_numbers_show():
     said = conclusion({"BLR": table(0.7, 1.0, width=3.0), "BDR": table(0.94, 0.96, width=0.8)})
     assert said == (
-        "BLR is too sure of small bags, BDR is right for every size: in bags of 1 image the 95% "
-        "intervals of BLR hold 70% of the labels, those of BDR 94%; in bags of >100 images 100% "
+        "BLR is overconfident for small bags, BDR is calibrated for every size: in bags of 1 "
+        "image the 95% intervals of BLR cover 70% of the labels, those of BDR 94%; in bags of >100 images 100% "
         "and 96%, with widths of 3.00 and 0.80."
     )
 
 
 def test_conclusion_claims_no_more_than_the_numbers_show():
     closer = conclusion({"BLR": table(0.7, 1.0), "BDR": table(0.85, 0.96)})
-    assert closer.startswith("BLR is too sure of small bags, BDR is closer to the truth: in bags")
+    assert closer.startswith(
+        "BLR is overconfident for small bags, BDR is closer to nominal coverage: in bags"
+    )
     for blr, bdr in [(0.94, 0.95), (0.85, 0.7), (0.99, 0.95)]:
         said = conclusion({"BLR": table(blr, 0.95), "BDR": table(bdr, 0.95)})
-        assert said.startswith("These bags do not show that BDR's intervals are the better ones")
+        assert said.startswith("These bags do not show that the intervals of BDR are better")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,9 @@ def test_demo_prints_a_table_diagnostics_and_a_conclusion(demo):
         assert f"\n{model}, NUTS: 4 chains x 1000 draws, " in result.stdout
     assert result.stdout.count("divergences  0 ") == 2
     last = result.stdout.strip().splitlines()[-1]
-    assert last.startswith("BLR is too sure of small bags, BDR is right for every size: in bags")
+    assert last.startswith(
+        "BLR is overconfident for small bags, BDR is calibrated for every size: in bags"
+    )
     assert "Warning" not in result.stderr
 
 

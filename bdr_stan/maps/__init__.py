@@ -1,12 +1,12 @@
-"""From rasters and polygons to bags, and from predictions back to maps.
+"""Bags from rasters and polygons, and maps of predictions.
 
 Needs the extra "maps": ``pip install 'bdr-stan[maps]'``.
 """
 
 from bdr_stan.bags import Bags
 from bdr_stan.maps.grid import Grid, Pixels
+from bdr_stan.maps.regrouping import regrouped
 from bdr_stan.maps.results import district_table, rates_to_raster, to_raster
-from bdr_stan.maps.zones import regrouped
 
 bags_from_rasters = Bags.from_rasters
 

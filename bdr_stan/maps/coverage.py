@@ -1,8 +1,8 @@
-"""How much of each cell of a grid lies in a polygon.
+"""Share of each grid cell inside a polygon.
 
 By Green's theorem: an edge adds, to each cell of its row, the area between itself and the cell's
-right side. Edges are cut where they pass from cell to cell, so shares are exact up to rounding,
-and those of neighbouring polygons add up to one.
+right side. Edges are cut at cell borders, so shares are exact up to rounding, and those of
+neighbouring polygons add up to one.
 """
 
 from typing import Any
@@ -13,22 +13,14 @@ from bdr_stan.types import Array
 
 __all__ = ["cells_by_centre", "cells_by_share"]
 
-_ROUNDING = 1e-9  # of a cell: far above that of coordinates, far below what counts
+_ROUNDING = 1e-9  # share of a cell, far above rounding of coordinates and far below what matters
 
 
 def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Cells that a polygon covers, and the part of each that it does.
+    """Row, column and covered share, each of shape (n,), of the cells that a polygon touches.
 
-    Parameters
-    ----------
-    polygon : shapely Polygon, MultiPolygon or GeometryCollection, valid
-        In cells: x counts columns, y rows, from 0 at the corner of the grid.
-    shape : (int, int), rows and columns of the grid; what lies outside is left out
-
-    Returns
-    -------
-    row, col : int64 arrays, shape (n,), in the order of rows
-    share : float64 array, shape (n,), 0 < share <= 1
+    `polygon` is in cells (x counts columns, y rows, from the corner of the grid); `shape` is (rows,
+    columns), and parts of the polygon outside the grid are dropped.
     """
     polygon = _within(polygon, shape)
     if polygon.area == 0:
@@ -42,10 +34,7 @@ def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, 
 
 
 def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Cells whose centres lie in a polygon; arguments and results as of `cells_by_share`.
-
-    Their shares are 1.
-    """
+    """As `cells_by_share`, for cells whose centres lie in the polygon; all shares are 1."""
     from rasterio.features import rasterize
     from rasterio.transform import Affine
 
@@ -53,8 +42,10 @@ def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array,
     if polygon.area == 0:
         return _no_cells()
     corner, size = _box_of(polygon)
-    at = Affine.translation(*corner.tolist())
-    inside = rasterize([polygon], out_shape=tuple(size[::-1].tolist()), transform=at, dtype="uint8")
+    origin = Affine.translation(*corner.tolist())
+    inside = rasterize(
+        [polygon], out_shape=tuple(size[::-1].tolist()), transform=origin, dtype="uint8"
+    )
     row, col = np.nonzero(inside)
     return row + corner[1], col + corner[0], np.ones(len(row))
 
@@ -64,7 +55,7 @@ def _no_cells():
 
 
 def _within(polygon, shape):
-    """The part of a polygon on the grid."""
+    """Intersection of a polygon with the grid."""
     import shapely
 
     rows, cols = shape
@@ -75,17 +66,17 @@ def _within(polygon, shape):
 
 
 def _box_of(polygon):
-    """First column and row, and numbers of columns and rows, of the cells around a polygon."""
+    """First (column, row) and number of (columns, rows) of a polygon's bounding cells."""
     bounds = np.array(polygon.bounds)
     corner = np.floor(bounds[:2]).astype(np.int64)
     return corner, np.ceil(bounds[2:]).astype(np.int64) - corner
 
 
 def _edges(polygon):
-    """Starts and ends of a polygon's edges, shapes (n, 2), with its inside on their left."""
+    """Start and end points of edges, shapes (n, 2), with the polygon to their left."""
     import shapely
 
-    parts = shapely.get_parts(shapely.get_parts(polygon))  # a collection may hold multipolygons
+    parts = shapely.get_parts(shapely.get_parts(polygon))  # a collection may contain multipolygons
     parts = shapely.orient_polygons(parts[shapely.get_dimensions(parts) == 2])
     xy, ring = shapely.get_coordinates(shapely.get_rings(parts), return_index=True)
     same = ring[1:] == ring[:-1]
@@ -93,26 +84,26 @@ def _edges(polygon):
 
 
 def _shares(start, end, size):
-    """Part of each cell of a grid of `size`, (columns, rows), between edges; (rows, columns)."""
+    """Share of each cell inside the edges, shape (rows, columns)."""
     a, b = _cut_at_cells(start, end)
     height, (x, y) = b[:, 1] - a[:, 1], (a + b).T / 2
     col = np.floor(x).astype(np.int64)
     row = np.minimum(np.floor(y), size[1] - 1).astype(np.int64)  # where rounding passes the last
-    # What an edge adds to its cell, and what more to all that follow: differences along the row.
+    # Differences along the row of the area an edge adds to its own cell and to all that follow.
     width = size[0] + 2
-    own = np.bincount(row * width + col, -height * (col + 1 - x), size[1] * width)
+    here = np.bincount(row * width + col, -height * (col + 1 - x), size[1] * width)
     after = np.bincount(row * width + col + 1, -height * (x - col), size[1] * width)
-    return np.cumsum((own + after).reshape(size[1], width), axis=1)[:, : size[0]]
+    return np.cumsum((here + after).reshape(size[1], width), axis=1)[:, : size[0]]
 
 
 def _cut_at_cells(start, end):
-    """Edges cut where they pass from cell to cell, without those along rows, which add nothing."""
+    """Edges cut at cell borders; those along rows enclose no area and are dropped."""
     slanted = start[:, 1] != end[:, 1]
     start, end = start[slanted], end[slanted]
     numbers = np.arange(len(start))
-    places = [(numbers, np.zeros(len(start))), (numbers, np.ones(len(start)))]
-    places += [_crossings(start[:, k], end[:, k]) for k in (0, 1)]
-    edge, t = (np.concatenate(values) for values in zip(*places))
+    cuts = [(numbers, np.zeros(len(start))), (numbers, np.ones(len(start)))]
+    cuts += [_crossings(start[:, k], end[:, k]) for k in (0, 1)]
+    edge, t = (np.concatenate(values) for values in zip(*cuts))
     order = np.lexsort((t, edge))
     edge, t = edge[order], t[order][:, None]
     points = start[edge] + t * (end - start)[edge]
@@ -121,10 +112,7 @@ def _cut_at_cells(start, end):
 
 
 def _crossings(a, b):
-    """Where the way from a to b, arrays of shape (n,), passes whole numbers.
-
-    Gives the number of the way and the part of it that lies behind, 0 < t < 1.
-    """
+    """Edge number and fraction 0 < t < 1 at which edges from a to b cross integers."""
     first = np.floor(np.minimum(a, b)) + 1
     count = np.maximum(np.ceil(np.maximum(a, b)) - first, 0).astype(np.int64)
     way = np.repeat(np.arange(len(a)), count)

@@ -17,27 +17,7 @@ _AREAS = {"Polygon", "MultiPolygon", "GeometryCollection"}
 
 
 def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
-    """Districts with their ids as index, in the CRS of a grid.
-
-    Parameters
-    ----------
-    districts : GeoDataFrame, or a file that geopandas reads
-    id : str
-        Column of ids, one a district.
-    grid : Grid
-
-    Returns
-    -------
-    GeoDataFrame
-        Some of its geometries may be empty or None.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        No file of polygons; no column of that name; ids that are missing or stand twice; no CRS or
-        another than the grid's; geometries that are no areas, or whose border crosses itself;
-        longitudes from 0 to 360 beside those from -180 to 180.
-    """
+    """Checked districts, indexed by the column `id`, in the CRS of the grid."""
     table = _opened(districts)
     if len(table) == 0:
         raise ValueError("there are no districts: the table has no rows")
@@ -83,7 +63,7 @@ def _opened(districts):
 
 
 def _check_ids(table, id):
-    """Raise where a column does not tell districts apart."""
+    """Raise ValueError unless a column identifies the districts."""
     names = [str(name) for name in table.columns if name != table.geometry.name]
     if id not in names:
         raise ValueError(
@@ -105,7 +85,7 @@ def _check_ids(table, id):
 
 
 def _check_are_areas(shapes):
-    """Raise where a geometry that is not empty is no area, or where its border crosses itself."""
+    """Raise ValueError for geometries that are not areas or cross themselves."""
     there = shapes[~(shapes.isna() | shapes.is_empty)]
     strange = there[~there.geom_type.isin(_AREAS)]
     if len(strange):

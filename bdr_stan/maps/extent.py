@@ -1,4 +1,4 @@
-"""Whether a raster covers the districts: parts outside, two conventions of longitude, areas."""
+"""Whether a raster covers the districts: parts outside, longitude conventions, areas."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,23 +11,18 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import geopandas as gpd
 
-__all__ = ["check_longitudes", "said_of_outside", "said_of_unequal_areas", "share_outside"]
+__all__ = ["check_longitudes", "outside_warnings", "share_outside", "unequal_area_warnings"]
 
-_TURN = 360.0  # degrees
+_FULL_CIRCLE = 360.0  # degrees
 _MARGIN = 1.5  # cells: grids with cells centred at a meridian reach half a cell across it
-_OUTSIDE = 0.01  # of a district's area
-_UNEQUAL = 1.1  # ratio of the areas of two pixels
+_MIN_SHARE_OUTSIDE = 0.01  # of a district's area: less is imprecision of coastlines and borders
+_MAX_AREA_RATIO = 1.1  # of two pixels: less changes rates by less than their usual uncertainty
 
 
 def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
-    """Raise ValueError where districts moved by 360 degrees would lie on the raster.
+    """Raise ValueError if districts would lie on the raster after a shift of 360 degrees.
 
-    A raster from 0 to 360 lacks the western half of districts from -180 to 180.
-
-    Parameters
-    ----------
-    table : GeoDataFrame of districts, in the CRS of the grid
-    grid : Grid
+    A raster from 0 to 360 misses the western half of districts from -180 to 180.
     """
     import shapely
 
@@ -37,22 +32,25 @@ def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
     margin = _MARGIN * abs(grid.transform.a)
     inner = shapely.box(left + margin, bottom, max(left, right) - margin, top)
     west, east = table.geometry.total_bounds[[0, 2]]
-    for turn, formula in ((_TURN, "(raster.x + 180) % 360 - 180"), (-_TURN, "raster.x % 360")):
-        if min(east + turn, right) - max(west + turn, left) <= margin:
+    for shift, formula in (
+        (_FULL_CIRCLE, "(raster.x + 180) % 360 - 180"),
+        (-_FULL_CIRCLE, "raster.x % 360"),
+    ):
+        if min(east + shift, right) - max(west + shift, left) <= margin:
             continue
-        moved = table.geometry.translate(xoff=turn).intersects(inner).to_numpy()
-        if moved.any():
+        shifted = table.geometry.translate(xoff=shift).intersects(inner).to_numpy()
+        if shifted.any():
             raise ValueError(
                 f"the longitudes of the rasters go from {left:g} to {right:g}, those of the "
-                f"districts from {west:g} to {east:g}: {plain(table.index[moved.argmax()])!r} "
-                f"({moved.sum()} such in all) is on the raster only after a turn of 360 degrees; "
+                f"districts from {west:g} to {east:g}: {plain(table.index[shifted.argmax()])!r} "
+                f"({shifted.sum()} such in all) is on the raster only after a turn of 360 degrees; "
                 f"bring the rasters to the districts' range by .assign_coords(x={formula})"
                 ".sortby('x')"
             )
 
 
 def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
-    """Part of each district's area that lies outside the grid; shape (n,), 0 without an area."""
+    """Share of each district's area outside the grid, shape (n,); 0 without an area."""
     import shapely
 
     extent, shapes = _extent(grid), table.geometry.to_numpy()
@@ -66,28 +64,22 @@ def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
     return outside
 
 
-def said_of_outside(table: "gpd.GeoDataFrame", grid: Grid) -> list[str]:
-    """A sentence on districts that are partly outside the grid, where there are some."""
+def outside_warnings(table: "gpd.GeoDataFrame", grid: Grid) -> list[str]:
+    """Warning about districts that are partly outside the grid, if any."""
     outside = share_outside(table, grid)
-    reach = np.flatnonzero((outside > _OUTSIDE) & (outside < 1))
+    reach = np.flatnonzero((outside > _MIN_SHARE_OUTSIDE) & (outside < 1))
     if not len(reach):
         return []
     worst = reach[np.argsort(-outside[reach])]
     some = ", ".join(f"{plain(table.index[k])!r} {outside[k]:.0%}" for k in worst[:5])
     return [
-        f"{len(reach)} of {len(table)} districts reach beyond the rasters, which lack a part of "
+        f"{len(reach)} of {len(table)} districts reach beyond the rasters, which miss part of "
         f"their area ({some}{', ..' * (len(reach) > 5)}): use rasters that cover them"
     ]
 
 
-def said_of_unequal_areas(grid: Grid, row: Array) -> list[str]:
-    """A sentence on pixels in degrees that have different areas but the same weight.
-
-    Parameters
-    ----------
-    grid : Grid
-    row : array of integers, shape (N,), N >= 1, rows of the pixels in districts
-    """
+def unequal_area_warnings(grid: Grid, row: Array) -> list[str]:
+    """Warning about pixels in degrees with equal weights but unequal areas, if any."""
     if not grid.crs.is_geographic:
         return []
     rows = np.array([row.min(), row.max()])
@@ -96,17 +88,17 @@ def said_of_unequal_areas(grid: Grid, row: Array) -> list[str]:
     nearest = 0.0 if crossed else latitude[np.abs(latitude).argmin()]
     farthest = latitude[np.abs(latitude).argmax()]
     ratio = np.cos(np.radians(nearest)) / np.cos(np.radians(farthest))
-    if ratio < _UNEQUAL:
+    if ratio < _MAX_AREA_RATIO:
         return []
     return [
         f"pixels in degrees at latitude {nearest:.3g} have {ratio:.3g} times the area of those at "
-        f"{farthest:.3g}, but count alike: pass weight=, such as the population, or "
+        f"{farthest:.3g}, but equal weights: pass weight=, such as the population, or "
         "np.cos(np.radians(raster.y)) * xr.ones_like(raster) for the area"
     ]
 
 
 def _extent(grid: Grid) -> Any:
-    """The rectangle of a grid, in its CRS."""
+    """Bounding box of a grid, in its CRS."""
     import shapely
 
     t, (rows, cols) = grid.transform, grid.shape

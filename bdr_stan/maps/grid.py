@@ -1,4 +1,4 @@
-"""The cells of rasters, and which of them the points of bags are."""
+"""Grids of raster cells, and the pixel of each point."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["Grid", "Pixels", "name_of_crs", "pixels_of", "same_crs"]
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells that rasters share; they lie along the axes of their CRS.
+    """The common grid of rasters, aligned with the axes of its CRS.
 
     Attributes
     ----------
@@ -51,15 +51,15 @@ class Grid:
         return t.c + t.a * (np.asarray(col) + 0.5), t.f + t.e * (np.asarray(row) + 0.5)
 
     def in_cells(self, xy: Array) -> Array:
-        """Coordinates as (column, row), fractions of a cell included; shape (n, 2)."""
+        """Coordinates as fractional (column, row), shape (n, 2)."""
         t = self.transform
         return (xy - np.array([t.c, t.f])) / np.array([t.a, t.e])
 
     def window(self, row: slice, col: slice) -> "Grid":
-        """The grid of some of its rows and columns, of slices with start and stop."""
+        """The part of the grid in slices of rows and columns."""
         t, shape = self.transform, (row.stop - row.start, col.stop - col.start)
-        moved = type(t)(t.a, t.b, t.c + t.a * col.start, t.d, t.e, t.f + t.e * row.start)
-        return Grid(moved, self.crs, shape)
+        transform = type(t)(t.a, t.b, t.c + t.a * col.start, t.d, t.e, t.f + t.e * row.start)
+        return Grid(transform, self.crs, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +68,9 @@ class Pixels:
 
     Attributes
     ----------
-    row, col : arrays of integers, shape (n,), place on the grid, from 0
+    row, col : arrays of integers, shape (n,), position on the grid, from 0
     share : array, shape (n,), 0 < share <= 1
-        Part of the pixel that belongs to the point: what lies in the point's district.
+        Share of the pixel that lies in the point's district.
     grid : Grid
 
     Examples
@@ -106,11 +106,11 @@ class Pixels:
 
     @property
     def cell(self) -> Array:
-        """Number of each point's cell, counted along the rows of the grid; int64, shape (n,)."""
+        """Cell number of each point, counted along rows; int64, shape (n,)."""
         return self.row.astype(np.int64) * self.grid.shape[1] + self.col
 
     def cropped(self) -> "Pixels":
-        """The same pixels on the smallest grid that holds them."""
+        """The same pixels on the smallest grid that contains them."""
         rows = slice(int(self.row.min()), int(self.row.max()) + 1)
         cols = slice(int(self.col.min()), int(self.col.max()) + 1)
         grid = self.grid.window(rows, cols)
@@ -118,25 +118,19 @@ class Pixels:
 
 
 def pixels_of(bags: Any) -> Pixels:
-    """The pixels of bags.
-
-    Raises
-    ------
-    ValueError
-        They do not come from rasters.
-    """
+    """Pixels of bags; ValueError if the bags are not from rasters."""
     if getattr(bags, "pixels", None) is None:
         raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
     return bags.pixels
 
 
 def same_crs(a: Any, b: Any) -> bool:
-    """Whether two pyproj.CRS place the same coordinates alike, whichever program wrote them."""
+    """Whether two pyproj.CRS assign the same coordinates, whichever program wrote them."""
     return a.equals(b, ignore_axis_order=True) or (
         a.to_epsg() is not None and a.to_epsg() == b.to_epsg()
     )
 
 
 def name_of_crs(crs: Any) -> str:
-    """What messages call a pyproj.CRS: "EPSG:4326", or its name where it has no such number."""
+    """Name of a pyproj.CRS in messages: "EPSG:4326", or its name without an EPSG code."""
     return crs.name if crs.to_epsg() is None else f"EPSG:{crs.to_epsg()}"

@@ -17,20 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["check_same_grid", "grid_of", "open_covariates", "open_weight", "read_cells"]
 
 _WINDOW_BYTES = 1 << 25
-_AXES = {"lon": "x", "lat": "y"}  # what rioxarray does not know by name
-# Of a cell: what coordinates of equal grids may differ by, as some files have them in float32.
-_SAME = 0.01
+_AXES = {"lon": "x", "lat": "y"}  # names that rioxarray does not recognise
+# Tolerance, in cells, for coordinates of equal grids: some files store them in float32.
+_GRID_TOLERANCE = 0.01
 
 
 def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
-    """Layers by name: of files, arrays, the bands of one file or the variables of a Dataset.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        Something else, no covariate, a file that is no raster, or a layer that is not
-        two-dimensional, is not scaled yet or has no CRS.
-    """
+    """Layers by name from files, arrays, bands of a file or variables of a Dataset."""
     import xarray as xr
 
     if isinstance(covariates, xr.Dataset):
@@ -53,7 +46,7 @@ def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
 
 
 def open_weight(weight: Any) -> "xr.DataArray":
-    """The layer of the weights, of a file of one band or a DataArray; errors as above."""
+    """The layer of the weights, from a file of one band or a DataArray."""
     return _layer(weight, "weight")
 
 
@@ -78,7 +71,7 @@ def _layer(value, what):
 
 
 def _bands(path):
-    """The bands of a file, by their descriptions or as band_1, band_2, .."""
+    """Bands of a file, named by their descriptions or band_1, band_2, .."""
     array = _open(path)
     names = array.attrs.get("long_name", ())
     names = (names,) if isinstance(names, str) else names
@@ -88,7 +81,7 @@ def _bands(path):
 
 
 def _variables(dataset):
-    """The variables of a Dataset; those without dimensions describe the CRS."""
+    """Variables of a Dataset; variables without dimensions describe the CRS."""
     import rioxarray  # noqa: F401
 
     dataset = dataset.set_coords([name for name in dataset.data_vars if not dataset[name].dims])
@@ -101,7 +94,7 @@ def _variables(dataset):
 
 
 def _open(path):
-    """All bands of a raster as one DataArray that reads what is asked for and keeps nothing."""
+    """All bands of a raster as one lazy DataArray without a cache."""
     import rasterio
     import rioxarray
     import xarray as xr
@@ -120,7 +113,7 @@ def _open(path):
 
 
 def _checked(layer, what):
-    """A layer with rows and columns alone, of numbers, and a CRS."""
+    """A numeric layer with a CRS, dimensions (y, x) and regular spacing; else an error."""
     import rioxarray
 
     layer = layer.rename({name: _AXES[name] for name in layer.dims if name in _AXES})
@@ -134,7 +127,7 @@ def _checked(layer, what):
     more = [str(name) for name in layer.dims if name not in (rows, cols)]
     if more:
         raise ValueError(
-            f"{what} has the dimension {more[0]} beside rows and columns: choose one layer of it, "
+            f"{what} has the dimension {more[0]} besides rows and columns: choose one layer of it, "
             f"as by .isel({more[0]}=0)"
         )
     if layer.dtype.kind not in "fiub":
@@ -154,7 +147,9 @@ def _checked(layer, what):
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
     for name in (rows, cols):
         steps = np.diff(layer[name].to_numpy())
-        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _SAME * np.abs(steps.mean()):
+        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _GRID_TOLERANCE * np.abs(
+            steps.mean()
+        ):
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
                 "by .interp(..)"
@@ -163,50 +158,43 @@ def _checked(layer, what):
 
 
 def grid_of(layer: "xr.DataArray") -> Grid:
-    """The cells of a layer."""
+    """The grid of a layer."""
     from pyproj import CRS
 
     transform = layer.rio.transform()
-    # What was cut from a larger raster may keep the transform of the whole; coordinates are right.
+    # A cropped raster may have the transform of the whole; its coordinates are correct.
     by_coordinates = layer.rio.transform(recalc=True)
-    if not transform.almost_equals(by_coordinates, _SAME * abs(transform.a)):
+    if not transform.almost_equals(by_coordinates, _GRID_TOLERANCE * abs(transform.a)):
         transform = by_coordinates
     rows, cols = layer.shape
     return Grid(transform, CRS.from_user_input(layer.rio.crs), (rows, cols))
 
 
 def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str) -> None:
-    """Raise ValueError, with the fix, where a layer has other cells than `grid`.
-
-    Parameters
-    ----------
-    grid : Grid
-    layers : dict of layers
-    whose : str
-        What the message calls the raster of the grid.
-    """
+    """Raise ValueError for layers on another grid than that of the raster `whose`."""
     for name, layer in layers.items():
-        own = grid_of(layer)
-        mend = "bring it to that grid by rioxarray's .rio.reproject_match"
-        if not same_crs(own.crs, grid.crs):
+        layer_grid = grid_of(layer)
+        fix = "bring it to that grid by rioxarray's .rio.reproject_match"
+        if not same_crs(layer_grid.crs, grid.crs):
             raise ValueError(
-                f"the covariate {name!r} is in {name_of_crs(own.crs)}, but {whose} in "
-                f"{name_of_crs(grid.crs)}: {mend}"
+                f"the covariate {name!r} is in {name_of_crs(layer_grid.crs)}, but {whose} in "
+                f"{name_of_crs(grid.crs)}: {fix}"
             )
-        if own.shape != grid.shape or _far(own, grid):
+        if layer_grid.shape != grid.shape or _far(layer_grid, grid):
             raise ValueError(
-                f"the covariate {name!r} has {_said_of(own)}, but {whose} {_said_of(grid)}: {mend}"
+                f"the covariate {name!r} has {_describe(layer_grid)}, but {whose} "
+                f"{_describe(grid)}: {fix}"
             )
 
 
 def _far(a, b):
-    """Whether the corners of two grids of one shape lie apart."""
+    """Whether the corners of two grids of the same shape differ."""
     rows, cols = b.shape
     corners = [np.array(g.centres(np.array([0, rows]), np.array([0, cols]))).T for g in (a, b)]
-    return np.abs(b.in_cells(corners[0]) - b.in_cells(corners[1])).max() > _SAME
+    return np.abs(b.in_cells(corners[0]) - b.in_cells(corners[1])).max() > _GRID_TOLERANCE
 
 
-def _said_of(grid):
+def _describe(grid):
     t = grid.transform
     return (
         f"{grid.shape[0]} x {grid.shape[1]} cells of {abs(t.a):.6g} x {abs(t.e):.6g} "
@@ -215,31 +203,24 @@ def _said_of(grid):
 
 
 def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array) -> None:
-    """Values of layers at cells, NaN where there are none, in windows of some 30 MB.
-
-    Parameters
-    ----------
-    layers : list of p layers of one grid
-    row, col : arrays of integers, shape (n,)
-    out : float64 array, shape (n, p), which is written to
-    """
+    """Write values of p layers at n cells into `out`, shape (n, p); NaN where there are no data."""
     if not len(row):
         return
     order = np.argsort(row, kind="stable")
     cols = slice(int(col.min()), int(col.max()) + 1)
     height = max(1, _WINDOW_BYTES // (8 * (cols.stop - cols.start)))
     for top in range(int(row.min()), int(row.max()) + 1, height):
-        at = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
-        if not len(at):
+        here = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
+        if not len(here):
             continue
-        rows = slice(top, int(row[at[-1]]) + 1)
+        rows = slice(top, int(row[here[-1]]) + 1)
         for k, layer in enumerate(layers):
             window = _values(layer[rows, cols])
-            out[at, k] = window[row[at] - top, col[at] - cols.start]
+            out[here, k] = window[row[here] - top, col[here] - cols.start]
 
 
 def _values(window):
-    """Values of a window as floats, NaN where it has no data."""
+    """Values of a window as floats, NaN where there are no data."""
     values = window.values.astype(np.float64)
     for mark in ("_FillValue", "missing_value"):
         if mark in window.attrs:

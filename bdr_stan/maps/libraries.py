@@ -1,10 +1,10 @@
-"""The libraries of the extra "maps", which nothing else of the package needs."""
+"""The libraries of the extra "maps"."""
 
 from importlib import import_module
 
 
 def check_installed() -> None:
-    """Raise ImportError, which says how to install them, where a library is missing."""
+    """Raise ImportError with the install command if a library of the extra is missing."""
     try:
         for name in ("geopandas", "rasterio", "rioxarray"):
             import_module(name)

@@ -1,7 +1,7 @@
-"""Bags of the pixels of rasters, a bag for each polygon.
+"""Bags of raster pixels, one bag per polygon.
 
-Gives the arguments of `Bags`; the public face, with parameters and errors, is
-`Bags.from_rasters`, also known as `bdr_stan.maps.bags_from_rasters`.
+The public function, with parameters and errors, is `Bags.from_rasters`, also known as
+`bdr_stan.maps.bags_from_rasters`; this module returns the arguments of `Bags`.
 """
 
 import warnings
@@ -11,7 +11,7 @@ import numpy as np
 
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
 from bdr_stan.maps.districts import read_districts
-from bdr_stan.maps.extent import said_of_outside, said_of_unequal_areas
+from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
 from bdr_stan.maps.grid import Grid, Pixels
 from bdr_stan.maps.layers import (
     check_same_grid,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["arguments_of_bags", "cells_of_districts", "from_rasters"]
 
 COORDINATES = ("x", "y")
-_MARKS = {-999.0, -9999.0, -99999.0, -32767.0, -32768.0, -2147483648.0}  # of missing data
-_SLIVER = 0.01  # of a pixel: overlaps that borders have by their makers' rounding
+_NO_DATA = {-999.0, -9999.0, -99999.0, -32767.0, -32768.0, -2147483648.0}  # usual marks
+_MIN_OVERLAP = 0.01  # pixels: smaller overlaps come from rounded borders
 
 
 def from_rasters(
@@ -80,16 +80,10 @@ def from_rasters(
 
 
 def _check_marks(names, points):
-    """Raise where the least value of a covariate is a mark of missing data, far below all others.
-
-    Parameters
-    ----------
-    names : p names
-    points : array, shape (N, p or more), NaN where there are no data
-    """
+    """Raise ValueError if the minimum of a covariate looks like an undeclared no-data value."""
     for name, column in zip(names, points.T):
         least = np.nanmin(column, initial=np.inf)
-        if least not in _MARKS:
+        if least not in _NO_DATA:
             continue
         marked = column == least
         if np.nanmin(column[~marked], initial=np.inf) > least / 2:
@@ -113,27 +107,18 @@ def _check_weights(weights, pixels):
 def cells_of_districts(
     table: "gpd.GeoDataFrame", grid: Grid, *, fractional: bool
 ) -> tuple[Array, Pixels]:
-    """The pixels of each district.
+    """District, shape (N,), from 0 and rising, and `Pixels` of N points.
 
-    Parameters
-    ----------
-    table : GeoDataFrame of n districts, in the CRS of the grid
-    grid : Grid
-    fractional : bool
-        Whether pixels that a border cuts are shared, or belong to where their centres lie.
-
-    Returns
-    -------
-    bag : int64 array, shape (N,), from 0 to n - 1, rising
-    pixels : Pixels, N
+    With `fractional`, districts share the pixels that a border cuts; else a pixel belongs to the
+    district of its centre.
     """
     import shapely
 
-    cells_of = cells_by_share if fractional else cells_by_centre
+    find_cells = cells_by_share if fractional else cells_by_centre
     found = []
     for shape in table.geometry:
-        known = shapely.Polygon() if shape is None else shape
-        found.append(cells_of(shapely.transform(known, grid.in_cells), grid.shape))
+        polygon = shapely.Polygon() if shape is None else shape
+        found.append(find_cells(shapely.transform(polygon, grid.in_cells), grid.shape))
     row, col, share = (np.concatenate(values) for values in zip(*found))
     bag = np.repeat(np.arange(len(table)), [len(cells[0]) for cells in found])
     return bag, Pixels(row, col, share, grid)
@@ -149,61 +134,44 @@ def arguments_of_bags(
     *,
     unweighted: bool,
 ) -> dict[str, Any]:
-    """Arguments of `Bags`, without pixels that miss a value and districts that have no other.
+    """Arguments of `Bags` without pixels that lack data and districts that have no others.
 
-    Parameters
-    ----------
-    table : GeoDataFrame, n districts
-    bag : int64 array, shape (N,), rising
-    pixels : Pixels, N
-    points : array, shape (N, p), NaN where there are no data; it is written to
-    weights : array, shape (N,), NaN where there are no data; or None
-    features : list of p names
-    unweighted : bool
-        Whether whole pixels count alike, their shares in a district aside.
-
-    Raises
-    ------
-    ValueError
-        No district is left.
-
-    Warns
-    -----
-    UserWarning
-        Of what is left out or lies outside the grid, of districts that overlap, and of pixels that
-        count alike though their areas differ.
+    `bag`, shape (N,), is rising; `points`, shape (N, p), and `weights`, shape (N,), are NaN where
+    there are no data, and `points` is overwritten. With `unweighted`, whole pixels have equal
+    weights. Warns about dropped pixels and districts, overlaps and unequal areas; ValueError if no
+    district is left.
     """
     import pandas as pd
 
-    overlap = _said_of_overlap(table, bag, pixels)
-    lacking = {name: np.isnan(points[:, k]) for k, name in enumerate(features)}
+    overlap = _overlap_warnings(table, bag, pixels)
+    missing = {name: np.isnan(points[:, k]) for k, name in enumerate(features)}
     if weights is not None:
-        lacking["weight"] = np.isnan(weights)
-    kept = ~np.any(list(lacking.values()), axis=0)
+        missing["weight"] = np.isnan(weights)
+    kept = ~np.any(list(missing.values()), axis=0)
     reached = np.bincount(bag[kept], minlength=len(table)) > 0
-    peopled = reached
+    has_weight = reached
     if weights is not None:
-        peopled = np.bincount(bag[kept], weights[kept], minlength=len(table)) > 0
-    if not peopled.any():
+        has_weight = np.bincount(bag[kept], weights[kept], minlength=len(table)) > 0
+    if not has_weight.any():
         raise ValueError(
-            "no district has a pixel with data and weight: do rasters and districts show the same "
-            "place?"
+            "no district has a pixel with data and weight: do the rasters and districts cover the "
+            "same region?"
         )
-    told = [
-        *_said_of_pixels(pixels, lacking, weights),
-        *_said_of_districts(table, reached, peopled),
-        *said_of_outside(table, pixels.grid),
+    messages = [
+        *_pixel_warnings(pixels, missing, weights),
+        *_district_warnings(table, reached, has_weight),
+        *outside_warnings(table, pixels.grid),
         *overlap,
-        *(said_of_unequal_areas(pixels.grid, pixels.row[kept]) if unweighted else []),
+        *(unequal_area_warnings(pixels.grid, pixels.row[kept]) if unweighted else []),
     ]
-    if told:
-        warnings.warn("; ".join(told), stacklevel=4)
-    kept &= peopled[bag]
+    if messages:
+        warnings.warn("; ".join(messages), stacklevel=4)
+    kept &= has_weight[bag]
     if not kept.all():
         bag, pixels, points = bag[kept], pixels[kept], _rows(points, kept)
         weights = None if weights is None else weights[kept]
-    table = table[peopled]
-    sizes = np.bincount(bag, minlength=len(peopled))[peopled]
+    table = table[has_weight]
+    sizes = np.bincount(bag, minlength=len(has_weight))[has_weight]
     return {
         "points": points,
         "offsets": np.concatenate([[0], np.cumsum(sizes)]),
@@ -216,16 +184,16 @@ def arguments_of_bags(
 
 
 def _rows(points, kept):
-    """Some rows of an array, moved within it: a copy would double the memory that is needed."""
+    """Selected rows of an array, moved in place: a copy would double the memory."""
     n = np.count_nonzero(kept)
     for column in points.T:
         column[:n] = column[kept]
     return points[:n]
 
 
-def _said_of_pixels(pixels, lacking, weights):
-    """A sentence on pixels that miss a value, where some do."""
-    lost = np.any(list(lacking.values()), axis=0)
+def _pixel_warnings(pixels, missing, weights):
+    """Warning about pixels that lack data, if any."""
+    lost = np.any(list(missing.values()), axis=0)
     if not lost.any():
         return []
     cells = pixels.cell
@@ -233,7 +201,7 @@ def _said_of_pixels(pixels, lacking, weights):
     def number(some):
         return len(np.unique(cells[some]))
 
-    counts = [f"{name} {number(some)}" for name, some in lacking.items() if some.any()]
+    counts = [f"{name} {number(some)}" for name, some in missing.items() if some.any()]
     shown = ", ".join(counts[:5]) + ", .." * (len(counts) > 5)
     share = ""
     if weights is not None and np.nansum(weights[lost]) > 0:
@@ -241,25 +209,25 @@ def _said_of_pixels(pixels, lacking, weights):
     return [f"left out {number(lost)} of {number(...)} pixels, which lack data ({shown}){share}"]
 
 
-def _said_of_districts(table, reached, peopled):
-    """A sentence on districts that are left out, where there are some."""
+def _district_warnings(table, reached, has_weight):
+    """Warning about dropped districts, if any."""
     absent = (table.geometry.isna() | table.geometry.is_empty).to_numpy()
     reasons = np.select([absent, ~reached], ["no geometry", "no pixels with data"], "no weight")
-    out = [f"{name!r} ({why})" for name, why in zip(table.index[~peopled], reasons[~peopled])]
+    out = [f"{name!r} ({why})" for name, why in zip(table.index[~has_weight], reasons[~has_weight])]
     if not out:
         return []
     some = ", ".join(out[:5]) + ", .." * (len(out) > 5)
     return [f"left out {len(out)} of {len(table)} districts: {some}"]
 
 
-def _said_of_overlap(table, bag, pixels):
-    """A sentence on pixels of which districts share more than there is, where there are some."""
-    cells, of = np.unique(pixels.cell, return_inverse=True)
-    more = np.bincount(of, pixels.share) - 1
-    if not len(cells) or more.max() < _SLIVER:
+def _overlap_warnings(table, bag, pixels):
+    """Warning about districts that overlap, if any."""
+    cells, cell = np.unique(pixels.cell, return_inverse=True)
+    excess = np.bincount(cell, pixels.share) - 1
+    if not len(cells) or excess.max() < _MIN_OVERLAP:
         return []
-    first, second = table.index[bag[of == more.argmax()][:2]]
+    first, second = table.index[bag[cell == excess.argmax()][:2]]
     return [
-        f"districts overlap by {more[more > 0].sum():.3g} pixels in all, most {first!r} and "
+        f"districts overlap by {excess[excess > 0].sum():.3g} pixels in all, most {first!r} and "
         f"{second!r}: these are counted more than once"
     ]

@@ -1,4 +1,4 @@
-"""From predictions back to maps: values of pixels as rasters, totals of districts as a table."""
+"""Predictions as maps: pixel values as rasters, district totals as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,30 +22,29 @@ __all__ = ["district_table", "rates_to_raster", "to_raster"]
 def to_raster(
     values: Mapping[str, ArrayLike] | ArrayLike, bags: Bags, *, crop: bool = False
 ) -> "xr.Dataset":
-    """Values of the points of bags on the grid of their pixels.
+    """Values of points as a raster, on the grid of their pixels.
 
-    ``.rio.to_raster("map.tif")`` writes the result as GeoTIFF, a band a variable, and
+    ``.rio.to_raster("map.tif")`` writes the result as GeoTIFF, one band per variable, and
     ``.to_netcdf("map.nc")`` as NetCDF, both with the CRS.
 
     Parameters
     ----------
     values : dict, name -> array, shape (N_points,), or one array, which is called "value"
-        What belongs to the pixel, such as a rate: of a pixel that several bags share the last
-        bag's value is taken.
+        Quantities of pixels, such as rates; a pixel in several bags gets the value of the last.
     bags : Bags from rasters, or some of them
     crop : bool, default False
-        Whether the result is cut to the pixels; else it has the grid of the rasters.
+        Whether to crop the raster to the pixels; else it has the grid of the rasters.
 
     Returns
     -------
-    xarray.Dataset, dimensions y and x, float64; NaN where there is no point
+    xarray.Dataset, dimensions y and x, float64; NaN without a point
 
     Raises
     ------
     ImportError
         The extra "maps" is not installed.
     ValueError
-        The bags do not come from rasters; there is not one value for each point.
+        The bags are not from rasters, or there is not one value per point.
 
     Examples
     --------
@@ -76,7 +75,8 @@ def to_raster(
         each = np.asarray(each, float)
         if each.shape != (len(pixels),):
             raise ValueError(
-                f"{name!r} has values of shape {each.shape}, expected ({len(pixels)},): one a point"
+                f"{name!r} has values of shape {each.shape}, expected ({len(pixels)},): one per "
+                "point"
             )
         image = np.full(grid.shape, np.nan)
         image[pixels.row, pixels.col] = each
@@ -136,11 +136,11 @@ def rates_to_raster(
     >>> raster["mean"].shape, list(raster)
     ((6, 12), ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4'])
     """
-    _check_one_a_point(rate, bags)
+    _check_one_per_point(rate, bags)
     values = {"mean": rate.mean, "sd": rate.sd}
     if len(quantiles):
-        for q, at in zip(quantiles, rate.quantile(np.asarray(quantiles, float))):
-            values[f"quantile_{q:g}"] = at
+        for q, quantile in zip(quantiles, rate.quantile(np.asarray(quantiles, float))):
+            values[f"quantile_{q:g}"] = quantile
     values |= {f"exceedance_{limit:g}": rate.exceedance(limit) for limit in exceedance}
     return to_raster(values, bags, crop=crop)
 
@@ -148,20 +148,20 @@ def rates_to_raster(
 def district_table(
     predictive: Any, bags: Bags, observed: ArrayLike | None = None, *, level: float = 0.95
 ) -> "gpd.GeoDataFrame":
-    """What is predicted for each district, with its polygon.
+    """Predictions of each district, with its polygon.
 
     Parameters
     ----------
     predictive : predictive distribution of the bags' labels, such as ``model.predictive(bags)``
     bags : Bags from rasters, or some of them
     observed : array or pandas Series, shape (n,), optional
-        Labels; a Series whose index is the districts' ids is matched by them.
+        Labels; a Series indexed by the districts' ids is matched by them.
     level : float, 0 < level < 1, default 0.95
         Of the central predictive interval.
 
     Returns
     -------
-    GeoDataFrame, a row a district, the ids as index
+    GeoDataFrame, one row per district, indexed by id
         Columns observed (if given), predicted, sd, lower, upper in units of the label, weight (the
         sum over the district's pixels: its population) and geometry.
         ``.reset_index().to_file("districts.gpkg")`` writes it.
@@ -171,8 +171,8 @@ def district_table(
     ImportError
         The extra "maps" is not installed.
     ValueError
-        The bags do not come from rasters; predictions or labels of other bags; a level
-        that is not strictly between 0 and 1.
+        The bags are not from rasters; predictions or labels of other bags; a level that is not
+        strictly between 0 and 1.
 
     Examples
     --------
@@ -195,8 +195,8 @@ def district_table(
     import geopandas as gpd
     import pandas as pd
 
-    about = bags.metadata
-    if about is None or "geometry" not in about:
+    metadata = bags.metadata
+    if metadata is None or "geometry" not in metadata:
         raise ValueError("the bags have no polygons: make them by Bags.from_rasters")
     if len(predictive) != len(bags):
         raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
@@ -205,16 +205,16 @@ def district_table(
         columns["observed"] = np.asarray(match_to_ids(observed, bags.ids, "observed"))
     if observed is not None and columns["observed"].shape != (len(bags),):
         raise ValueError(
-            f"observed has shape {columns['observed'].shape}, expected ({len(bags)},): one a bag"
+            f"observed has shape {columns['observed'].shape}, expected ({len(bags)},): one per bag"
         )
     lower, upper = predictive.interval(level)
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
-    columns |= {"weight": bags.totals, "geometry": about["geometry"].array}
-    return gpd.GeoDataFrame(columns, index=pd.Index(bags.index, name=about.index.name))
+    columns |= {"weight": bags.totals, "geometry": metadata["geometry"].array}
+    return gpd.GeoDataFrame(columns, index=pd.Index(bags.index, name=metadata.index.name))
 
 
-def _check_one_a_point(rate, bags):
-    """Raise before a pass over the points is made in vain."""
+def _check_one_per_point(rate, bags):
+    """Raise ValueError for another number of rates than points."""
     n = len(pixels_of(bags))
     if len(rate) != n:
         raise ValueError(f"there are rates of {len(rate)} points, but the bags have {n} points")

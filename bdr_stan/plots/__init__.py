@@ -1,6 +1,6 @@
-"""Pictures of predictions, influence, shrinkage, landmarks, draws and maps.
+"""Plots of predictions, influence, shrinkage, landmarks, draws and maps.
 
-For what a *predictive* is see `bdr_stan.metrics`. matplotlib is imported when one is drawn.
+For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn.
 """
 
 from bdr_stan.plots.by_size import (

@@ -1,4 +1,4 @@
-"""Predictions against true labels, by the number of points of the bags."""
+"""Plots of predictions against labels, by bag size."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BARS_PER_PANEL = 80
-_BARS = 30  # of a histogram
+BARS_PER_PANEL = 80  # more would overlap
+_HISTOGRAM_BINS = 30
 
 
 def prediction_by_size(
@@ -38,8 +38,7 @@ def prediction_by_size(
 ) -> Array:
     """Predicted against true labels, one panel for each class of bag sizes.
 
-    Colour is the predictive sd; each panel says how many of its labels the central intervals
-    cover.
+    Colour is the predictive sd; each panel shows the coverage of its central intervals.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ def prediction_by_size(
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
     level : float in (0, 1), default 0.95, probability of the intervals
-    label : str, default "label", what the labels are, with the unit, such as "age, years"
+    label : str, default "label", name and unit of the labels, such as "age, years"
     axes : matplotlib Axes, one for each class; None for a new figure
 
     Returns
@@ -79,12 +78,12 @@ def prediction_by_size(
     figure = drawn[0].figure
     limits = _limits(y, mean)
     scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
-    for ax, (name, of) in zip(drawn, classes.items()):
+    for ax, (name, mask) in zip(drawn, classes.items()):
         diagonal(ax, limits)
         points = ax.scatter(
-            y[of], mean[of], c=sd[of], **scale, s=14, edgecolors="0.3", linewidths=0.3
+            y[mask], mean[mask], c=sd[mask], **scale, s=14, edgecolors="0.3", linewidths=0.3
         )
-        ax.set(title=size_title(name, of.sum()), xlabel=f"true {label}")
+        ax.set(title=size_title(name, mask.sum()), xlabel=f"true {label}")
         ax.set(xlim=limits, ylim=limits)
         _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
     drawn[0].set_ylabel(f"predicted {label}")
@@ -101,13 +100,12 @@ def compare_by_size(
     level: float = 0.95,
     label: str = "label",
 ) -> "Figure":
-    """Predictive intervals of several models against true labels, one row a model.
+    """Predictive intervals of several models against true labels, one row per model.
 
-    Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals,
-    orange where they miss the true label, that is where they do not cross the diagonal. Each
-    panel says how many hold the truth, in orange where chance (three standard errors) does not
-    explain the distance from `level`. A panel draws at most 80 of its bags, spread evenly over
-    the labels; the share it states is that of all its bags.
+    Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals;
+    orange intervals miss the true label and do not cross the diagonal. Each panel shows its
+    coverage, in orange if it differs from `level` by more than three standard errors. A panel
+    draws at most 80 bags, evenly spaced over the labels; its coverage is that of all its bags.
 
     Parameters
     ----------
@@ -116,7 +114,7 @@ def compare_by_size(
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
     level : float in (0, 1), default 0.95, probability of the intervals
-    label : str, default "label", what the labels are, with the unit, such as "age, years"
+    label : str, default "label", name and unit of the labels, such as "age, years"
 
     Returns
     -------
@@ -148,7 +146,7 @@ def compare_by_size(
     y = np.asarray(labels_in_order(y, next(iter(predictives.values()))))
     intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}
     axes = panels(len(predictives), len(classes))
-    shown = {name: _spread_over(y, of) for name, of in classes.items()}
+    shown = {name: _spread_over(y, mask) for name, mask in classes.items()}
     x_limits = _limits(y)
     y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
     all_sd = np.concatenate([p.sd for p in predictives.values()])
@@ -170,8 +168,8 @@ def compare_by_size(
             _note(ax, f"{share:.0%} hold the truth", MISSES if off else COVERS, weight="bold")
         row[0].set_ylabel(f"predicted {label}")
         _name_row(row[0], model)
-    for ax, (name, of) in zip(axes[0], classes.items()):
-        ax.set_title(size_title(name, of.sum()))
+    for ax, (name, mask) in zip(axes[0], classes.items()):
+        ax.set_title(size_title(name, mask.sum()))
     for ax in axes[-1]:
         ax.set_xlabel(f"true {label}")
     figure = axes[0, 0].figure
@@ -181,7 +179,7 @@ def compare_by_size(
 
 
 def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
-    """How many bags have how many points.
+    """Histogram of the bag sizes.
 
     Parameters
     ----------
@@ -195,7 +193,7 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : there is no bag, or a size that is not above 0.
+    ValueError : no bag, or a size that is not positive.
 
     Examples
     --------
@@ -210,11 +208,11 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     ax = one_axes((5.0, 2.8)) if ax is None else ax
     low, high = sizes.min(), sizes.max()
     if high > 20 * low:  # most bags would share a bar
-        edges = np.geomspace(low, high, _BARS + 1)
+        edges = np.geomspace(low, high, _HISTOGRAM_BINS + 1)
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
     else:
-        edges = np.linspace(low - 0.5, high + 0.5, min(_BARS, int(high - low) + 1) + 1)
+        edges = np.linspace(low - 0.5, high + 0.5, min(_HISTOGRAM_BINS, int(high - low) + 1) + 1)
     ax.stairs(np.histogram(sizes, edges)[0], edges, fill=True, color=COVERS)
     ax.set(xlabel="points in a bag", ylabel="bags")
     ax.locator_params(axis="y", integer=True)
@@ -230,12 +228,12 @@ def prediction(
     level: float = 0.95,
     label: str = "label",
 ) -> "Figure":
-    """Labels and the intervals that were predicted for them, one panel for each class of sizes.
+    """Predictive intervals against observed labels, one panel per class of bag sizes.
 
-    Vertical bars are central intervals, orange where they miss the label, that is where they do
-    not cross the diagonal. Both axes are logarithmic where all is positive and labels span a
-    factor of 100. A panel draws at most 80 of its bags, spread evenly over the labels; the share
-    it states is that of all its bags.
+    Vertical bars are central intervals; orange intervals miss the label and do not cross the
+    diagonal. Both axes are logarithmic if all values are positive and labels span a factor of
+    100. A panel draws at most 80 bags, evenly spaced over the labels; its coverage is that of all
+    its bags.
 
     Parameters
     ----------
@@ -244,7 +242,7 @@ def prediction(
     sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
     edges : see `metrics.size_classes`
     level : float in (0, 1), probability of the intervals
-    label : str, what the labels are, with the unit, such as "age, years"
+    label : str, name and unit of the labels, such as "age, years"
 
     Returns
     -------
@@ -253,7 +251,7 @@ def prediction(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : arrays of different lengths, NaN, or a level that is no probability.
+    ValueError : arrays of different lengths, NaN, or an invalid level.
 
     Examples
     --------
@@ -278,15 +276,15 @@ def prediction(
     if min(y.min(), lower.min()) > 0 and y.max() > 100 * y.min():
         limits = y.min() / 1.3, y.max() * 1.3
         axes[0].set(xscale="log", yscale="log")  # shared by all
-    for ax, (name, of) in zip(axes, classes.items()):
+    for ax, (name, mask) in zip(axes, classes.items()):
         diagonal(ax, limits)
-        i = _spread_over(y, of)
-        for those, colour in ((i[~missed[i]], COVERS), (i[missed[i]], MISSES)):
-            ax.vlines(y[those], lower[those], upper[those], color=colour, lw=1.2, alpha=0.6)
-            ax.plot(y[those], mean[those], "o", ms=3, color=colour)
-        ax.set(title=name if sizes is None else size_title(name, of.sum()), xlim=limits)
+        i = _spread_over(y, mask)
+        for bags, colour in ((i[~missed[i]], COVERS), (i[missed[i]], MISSES)):
+            ax.vlines(y[bags], lower[bags], upper[bags], color=colour, lw=1.2, alpha=0.6)
+            ax.plot(y[bags], mean[bags], "o", ms=3, color=colour)
+        ax.set(title=name if sizes is None else size_title(name, mask.sum()), xlim=limits)
         ax.set_xlabel(f"observed {label}")
-        _note(ax, f"{1 - missed[of].mean():.0%} in their {level:.0%} interval")
+        _note(ax, f"{1 - missed[mask].mean():.0%} in their {level:.0%} interval")
     if axes[0].get_xscale() == "log":
         for axis in (axes[0].xaxis, axes[0].yaxis):
             axis.set_major_formatter("{x:g}")
@@ -309,15 +307,15 @@ def _limits(*values):
     return low - margin, high + margin
 
 
-def _spread_over(y, of):
+def _spread_over(y, mask):
     """Indices of at most `BARS_PER_PANEL` bags of a class, evenly spaced in the order of y."""
-    i = np.flatnonzero(of)
+    i = np.flatnonzero(mask)
     i = i[np.argsort(y[i], kind="stable")]
     return i[np.unique(np.linspace(0, len(i) - 1, BARS_PER_PANEL).round().astype(int))]
 
 
 def _name_row(ax, text):
-    """Bold, to the left of the label of the vertical axis."""
+    """Write bold text to the left of the label of the vertical axis."""
     ax.annotate(
         text,
         (0, 0.5),

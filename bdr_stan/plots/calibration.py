@@ -1,4 +1,4 @@
-"""Whether stated probabilities hold: of intervals of labels, of classes, of rates at points."""
+"""Calibration plots of intervals, class probabilities and rates at points."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -36,17 +36,17 @@ def calibration(
     *,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Share of labels inside central intervals against the probability of the intervals.
+    """Coverage of central intervals against their nominal probability.
 
-    The shaded band, two standard errors about the diagonal, is where calibrated predictions
-    of all bags stay. A class of fewer than 20 bags has no line, for their share is mostly chance;
-    the legend says so.
+    The shaded band is two standard errors about the diagonal, for calibrated predictions of all
+    bags. Classes of fewer than 20 bags have no line, as their coverage is mostly chance; the
+    legend lists them.
 
     Parameters
     ----------
     y : array, shape (n,), labels
     predictive : see `bdr_stan.metrics`
-    sizes : array, shape (n,), number of points of each bag, for a line for each class as well
+    sizes : array, shape (n,), number of points of each bag, for one more line per class
     edges : see `metrics.size_classes`
     ax : matplotlib Axes; None for a new figure
 
@@ -77,13 +77,13 @@ def calibration(
     low, high = (every["level"] + sign * 2 * every["se"] for sign in (-1, 1))
     ax.fill_between(every["level"], low, high, color=GUIDE, alpha=0.25, linewidth=0)
     diagonal(ax, (0, 1))
-    for (name, of), colour, marker in zip(lines.items(), shades(len(lines)), cycle(MARKERS)):
+    for (name, line), colour, marker in zip(lines.items(), shades(len(lines)), cycle(MARKERS)):
         n = classes[name].sum()
         if n < FEW_BAGS:
             ax.plot([], [], " ", label=f"{size_title(name, n)}: too few")
         else:
             label = size_title(name, n)
-            ax.plot(of["level"], of["coverage"], marker=marker, ms=4, color=colour, label=label)
+            ax.plot(line["level"], line["coverage"], marker=marker, ms=4, color=colour, label=label)
     ax.plot(every["level"], every["coverage"], color="black", label=f"all {len(y)} bags")
     return _coverage_frame(ax, "share of labels inside")
 
@@ -96,12 +96,12 @@ def pit(
     *,
     n_bins: int = 5,
 ) -> "Figure":
-    """How often labels fall how high in their predictions, one panel a class of bag sizes.
+    """Histogram of the probability integral transform (PIT), one panel per class of bag sizes.
 
-    The height is the predicted probability of a label below the one that was seen (probability
-    integral transform). Predictions that are calibrated have bars of one height, but for chance:
-    nearly all within the grey band. Bars that are high at both ends are of intervals that are too
-    short, high in the middle too long, high on one side of predictions that are too low or high.
+    The PIT is the predicted probability of a label below the observed one. Calibrated predictions
+    give bars of equal height, nearly all within the grey band. Bars are high at both ends if
+    intervals are too short, high in the middle if they are too long, and high on one side if
+    predictions are biased.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ def pit(
     every = {"all bags": np.ones(len(below), bool)}
     classes = every if sizes is None else metrics.size_classes(sizes, edges)
     axes = panels(1, len(classes))[0]
-    for ax, (name, of) in zip(axes, classes.items()):
-        n = int(of.sum())
+    for ax, (name, mask) in zip(axes, classes.items()):
+        n = int(mask.sum())
         low, high = binom.interval(0.99, n, 1 / n_bins)
-        share = np.histogram(below[of], n_bins, (0, 1))[0] / n
+        share = np.histogram(below[mask], n_bins, (0, 1))[0] / n
         ax.axhspan(n_bins * low / n, n_bins * high / n, color=GUIDE, alpha=0.25, lw=0)
         ax.axhline(1, ls="--", lw=1, color=GUIDE)
         ax.stairs(n_bins * share, np.linspace(0, 1, n_bins + 1), color=MODELS[1], lw=1.5)
@@ -148,14 +148,14 @@ def pit(
 
 
 def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
-    """Share of points whose true rate lies in central intervals, a curve for each method.
+    """Share of points whose true rate lies in central intervals, one curve per method.
 
-    Calibrated posteriors follow the diagonal; those too sure of themselves lie below it.
+    Calibrated posteriors follow the diagonal; overconfident posteriors lie below it.
 
     Parameters
     ----------
-    tables : dict, name of a method -> DataFrame with columns level and coverage, such as
-        `metrics.point_calibration` makes
+    tables : dict, name of a method -> DataFrame with columns level and coverage, as from
+        `metrics.point_calibration`
     ax : matplotlib Axes; None for a new figure
 
     Returns
@@ -186,8 +186,8 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
     for name, table in tables.items():
         if not {"level", "coverage"} <= set(getattr(table, "columns", ())):
             raise ValueError(
-                f"the table of {name!r} lacks a column level or coverage: pass what "
-                "metrics.point_calibration makes"
+                f"the table of {name!r} lacks a column level or coverage: pass the "
+                "table of metrics.point_calibration"
             )
     ax = one_axes() if ax is None else ax
     for (name, table), colour, marker in zip(tables.items(), MODELS, MARKERS):
@@ -198,7 +198,7 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
 
 
 def _coverage_frame(ax, share):
-    """Frame of the curves of shares inside intervals against the intervals' probability."""
+    """Set limits, labels and legend of curves of coverage against nominal probability."""
     ax.set(
         xlim=(0, 1),
         ylim=(0, 1),
@@ -218,13 +218,12 @@ def reliability(
     *,
     n_bins: int = 5,
 ) -> "Figure":
-    """Share of the second class against its predicted probability, one panel a class of sizes.
+    """Share of the second class against its predicted probability, one panel per class of sizes.
 
-    A model whose probabilities are right has its points on the diagonal, but for chance: each
-    bar reaches two standard errors of the share to either side of it. Points above the diagonal
-    on the right and below it on the left are too unsure, the other way round too sure.
-    Points are the larger, the more bags they stand for; a line joins neighbours of at least 20
-    bags, other points are hollow.
+    Calibrated probabilities lie on the diagonal, up to chance: bars are two standard errors of
+    the share to either side. A curve steeper than the diagonal is underconfident, a flatter one
+    overconfident. The area of points grows with their number of bags; lines join points of at
+    least 20 bags, other points are hollow.
 
     Parameters
     ----------
@@ -241,7 +240,7 @@ def reliability(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : no model, arrays of different lengths, or a label that is no class.
+    ValueError : no model, arrays of different lengths, or an unknown class.
 
     Examples
     --------
@@ -265,11 +264,11 @@ def reliability(
     }
     classes = metrics.size_classes(sizes, edges)
     axes = panels(1, len(classes))[0]
-    for ax, (name, of) in zip(axes, classes.items()):
+    for ax, (name, mask) in zip(axes, classes.items()):
         diagonal(ax, (0, 1))
         for (model, table), colour, marker in zip(tables.items(), cycle(MODELS), cycle(MARKERS)):
             _reliability_curve(ax, table[table["size"] == name], colour, marker, label=model)
-        ax.set(title=size_title(name, of.sum()), xlabel="predicted probability")
+        ax.set(title=size_title(name, mask.sum()), xlabel="predicted probability")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     second = next(iter(predictives.values())).classes[1]
     axes[0].set_ylabel(f'observed share of "{second}"')
@@ -278,7 +277,7 @@ def reliability(
 
 
 def _reliability_curve(ax, bins, colour, marker, label):
-    """Shares of bins with two standard errors, joined where neighbours have bags enough."""
+    """Draw shares of bins with two standard errors, joined where bins have enough bags."""
     x, share, n = bins["predicted"], bins["observed"], bins["n_bags"]
     many = n >= FEW_BAGS
     ax.plot(x, share.where(many), marker=marker, ms=4, lw=1, color=colour, label=label)

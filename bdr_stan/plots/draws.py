@@ -1,4 +1,4 @@
-"""The draws of a posterior, chain by chain: whether they mixed."""
+"""Trace and rank plots of posterior draws."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ from bdr_stan.results.inference_data import Groups, InferenceData, groups_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BINS = 20
+_BINS = 20  # as in ArviZ and Vehtari et al. (2021)
 
 
 def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
-    """Draws of parameters one after the other, a colour a chain.
+    """Trace plots of parameters, one colour per chain.
 
-    Chains that mixed look like bands of grass that lie on one another.
+    Chains that mix well overlap and have no trend.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
 
 def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
-    """Ranks of each chain's draws among the draws of all chains, a line a chain.
+    """Rank plots: ranks of each chain's draws among the draws of all chains, one line per chain.
 
-    Chains that agree have all ranks alike often, about the dashed line.
+    Where chains agree, all ranks are equally frequent, up to chance (dashed line).
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _scalars(idata, names):
 
 
 def _panels(n):
-    """A figure of n panels, two in a row, and their axes."""
+    """A figure of n panels in rows of two, and its axes."""
     rows = -(-n // 2)
     columns = min(n, 2)
     figure, axes = pyplot().subplots(

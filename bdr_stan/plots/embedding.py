@@ -1,4 +1,4 @@
-"""What a model sees of bags: its landmarks, and how much of an embedding shrinkage keeps."""
+"""Plots of landmarks, and of the shrinkage of embeddings."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -25,10 +25,10 @@ def shrinkage_spectrum(
     *,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """How much of each coordinate of a bag's embedding shrinkage keeps, for several bag sizes.
+    """Share of each coordinate of the embedding that shrinkage keeps, for several bag sizes.
 
     The eigenvalues eta / (eta + lambda_k / N) of R_eta (R_eta + Sigma / N)^-1, largest first. The
-    legend has their sum, the effective number of coordinates that N points show.
+    legend shows their sum, the effective number of coordinates that N points identify.
 
     Parameters
     ----------
@@ -46,9 +46,8 @@ def shrinkage_spectrum(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    TypeError : variances that are no numbers.
-    ValueError : a model that does not shrink, an eta that is missing or not positive, a size
-        below 1.
+    TypeError : variances that are not numbers.
+    ValueError : a model without shrinkage, a missing or non-positive eta, a size below 1.
 
     Source: Law et al. (2018), Appendix C.
 
@@ -61,7 +60,7 @@ def shrinkage_spectrum(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['1 point: 1.5', '10 points: 2.4']
     """
-    lam, eta = _shrinkage_of(lam, eta)
+    lam, eta = _variances_and_scale(lam, eta)
     sizes = np.atleast_1d(sizes)
     if not (sizes >= 1).all():
         raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
@@ -89,8 +88,8 @@ def shrinkage_spectrum(
     return ax
 
 
-def _shrinkage_of(lam, eta):
-    """Variances and scale as numbers, of a fitted model or as given."""
+def _variances_and_scale(lam, eta):
+    """Within-bag variances and eta, from a fitted model or as given."""
     if hasattr(lam, "coordinates_"):
         posterior = lam.idata["posterior"]
         if "eta" not in posterior:
@@ -104,7 +103,7 @@ def _shrinkage_of(lam, eta):
     try:
         return np.asarray(lam, dtype=float), eta
     except (TypeError, ValueError):
-        raise TypeError("lam holds what is no number: pass variances, or a fitted BDR") from None
+        raise TypeError("lam must be numbers: pass variances, or a fitted BDR") from None
 
 
 def landmarks(
@@ -124,7 +123,7 @@ def landmarks(
     landmarks : array, shape (d, p), or a fitted model, whose landmarks are taken
     features : pair of column numbers (or names, where the bags have names), default (0, 1); or
         "principal" for the first two principal axes of the sample
-    n_points : int, default 2000, at most so many points are drawn, without replacement
+    n_points : int, default 2000, maximum number of points, sampled without replacement
     seed : int or numpy Generator, default 0, of the sample
     ax : matplotlib Axes; None for a new figure
 
@@ -135,8 +134,8 @@ def landmarks(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : points of one feature or of another number than the landmarks, or a feature
-        that is not there.
+    ValueError : points with one feature or with other features than the landmarks, or an unknown
+        feature.
 
     Examples
     --------
@@ -177,7 +176,7 @@ def landmarks(
 
 
 def _sample(points, n, rng):
-    """At most n points, and the names of their features if they have names."""
+    """At most n points, and the names of their features or None."""
     if isinstance(points, np.ndarray) and points.ndim == 2:
         few = len(points) <= n
         return (points if few else points[rng.choice(len(points), n, replace=False)]), None
@@ -186,7 +185,7 @@ def _sample(points, n, rng):
 
 
 def _columns(features, names, p):
-    """Two column numbers, of numbers or names."""
+    """Numbers of two columns given by number or name."""
     if isinstance(features, str) or len(features) != 2:
         raise ValueError(f"features must be two columns or 'principal', found {features!r}")
     known = list(range(p)) if names is None else [*range(p), *names]

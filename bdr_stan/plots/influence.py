@@ -1,4 +1,4 @@
-"""What a model makes of one column of the points."""
+"""Partial dependence on one column of the points."""
 
 from typing import TYPE_CHECKING
 
@@ -28,18 +28,18 @@ def influence(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """What a value of one column adds to the label, the other columns as the points have them.
+    """Partial dependence of the label on one column of the points.
 
-    The posterior mean of the column's partial dependence (`influence_along`) in a band of the
-    given probability: a line over a column of numbers, a dot for each value of a category or of a
-    column with two values. Zero is the average over the training bags.
+    The posterior mean (`influence_along`) with a band of the given probability: a line for
+    numeric columns, a dot per value for categories and columns with two values. Zero is the
+    average over the training bags.
 
     Parameters
     ----------
     model : fitted BLR, BDR, Shrinkage or classifier on mean embeddings
     column : str or int
         Of the table that the bags were made of, of the points by name, or by number.
-    bags : Bags, or list of arrays, whose points are sampled; None: the landmarks stand for them
+    bags : Bags, or list of arrays, whose points are sampled; None for the landmarks instead
     level : float, 0 < level < 1, default 0.9, probability of the band
     n_points : int, default 500, points of the sample
     seed : int, default 0, of the sample
@@ -78,7 +78,7 @@ def influence(
     ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
     _draw_band(ax, values, along.mean, along.interval(level), level)
     what = "latent function" if is_classifier(model) else "label"
-    ax.set(xlabel=_named(column), ylabel=f"added to the {what}")
+    ax.set(xlabel=_column_label(column), ylabel=f"added to the {what}")
     return ax
 
 
@@ -93,10 +93,9 @@ def rate_along(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """The average rate of points that have a value in one column, the others as they are.
+    """Partial dependence of the rate on one column of the points.
 
-    As `influence`, for models of rates: the posterior mean of the partial dependence of the rate in
-    a band of the given probability.
+    As `influence`, for models of rates: the posterior mean with a band of the given probability.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ def rate_along(
     bags : Bags, whose points are sampled
     level : float, 0 < level < 1, probability of the band
     n_points : int, points of the sample
-    n_draws : int, draws of the posterior that are used
+    n_draws : int, number of posterior draws used
     seed : int, of the sample
     ax : matplotlib Axes; None for a new figure
 
@@ -140,37 +139,37 @@ def rate_along(
             "AggregateRegressor"
         )
     ends = interval_ends(level)
-    where = find_column(column, bags.n_features, bags.features, bags.columns)
+    axis = find_column(column, bags.n_features, bags.features, bags.columns)
     sample = bags.sample_points(n_points, np.random.default_rng(seed))
-    values = where.values(sample)
+    values = axis.values(sample)
     rows = np.arange(len(sample))
     along = np.array(
         [
-            model.predict_points(where.set_to(sample, value), n_draws=n_draws).draws(rows).mean(1)
+            model.predict_points(axis.set_to(sample, value), n_draws=n_draws).draws(rows).mean(1)
             for value in values
         ]
     )
     ax = one_axes(_SIZE) if ax is None else ax
-    shown = values if where.levels is None else np.array(where.levels)
+    shown = values if axis.levels is None else np.array(axis.levels)
     _draw_band(ax, shown, along.mean(axis=1), np.quantile(along, ends, axis=1), level)
-    ax.set(xlabel=_named(column), ylabel="average rate")
+    ax.set(xlabel=_column_label(column), ylabel="average rate")
     return ax
 
 
-def _named(column):
+def _column_label(column):
     return f"column {column}" if isinstance(column, int) else column
 
 
 def _draw_band(ax, values, mean, interval, level):
-    """A line in a band over a column of numbers, else a dot with a bar for each value."""
+    """Draw a line with a band for a numeric column, else a dot with a bar per value."""
     lower, upper = interval
-    said = f"{level:.0%} of the posterior"
+    band = f"{level:.0%} of the posterior"
     if values.dtype.kind == "f" and len(values) > 2:
-        ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0, label=said)
+        ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0, label=band)
         ax.plot(values, mean, color=COVERS, label="posterior mean")
     else:
         names = [value if isinstance(value, str) else f"{value:g}" for value in values.tolist()]
-        ax.vlines(names, lower, upper, color=COVERS, lw=2, label=said)
+        ax.vlines(names, lower, upper, color=COVERS, lw=2, label=band)
         ax.plot(names, mean, "o", color=COVERS, label="posterior mean")
         ax.margins(x=0.15)
     ax.legend(frameon=False, fontsize="small")

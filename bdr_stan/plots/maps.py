@@ -1,4 +1,4 @@
-"""Maps of rates: values of pixels on their grid."""
+"""Maps of pixels, districts and points."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def rate_map(
     Parameters
     ----------
     values : array, shape (n,)
-    row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
+    row, col : arrays of integers, shape (n,), position of each pixel, row 0 at the top
     title : str, optional
     label : str, of the colour bar, with the unit; None for the title, or "value" without one
     log : bool, default False, whether colours follow the logarithm
@@ -47,8 +47,8 @@ def rate_map(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : arrays of different lengths, no value to draw, a cell that has two pixels, places
-        that are not integers, or values that have no logarithm.
+    ValueError : arrays of different lengths, no value to draw, a cell with two pixels, positions
+        that are not integers, or values without a logarithm.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def rate_map(
     array([[0.5, 2. ],
            [0. , 8. ]])
     """
-    at = _cells(row, col)
-    ax = _map_axes(1, at)[0] if ax is None else ax
-    _draw_maps({title: values}, at, [ax], label=label, log=log, cmap=cmap, limits=limits)
+    index = _cells(row, col)
+    ax = _map_axes(1, index)[0] if ax is None else ax
+    _draw_maps({title: values}, index, [ax], label=label, log=log, cmap=cmap, limits=limits)
     return ax
 
 
@@ -73,15 +73,15 @@ def rate_maps(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     **common: Any,
 ) -> "Figure":
-    """Maps of the same pixels beside one another, such as a true rate, its posterior mean and sd.
+    """Maps of the same pixels side by side, such as a true rate, its posterior mean and sd.
 
     Parameters
     ----------
     maps : dict, title -> values, array, shape (n,)
-    row, col : arrays of integers, shape (n,), place of each pixel, row 0 at the top
+    row, col : arrays of integers, shape (n,), position of each pixel, row 0 at the top
     shared : titles of maps, side by side, that share one colour scale and bar; default none
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
-        among shared maps those of the first hold
+        shared maps use those of the first
     **common : options of `rate_map` for all maps; without a label each bar has the titles of its
         maps
 
@@ -92,7 +92,7 @@ def rate_maps(
     Raises
     ------
     ImportError : matplotlib is not installed.
-    ValueError : no map, a title in `shared` or `each` that is no map's, or as `rate_map`.
+    ValueError : no map, an unknown title in `shared` or `each`, or as `rate_map`.
 
     Examples
     --------
@@ -119,36 +119,39 @@ def rate_maps(
     for title in (*shared, *each):
         if title not in maps:
             raise ValueError(f"there is no map {title!r}; there are: {', '.join(maps)}")
-    at = _cells(row, col)
-    axes = dict(zip(maps, _map_axes(len(maps), at)))
+    index = _cells(row, col)
+    axes = dict(zip(maps, _map_axes(len(maps), index)))
     groups = [[title] for title in maps if title not in shared]
     for group in [*groups, list(shared)] if shared else groups:
         options = {**common, **each.get(group[0], {})}
-        _draw_maps({t: maps[t] for t in group}, at, [axes[t] for t in group], **options)
+        _draw_maps({t: maps[t] for t in group}, index, [axes[t] for t in group], **options)
     return next(iter(axes.values())).figure
 
 
 def _cells(row, col):
-    """Cells of the pixels in the smallest grid that holds them: two arrays, from 0."""
+    """Row and column of pixels in the smallest grid that contains them, from 0."""
     row, col = np.asarray(row), np.asarray(col)
     if row.ndim != 1 or row.shape != col.shape or len(row) == 0:
-        raise ValueError(f"row has shape {row.shape} and col {col.shape}: pass one number a pixel")
+        raise ValueError(
+            f"row has shape {row.shape} and col {col.shape}: pass one number per pixel"
+        )
     if row.dtype.kind not in "iu" or col.dtype.kind not in "iu":
         raise ValueError(f"row and col must be integers, found {row.dtype} and {col.dtype}")
-    at = row - row.min(), col - col.min()
-    pixels = np.zeros((at[0].max() + 1, at[1].max() + 1), int)
-    np.add.at(pixels, at, 1)
+    index = row - row.min(), col - col.min()
+    pixels = np.zeros((index[0].max() + 1, index[1].max() + 1), int)
+    np.add.at(pixels, index, 1)
     if pixels.max() > 1:
-        i = int(np.argmax(pixels[at] > 1))
+        i = int(np.argmax(pixels[index] > 1))
         raise ValueError(
-            f"the cell in row {row[i]} and col {col[i]} has {pixels[at][i]} pixels: pass each once"
+            f"the cell in row {row[i]} and col {col[i]} has {pixels[index][i]} pixels: pass each "
+            "once"
         )
-    return at
+    return index
 
 
-def _map_axes(n, at):
+def _map_axes(n, index):
     """Axes for n maps in a row."""
-    height, width = (k.max() + 1 for k in at)
+    height, width = (k.max() + 1 for k in index)
     side = 2.7 if n > 1 else 4.5
     size = (n * side + 0.2, side * np.clip(height / width, 0.4, 2) + 0.9)
     figure, axes = pyplot().subplots(1, n, figsize=size, squeeze=False, layout="constrained")
@@ -156,9 +159,9 @@ def _map_axes(n, at):
     return axes[0]
 
 
-def _draw_maps(maps, at, axes, *, label=None, log=False, cmap="viridis", limits=None):
+def _draw_maps(maps, index, axes, *, label=None, log=False, cmap="viridis", limits=None):
     """Maps on one colour scale, which has a bar."""
-    cells = [_picture(values, at, title, log) for title, values in maps.items()]
+    cells = [_picture(values, index, title, log) for title, values in maps.items()]
     norm, extend = _colour_scale(cells, log, limits)
     for ax, picture, title in zip(axes, cells, maps):
         image = ax.imshow(picture, cmap=cmap, norm=norm, interpolation="nearest")
@@ -167,7 +170,7 @@ def _draw_maps(maps, at, axes, *, label=None, log=False, cmap="viridis", limits=
 
 
 def _colour_scale(cells, log, limits):
-    """The colours of values, masked arrays, and at which ends of the scale some lie beyond it."""
+    """Colour norm of masked arrays, and at which ends of the scale values exceed it."""
     from matplotlib.colors import LogNorm, Normalize
 
     lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
@@ -178,13 +181,13 @@ def _colour_scale(cells, log, limits):
 
 
 def _frame(ax, title):
-    """A title, and neither ticks nor lines around a map."""
+    """Set the title of a map, and remove ticks and frame."""
     ax.set(xticks=[], yticks=[], xlabel=None, ylabel=None, title=title)
     ax.spines[:].set_visible(False)
 
 
 def _draw_bar(image, axes, label, extend):
-    """The bar of the colours of an image, with plain numbers, and arrows where values go beyond."""
+    """Draw the colour bar of an image, with plain numbers, and arrows for values beyond it."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
@@ -212,19 +215,19 @@ def _checked_limits(limits):
     return limits
 
 
-def _picture(values, at, title, log):
-    """The values on their grid, masked where there are none."""
+def _picture(values, index, title, log):
+    """The values on their grid, masked where there are no pixels."""
     values, name = np.asarray(values, dtype=float), "the map" if title is None else repr(title)
-    if values.shape != at[0].shape:
-        raise ValueError(f"{name} has values of shape {values.shape}, expected {at[0].shape}")
+    if values.shape != index[0].shape:
+        raise ValueError(f"{name} has values of shape {values.shape}, expected {index[0].shape}")
     _check_drawable(values, name, log, "pixel")
-    picture = np.full((at[0].max() + 1, at[1].max() + 1), np.nan)
-    picture[at] = values
+    picture = np.full((index[0].max() + 1, index[1].max() + 1), np.nan)
+    picture[index] = values
     return np.ma.masked_invalid(picture)
 
 
 def _check_drawable(values, name, log, unit):
-    """Raise where there is no value to draw, or one that has no logarithm."""
+    """Raise ValueError if there is no value to draw, or one without a logarithm."""
     if not np.isfinite(values).any():
         raise ValueError(f"{name} has no value to draw")
     if log and not np.nanmin(values) > 0:
@@ -244,7 +247,7 @@ def map(
     limits: tuple[float, float] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """A raster, or a column of polygons, as a map; what has no value stays blank.
+    """Map of a raster or of a column of polygons; missing values stay blank.
 
     Needs the extra "maps".
 
@@ -272,7 +275,7 @@ def map(
     ------
     ImportError : matplotlib or the extra "maps" is not installed.
     TypeError : neither a raster of two dimensions nor a GeoDataFrame.
-    ValueError : no such column, no value to draw, values that have no logarithm, no CRS, or
+    ValueError : no such column, no value to draw, values without a logarithm, no CRS, or
         borders in another CRS.
 
     Examples
@@ -335,11 +338,11 @@ def point_map(
     cmap: str = "viridis",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Values of points where they lie.
+    """Map of values at points.
 
     Parameters
     ----------
-    values, x, y : arrays, shape (n,), a value and a place for each point
+    values, x, y : arrays, shape (n,), value and coordinates of each point
     title : str, optional
     label : str, of the colour bar, with the unit
     cmap : str, matplotlib colour map
@@ -364,14 +367,14 @@ def point_map(
     values, x, y = (np.asarray(each, float) for each in (values, x, y))
     if not values.shape == x.shape == y.shape or values.ndim != 1 or len(values) == 0:
         raise ValueError(
-            f"values, x and y have shapes {values.shape}, {x.shape}, {y.shape}: pass one number a "
-            "point each"
+            f"values, x and y have shapes {values.shape}, {x.shape}, {y.shape}: pass one number "
+            "per point each"
         )
     width, height = np.ptp(x), np.ptp(y)
     if ax is None:
         side = 3.6 * np.clip(height / width if width > 0 else 1, 0.4, 2) + 0.7
         ax = pyplot().figure(figsize=(4.8, side), layout="compressed").add_subplot()
-    # Squares that fill the plane where points lie on a grid.
+    # Marker size in points: squares that fill the plane if points are on a grid.
     square = 230 * np.sqrt(max(width * height, 1e-12) / len(x)) / max(width, height, 1e-6)
     size = float(np.clip(square, 1.5, 9)) ** 2
     image = ax.scatter(x, y, c=values, s=size, cmap=cmap, marker="s", linewidths=0)
@@ -407,7 +410,7 @@ def _raster(raster, column):
 
 
 def _check_same_place(crs, borders):
-    """Raise where borders lie in another CRS."""
+    """Raise ValueError if the borders are in another CRS."""
     from pyproj import CRS
 
     if borders is None:

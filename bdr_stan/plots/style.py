@@ -1,4 +1,4 @@
-"""What the pictures share: colours, frames and titles. matplotlib is imported when one is drawn."""
+"""Colours, axes and titles of all plots; matplotlib is imported when a plot is drawn."""
 
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,19 +12,14 @@ if TYPE_CHECKING:
 
 Prediction: TypeAlias = Any  # a predictive distribution, see `bdr_stan.metrics`
 
-COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # Okabe and Ito's, told apart by all eyes
+COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # of Okabe and Ito, for colour-blind readers
 MODELS = (MISSES, COVERS, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = "osD^vP"  # a shape for each colour, for who does not see colours
-FEW_BAGS = 20  # a share among fewer has a standard error of up to 0.11 and more
+MARKERS = "osD^vP"  # one shape per colour, for black-and-white prints
+FEW_BAGS = 20  # below it a share can have a standard error above 0.11
 
 
 def pyplot() -> ModuleType:
-    """matplotlib.pyplot, imported late.
-
-    Raises
-    ------
-    ImportError : matplotlib is not installed; the text says how to install it.
-    """
+    """matplotlib.pyplot, imported late; ImportError with the install command if it is missing."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -35,7 +30,7 @@ def pyplot() -> ModuleType:
 
 
 def shades(n: int) -> Array:
-    """Colours of n ordered classes, shape (n, 4): neither black nor too pale for white paper."""
+    """Colours of n ordered classes, shape (n, 4), without the extremes of the colour map."""
     return pyplot().get_cmap("viridis")(np.linspace(0.12, 0.88, n))
 
 
@@ -54,7 +49,7 @@ def panels(n_rows: int, n_columns: int) -> Array:
 
 
 def diagonal(ax: "Axes", limits: tuple[float, float]) -> None:
-    """A dashed line where both axes agree."""
+    """Draw the dashed line y = x."""
     ax.plot(limits, limits, "--", color=GUIDE, lw=1, zorder=0)
 
 
@@ -64,6 +59,6 @@ def one_axes(size: tuple[float, float] = (4.5, 4.5)) -> "Axes":
 
 
 def size_title(name: str, n: int | None = None) -> str:
-    """Title of a class of bag sizes, and how many bags it has."""
+    """Title of a class of bag sizes, with its number of bags."""
     title = f"{name} point" if name == "1" else f"{name} points"
     return title if n is None else f"{title} ({n} bags)"

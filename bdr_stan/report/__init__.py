@@ -1,1 +1,1 @@
-"""The report of a fit: one HTML file for who did not make it."""
+"""An HTML report of a fit, for readers who did not run it."""

@@ -1,4 +1,4 @@
-"""A page of sections as one HTML file that needs nothing but itself."""
+"""A self-contained HTML page of sections."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines as they are, such as a call."""
+    """Preformatted lines, such as a call."""
 
     kind: ClassVar[str] = "code"
     text: str
@@ -33,7 +33,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """A data frame; its index heads the rows."""
+    """A data frame; its index is the header of the rows."""
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -41,25 +41,25 @@ class Table:
 
     @property
     def head(self) -> list[str]:
-        """Names of the columns, that of the rows' heads first."""
+        """Column headers, with that of the index first."""
         return [str(self.frame.index.name or ""), *map(str, self.frame.columns)]
 
     @property
     def rows(self) -> list[list[str]]:
-        """Cells as text, the head of the row first."""
+        """Cells as text, row headers first."""
         columns = [[_cell(v, name) for v in column] for name, column in self.frame.items()]
         heads = [str(name) for name in self.frame.index]
         return [list(row) for row in zip(heads, *columns)]
 
     @property
     def is_number(self) -> list[bool]:
-        """Which columns hold numbers, without that of the rows' heads."""
+        """Which columns, without the index, are numeric."""
         return [column.dtype.kind in "iuf" for _, column in self.frame.items()]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing, as `bdr_stan.report.pictures.picture` makes it."""
+    """A figure made by `bdr_stan.report.pictures.picture`."""
 
     kind: ClassVar[str] = "picture"
     svg: str
@@ -69,7 +69,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks that are shown on demand."""
+    """Collapsible blocks."""
 
     kind: ClassVar[str] = "folded"
     title: str
@@ -78,7 +78,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page, with the name of its anchor."""
+    """A section of the page; `name` is its anchor."""
 
     name: str
     title: str
@@ -86,23 +86,7 @@ class Section:
 
 
 def write_page(path: PathName, title: str, lead: str, sections: Sequence[Section]) -> Path:
-    """Write a page; it appears under its name when it is complete.
-
-    Parameters
-    ----------
-    path : str or Path
-    title, lead : str, heading, and the sentence below it
-    sections : sequence of Section
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    TypeError, FileNotFoundError, NotADirectoryError, IsADirectoryError
-        The file cannot be there.
-    """
+    """Write a page, only if complete; `lead` is the sentence below the title."""
     path = checked_output(path)
     html = page_template().render(title=title, lead=lead, sections=sections)
     with written_whole(path) as partial:
@@ -111,13 +95,7 @@ def write_page(path: PathName, title: str, lead: str, sections: Sequence[Section
 
 
 def page_template() -> Any:
-    """The template of the page; all text that it gets is escaped.
-
-    Raises
-    ------
-    ImportError
-        Jinja2 is not installed; the text says how to install it.
-    """
+    """The Jinja template, which escapes all text; ImportError if Jinja2 is not installed."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -135,7 +113,7 @@ def page_template() -> Any:
 
 
 def _cell(value, column):
-    """A value as text; numbers to four digits."""
+    """A value as text; numbers with four digits."""
     if not isinstance(value, (float, np.floating)):
         return str(value)
     if np.isnan(value):

@@ -1,4 +1,4 @@
-"""Drawings of matplotlib inside a page."""
+"""matplotlib figures as inline SVG."""
 
 import io
 import re
@@ -11,44 +11,35 @@ from bdr_stan.plots.style import pyplot
 from bdr_stan.report.page import Picture
 
 _STYLE = {
-    "svg.fonttype": "none",  # letters stay letters: for readers aloud, search and zoom
+    "svg.fonttype": "none",  # text stays text, for screen readers, search and zoom
     "svg.hashsalt": "bdr_stan",
-    "text.parse_math": False,  # a dollar in the name of a column is a dollar
+    "text.parse_math": False,  # a dollar sign in a column name is no formula
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-_MOST_MARKS = 3000  # of a drawing as shapes; more become pixels
-_PIXELS_AN_INCH = 96  # of a page
+_MAX_VECTOR_MARKS = 3000  # more marks are rasterised, which keeps the page small
+_PIXELS_PER_INCH = 96  # of CSS
 
 
 def picture(
     name: str, alt: str, caption: str, draw: Callable[[], Any], *, on_white: bool = False
 ) -> Picture:
-    """What a function of `bdr_stan.plots` draws, as part of a page.
+    """The Figure (or Axes) that `draw()` returns, as inline SVG with ids that start with `name`.
 
-    Parameters
-    ----------
-    name : str, different for each picture of a page
-    alt : str, what is to be seen, for who does not see it
-    caption : str
-    draw : callable, gives the Figure, or Axes of it
-    on_white : bool, whether it keeps its white ground, and its colours, on dark pages: a map
-
-    Raises
-    ------
-    ImportError : matplotlib is not installed.
+    `alt` is the text for screen readers; `on_white` keeps background and colours on dark pages,
+    for maps.
     """
     plt = pyplot()
     with plt.rc_context(_STYLE), plt.ioff(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # letters that a font lacks
+        warnings.simplefilter("ignore", UserWarning)  # missing glyphs
         figure = _figure_of(draw())
         try:
             for ax in figure.axes:
                 for marks in ax.collections:
                     # Cells of a colour bar would show seams.
                     seams = hasattr(marks, "get_coordinates")
-                    marks.set_rasterized(seams or len(marks.get_offsets()) > _MOST_MARKS)
-            width = figure.get_size_inches()[0] * _PIXELS_AN_INCH
+                    marks.set_rasterized(seams or len(marks.get_offsets()) > _MAX_VECTOR_MARKS)
+            width = figure.get_size_inches()[0] * _PIXELS_PER_INCH
             svg = io.StringIO()
             figure.savefig(svg, format="svg", transparent=True, dpi=150)
         finally:
@@ -57,17 +48,17 @@ def picture(
 
 
 def _figure_of(drawn):
-    """The figure of what a function of `bdr_stan.plots` gives: itself, or axes of it."""
+    """The Figure itself, or the Figure of Axes."""
     return drawn if hasattr(drawn, "savefig") else drawn.figure
 
 
 def _inline(svg, name, alt, width):
-    """An SVG file as an element of a page, with ids of its own."""
+    """An SVG file as an HTML element; ids get the prefix `name`, to be unique on the page."""
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     view = re.search(r'viewBox="[^"]*"', svg).group()
-    # Not below three quarters of its size, where letters would be too small: then it scrolls.
+    # Shrink to three quarters at most, to keep text legible; beyond that the figure scrolls.
     sized = f'style="width: {width:.0f}px; min-width: {min(300, width):.0f}px"'
     if width > 450:
         sized = f'style="width: {width:.0f}px; min-width: {0.75 * width:.0f}px"'

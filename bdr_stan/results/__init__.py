@@ -1,1 +1,1 @@
-"""What a fit leaves: draws, the ArviZ object, files, diagnostics, stacking."""
+"""Results of a fit: draws, the ArviZ object, files, diagnostics, stacking."""

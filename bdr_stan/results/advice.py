@@ -1,4 +1,4 @@
-"""What the diagnostics of a sample mean, and what to do where they are bad."""
+"""Checks of a posterior sample: what each diagnostic means, and what to do if it is bad."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Check:
-    """One measured quantity of a sample, whether it is good, and what to do if it is not.
-
-    Attributes
-    ----------
-    quantity : str, its name
-    measured, good : str, the value found and the good values, as text
-    bad : bool
-    trouble, advice : str, sentences that say what is wrong where it is bad, and what to do
-    """
+    """One diagnostic of a sample: its value, the good range, and what to do if it is `bad`."""
 
     quantity: str
     measured: str
@@ -26,29 +18,21 @@ class Check:
     advice: str
 
 
-# Every advice is tried in tests/results/test_advice.py. A narrower prior of sigma makes it worse.
-# Draws a chain below which R-hat and effective sample sizes are too noisy to judge a fit by: twice
-# the effective sample size that is asked of a chain.
-FEWEST_DRAWS = 200
-_NARROW = "narrow the priors of the scales (in prior: rho_log_sd and others that end so)"
+# With fewer draws per chain, R-hat and effective sample sizes are too noisy to judge a fit: twice
+# the effective sample size required per chain.
+MIN_DRAWS = 200
+# tests/results/test_advice.py tries all advice. A narrower prior of sigma would make things worse.
+_NARROW_PRIORS = "narrow the priors of the scales (in prior: rho_log_sd and other ..._log_sd)"
 _WITHOUT_CHECKS = {
-    "optimize": "The posterior mode, a single point: it says nothing of uncertainty in the "
-    "parameters, and nothing measures its distance from the posterior.",
+    "optimize": "The posterior mode, a single point: it carries no uncertainty in the "
+    "parameters, and its distance from the posterior is not measured.",
     "exact": "Independent draws from the exact posterior of the weights at the scales of highest "
-    "evidence: nothing to converge; uncertainty in the scales is left out.",
+    "evidence: no convergence to check; uncertainty in the scales is not included.",
 }
 
 
 def checks(diagnostics: dict[str, Any]) -> list[Check]:
-    """Everything measured that says whether the draws can be trusted.
-
-    Parameters
-    ----------
-    diagnostics : dict, from the function `diagnostics`
-
-    Returns
-    -------
-    list of Check, empty for a method of which nothing is measured
+    """Diagnostics of a sample as checks; empty for a method without diagnostics.
 
     Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 and an ESS of 100 per
     chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
@@ -67,50 +51,50 @@ def _nuts_checks(d):
         d["divergences"] > 0,
         f"{d['divergences']} of {total} transitions diverged, so the draws may miss part of "
         "the posterior.",
-        f"Raise adapt_delta (0.95, then 0.99); if some remain, {_NARROW}.",
+        f"Raise adapt_delta (0.95, then 0.99); if some remain, {_NARROW_PRIORS}.",
     )
-    agreement = [_few_draws(d)] if d["n_draws"] < FEWEST_DRAWS else _agreement_checks(d)
+    agreement = [_few_draws(d)] if d["n_draws"] < MIN_DRAWS else _agreement_checks(d)
     return [divergences, *agreement, *_movement_checks(d)]
 
 
 def _few_draws(d):
-    """In place of the checks of agreement: a short run is a first look, and no more."""
+    """The check that replaces R-hat and ESS in a short, exploratory run."""
     return Check(
         "draws",
-        f"{d['n_draws']} a chain",
-        f">= {FEWEST_DRAWS}",
+        f"{d['n_draws']} per chain",
+        f">= {MIN_DRAWS}",
         True,
         f"{d['n_chains']} chain{'s' * (d['n_chains'] > 1)} of {d['n_draws']} draws are too few to "
-        "judge by, enough for a first look at predictions.",
-        f"Ask for draws={FEWEST_DRAWS} at least, better 1000, before you rely on them.",
+        "assess convergence: this is an exploratory run.",
+        f"Use at least draws={MIN_DRAWS}, better 1000, before you rely on the results.",
     )
 
 
 def _agreement_checks(d):
-    """Whether the chains agree, and how many independent draws theirs are worth."""
+    """Checks of R-hat, bulk ESS and tail ESS."""
     enough = 100 * d["n_chains"]
     found = [
         Check(
             "R-hat",
-            _of(d, "max_r_hat", ".3f"),
+            _value(d, "max_r_hat", ".3f"),
             "<= 1.01",
             d["max_r_hat"] > 1.01,
-            f"R-hat of {_whose(d['max_r_hat_of'])} is {d['max_r_hat']:.3f} (at most 1.01 is good): "
-            "the chains, and predictions from each, do not agree yet.",
-            "Raise warmup and draws; if it stays, look for several modes or parameters the data "
-            "do not determine.",
+            f"R-hat of {_parameter(d['max_r_hat_of'])} is {d['max_r_hat']:.3f} (at most 1.01 is "
+            "good): the chains, and predictions from each, do not agree yet.",
+            "Raise warmup and draws; if it stays high, look for several modes or for parameters "
+            "that the data do not identify.",
         )
     ]
-    for part, of_what in [("bulk", "its mean"), ("tail", "its interval")]:
+    for part, estimate in [("bulk", "its mean"), ("tail", "its interval")]:
         ess, element = d[f"min_ess_{part}"], d[f"min_ess_{part}_of"]
         found.append(
             Check(
                 f"{part} ESS",
-                _of(d, f"min_ess_{part}", ".0f"),
+                _value(d, f"min_ess_{part}", ".0f"),
                 f">= {enough}",
                 ess < enough,
-                f"The {part} effective sample size of {_whose(element)} is {ess:.0f} (at least "
-                f"{enough} is good): {of_what} is imprecise.",
+                f"The {part} effective sample size of {_parameter(element)} is {ess:.0f} (at least "
+                f"{enough} is good): {estimate} is imprecise.",
                 "Raise draws.",
             )
         )
@@ -118,8 +102,8 @@ def _agreement_checks(d):
 
 
 def _movement_checks(d):
-    """Whether the chains could move as far as they should."""
-    e_bfmi, at_limit = d["min_e_bfmi"], d["share_at_max_tree_depth"]
+    """Checks of E-BFMI and tree depth."""
+    e_bfmi, at_max_depth = d["min_e_bfmi"], d["share_at_max_tree_depth"]
     return [
         Check(
             "E-BFMI",
@@ -128,19 +112,18 @@ def _movement_checks(d):
             e_bfmi < 0.3,
             f"The smallest E-BFMI of a chain is {e_bfmi:.2f} (at least 0.3 is good): the chains "
             "change energy slowly and may not reach the tails.",
-            # Longer warmup was tried, and does not help.
-            f"N{_NARROW[1:]}; in a program of your own, sample what a scale governs in "
-            "units of that scale.",
+            # A longer warmup does not help.
+            f"N{_NARROW_PRIORS[1:]}; in your own program, use a non-centred parametrisation.",
         ),
         Check(
             "tree depth",
-            f"{at_limit:.1%} at {d['max_tree_depth']}",
+            f"{at_max_depth:.1%} at {d['max_tree_depth']}",
             "none",
-            at_limit > 0,
-            f"{at_limit:.1%} of the transitions stopped at the largest tree depth "
+            at_max_depth > 0,
+            f"{at_max_depth:.1%} of the transitions stopped at the largest tree depth "
             f"{d['max_tree_depth']}, before they had moved far: R-hat and effective sample sizes "
             "suffer.",
-            f"Raise max_treedepth, or {_NARROW}.",
+            f"Raise max_treedepth, or {_NARROW_PRIORS}.",
         ),
     ]
 
@@ -158,50 +141,27 @@ def _pareto_check(d):
     )
 
 
-def _of(d, name, form):
-    return (
-        "unknown" if d[f"{name}_of"] is None else f"{d[name]:{form}} of {_whose(d[f'{name}_of'])}"
-    )
+def _value(d, name, form):
+    element = d[f"{name}_of"]
+    return "unknown" if element is None else f"{d[name]:{form}} of {_parameter(element)}"
 
 
-_TOGETHER = {
-    "w": "the weights",
-    "beta": "the weights",
-    "effect": "the bags' effects",
-}
+_VECTOR_NAMES = {"w": "the weights", "beta": "the weights", "effect": "the bags' effects"}
 
 
-def _whose(element):
-    """Entries of vectors by what they are together: their numbers say nothing to a reader."""
+def _parameter(element):
+    """Label of a vector's entry: the whole vector, as single entries mean nothing to readers."""
     name, bracket, _ = str(element).partition("[")
-    return _TOGETHER.get(name, element) if bracket else element
+    return _VECTOR_NAMES.get(name, element) if bracket else element
 
 
 def sampling_warnings(diagnostics: dict[str, Any]) -> list[str]:
-    """What is wrong with a sample, and what to do about it.
-
-    Parameters
-    ----------
-    diagnostics : dict, from the function `diagnostics`
-
-    Returns
-    -------
-    list of str, one sentence or two for each trouble, empty when there is none
-    """
+    """Problems of a sample and their fixes, one string per problem."""
     return [f"{check.trouble} {check.advice}" for check in checks(diagnostics) if check.bad]
 
 
 def report(diagnostics: dict[str, Any]) -> str:
-    """What was measured of a sample, line by line, with the good values and what to do.
-
-    Parameters
-    ----------
-    diagnostics : dict, from the function `diagnostics`
-
-    Returns
-    -------
-    str, a heading and for NUTS, Laplace and Pathfinder a line for each quantity
-    """
+    """Diagnostics as text: a heading, and for NUTS, Laplace and Pathfinder a line per quantity."""
     rows = [(c.quantity, c.measured, f"(good: {c.good})", verdict(c)) for c in checks(diagnostics)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["".join(f"  {cell:{width}}" for cell, width in zip(row, widths)) for row in rows]
@@ -209,20 +169,20 @@ def report(diagnostics: dict[str, Any]) -> str:
 
 
 def verdict(check: Check) -> str:
-    """ "ok", what to do, or nothing where there was nothing to measure."""
+    """ "ok", advice, or empty where the quantity is unknown."""
     if check.bad:
         return check.advice
     return "" if check.measured == "unknown" else "ok"
 
 
 def heading(diagnostics: dict[str, Any]) -> str:
-    """What kind of sample it is, and how many draws; a sentence."""
+    """Kind of sample and number of draws, as one sentence."""
     d = diagnostics
     if d["method"] == "nuts":
         return (
             f"NUTS: {d['n_chains']} chains x {d['n_draws']} draws, "
-            f"{d['mean_n_steps']:.1f} leapfrog steps a draw"
+            f"{d['mean_n_steps']:.1f} leapfrog steps per draw"
         )
     if "pareto_k" in d:
         return f"{d['method'].capitalize()}: {d['n_draws']} draws of an approximation"
-    return _WITHOUT_CHECKS.get(d["method"], f"Nothing is measured of method {d['method']!r}.")
+    return _WITHOUT_CHECKS.get(d["method"], f"There are no diagnostics of method {d['method']!r}.")

@@ -1,4 +1,4 @@
-"""What was measured of a posterior sample: summaries, convergence, Pareto k-hat."""
+"""Posterior summaries and convergence diagnostics."""
 
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _variables(idata, var_names, skip):
-    """Posterior variables asked for, name -> DataArray."""
+    """Selected posterior variables, name -> DataArray."""
     posterior = groups_of(idata)["posterior"]
     names = list(posterior.data_vars) if var_names is None else list(var_names)
     for name in names:
@@ -25,7 +25,7 @@ def _variables(idata, var_names, skip):
 
 
 def _element_names(array):
-    """A name for each element of a draw: ``sigma``, ``w[3]``, ``theta[county, 2]``."""
+    """Name of each element of a variable: ``sigma``, ``w[3]``, ``theta[county, 2]``."""
     axes = array.dims[2:]
     labels = [array[axis].values for axis in axes]
     return [
@@ -43,13 +43,13 @@ def _convergence(array):
             "ess_tail": arviz().ess(data, method="tail"),
             "r_hat": arviz().rhat(_with_two_chains(array).to_dataset(name="x"), method="rank"),
         }
-    # What never varies has none of the three; the ArviZ versions differ in what they say of it.
+    # Undefined for constant elements, for which the ArviZ versions return different values.
     varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
     return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
 
 
 def _with_two_chains(array):
-    """The halves of one chain, for R-hat to compare; several chains are left as they are."""
+    """A single chain as its two halves, which R-hat compares; more chains unchanged."""
     n_chains, n_draws = array.shape[:2]
     if n_chains > 1:
         return array
@@ -65,23 +65,10 @@ def summary(
     *,
     skip: Collection[str] = (),
 ) -> "pd.DataFrame":
-    """Posterior mean, sd and central 95% interval of each parameter.
+    """Posterior mean, sd and central 95% interval of each parameter, one row per element.
 
-    Parameters
-    ----------
-    idata : arviz.InferenceData or xarray.DataTree
-    var_names : list of str, posterior variables; None for all
-    skip : collection of str, variables to leave out
-
-    Returns
-    -------
-    pandas.DataFrame, one row per element; columns mean, sd, 2.5%, 97.5% (quantiles) and, for
-    MCMC alone, ess_bulk, ess_tail, r_hat (with one chain, of its halves). A single draw
-    (optimisation) has no sd and no interval: they are NaN.
-
-    Raises
-    ------
-    ValueError : the posterior has no variable of that name.
+    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). The sd and the
+    interval of a single draw (optimisation) are NaN. Variables in `skip` are dropped.
     """
     import pandas as pd
 
@@ -112,39 +99,29 @@ def diagnostics(
     max_tree_depth: int | None = None,
     skip: Collection[str] = (),
 ) -> dict[str, Any]:
-    """How well the draws of a fit stand for the posterior.
+    """Convergence diagnostics of a fit, as a dict with the key method and
 
-    Parameters
-    ----------
-    idata : arviz.InferenceData or xarray.DataTree
-    max_tree_depth : int, the limit NUTS ran with; None for the posterior's attribute, else 10
-    skip : collection of str, variables to leave out
-
-    Returns
-    -------
-    dict, method (the posterior's attribute `inference_method`) and
-
-    * for "nuts": n_chains, n_draws (per chain), divergences (a count), max_r_hat and
-      max_r_hat_of, min_ess_bulk and min_ess_bulk_of, min_ess_tail and min_ess_tail_of (the value
-      and the element it belongs to; NaN and None where nothing varies), min_e_bfmi (over
-      chains), share_at_max_tree_depth, max_tree_depth, mean_n_steps;
+    * for "nuts": n_chains, n_draws (per chain), divergences (a count), max_r_hat, min_ess_bulk
+      and min_ess_tail (NaN if no element varies), each with the element it belongs to in
+      max_r_hat_of and so on (None if no element varies), min_e_bfmi (over chains),
+      share_at_max_tree_depth, max_tree_depth, mean_n_steps;
     * for "laplace" and "pathfinder": n_draws and pareto_k, the Pareto k-hat of the importance
-      ratios of the posterior to the approximation. NaN where there are fewer than 25 draws, or
-      where Stan resampled Pathfinder's, which hides it.
+      ratios of the posterior to the approximation. It is NaN for fewer than 25 draws, and if Stan
+      resampled Pathfinder's draws, which hides it.
 
     Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
     (2018) and Vehtari et al. (2024) for Pareto k-hat.
     """
     posterior = groups_of(idata)["posterior"]
-    found = {"method": posterior.attrs.get("inference_method")}
-    if found["method"] == "nuts":
-        return found | _of_nuts(idata, max_tree_depth, skip)
-    if found["method"] in ("laplace", "pathfinder"):
-        return found | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
-    return found
+    measured = {"method": posterior.attrs.get("inference_method")}
+    if measured["method"] == "nuts":
+        return measured | _nuts_diagnostics(idata, max_tree_depth, skip)
+    if measured["method"] in ("laplace", "pathfinder"):
+        return measured | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
+    return measured
 
 
-def _of_nuts(idata, max_tree_depth, skip):
+def _nuts_diagnostics(idata, max_tree_depth, skip):
     groups = groups_of(idata)
     stats = groups["sample_stats"]
     if max_tree_depth is None:
@@ -166,7 +143,7 @@ def _of_nuts(idata, max_tree_depth, skip):
 
 
 def _worst(table):
-    """The worst R-hat and ESS of a summary, and whose they are."""
+    """The worst R-hat and ESS of a summary, and the element each belongs to."""
     worst = {}
     for name, column, place in [
         ("max_r_hat", "r_hat", "idxmax"),
@@ -181,7 +158,7 @@ def _worst(table):
 
 
 def _pareto_k(idata):
-    """Of Laplace's draws from their log densities; of Pathfinder's as it was before resampling."""
+    """Pareto k-hat of the draws; that of Pathfinder was computed before resampling."""
     groups = groups_of(idata)
     if groups["posterior"].attrs["inference_method"] == "pathfinder":
         return float(groups["posterior"].attrs.get("pareto_k", np.nan))
@@ -190,20 +167,11 @@ def _pareto_k(idata):
 
 
 def pareto_smoothed(log_ratios: ArrayLike) -> tuple[Array, float]:
-    """Pareto-smoothed importance weights, and the k-hat that says whether to trust them.
+    """Pareto-smoothed importance weights, shape (S,), sum 1, and the k-hat of their tail.
 
-    Parameters
-    ----------
-    log_ratios : array, shape (S,)
-        Log density of the target minus that of the approximation, on one scale, up to a
-        constant. What is not a number counts as a draw the target does not allow.
-
-    Returns
-    -------
-    weights : array, shape (S,), sum 1
-    k : float
-        Shape of the ratios' tail. Below 0.7 the weighted draws can be trusted; NaN where fewer
-        than 25 draws, or ratios that are all the same, have no tail to look at.
+    `log_ratios`, shape (S,), are log densities of the target minus the proposal, up to a constant;
+    NaN counts as density 0 of the target. The weights are reliable for k-hat below 0.7. k-hat is
+    NaN for fewer than 25 draws and for constant ratios, which have no tail.
 
     Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), by ArviZ.
     """
@@ -214,7 +182,7 @@ def pareto_smoothed(log_ratios: ArrayLike) -> tuple[Array, float]:
     if arviz_is_1():
         from arviz_stats.base import array_stats
 
-        log_weights, k = array_stats.psislw(-log_ratios)  # takes log likelihoods left out
+        log_weights, k = array_stats.psislw(-log_ratios)  # expects log likelihoods
     else:
         log_weights, k = arviz().psislw(log_ratios)
     return np.exp(log_weights), float(k)

@@ -1,4 +1,4 @@
-"""What CmdStan wrote: the draws of a fit by any method, and what it reports of each draw."""
+"""Draws of CmdStan and its statistics of each draw, for every inference method."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +20,7 @@ _SAMPLE_STATS = {
 _LAPLACE_STATS = {"log_p__": "lp", "log_q__": "log_q"}
 _PATHFINDER_STATS = {"lp__": "lp", "lp_approx__": "log_q"}
 _VARIATIONAL_STATS = {"log_p__": "lp", "log_g__": "log_q"}  # its lp__ is always 0
-_STATS_OF = {
+_STATS_BY_METHOD = {
     "nuts": _SAMPLE_STATS,
     "fixed_param": _SAMPLE_STATS,
     "optimize": _SAMPLE_STATS,
@@ -28,24 +28,11 @@ _STATS_OF = {
     "pathfinder": _PATHFINDER_STATS,
     "variational": _VARIATIONAL_STATS,
 }
-_DTYPE_OF = {"diverging": bool, "tree_depth": int, "n_steps": int}
+_STAT_DTYPES = {"diverging": bool, "tree_depth": int, "n_steps": int}
 
 
 def inference_method(fit: Any) -> str:
-    """Name of the method behind a CmdStanPy fit.
-
-    Parameters
-    ----------
-    fit : CmdStanMCMC, CmdStanMLE, CmdStanLaplace, CmdStanPathfinder or CmdStanVB
-
-    Returns
-    -------
-    str, "nuts", "fixed_param", "optimize", "laplace", "pathfinder" or "variational"
-
-    Raises
-    ------
-    TypeError : `fit` is none of these.
-    """
+    """Inference method of a CmdStanPy fit; TypeError for other objects."""
     import cmdstanpy
 
     if isinstance(fit, cmdstanpy.CmdStanMCMC):
@@ -64,7 +51,7 @@ def inference_method(fit: Any) -> str:
 
 
 def _table(fit: Any) -> Array:
-    """Everything a fit wrote after warmup, shape (chain, draw, column)."""
+    """All draws after warmup, shape (chain, draw, column)."""
     method = inference_method(fit)
     if method in ("nuts", "fixed_param"):
         return np.swapaxes(fit.draws(inc_warmup=False), 0, 1)
@@ -76,22 +63,7 @@ def _table(fit: Any) -> Array:
 
 
 def stan_draws(fit: Any, names: Iterable[str] | None = None) -> dict[str, Array]:
-    """Draws of named Stan variables, read into memory; warmup is left out.
-
-    Parameters
-    ----------
-    fit : CmdStanPy fit, see `inference_method`
-    names : list of str, Stan variables; None for all
-
-    Returns
-    -------
-    dict, name -> array, shape (chain, draw, *shape of the variable). All methods but
-    MCMC give one chain, optimisation one draw.
-
-    Raises
-    ------
-    ValueError : the program has no variable of that name.
-    """
+    """Draws of Stan variables after warmup, name -> array, shape (chain, draw, *variable)."""
     table = _table(fit)
     variables = fit.metadata.stan_vars
     names = list(variables) if names is None else list(names)
@@ -105,38 +77,18 @@ def stan_draws(fit: Any, names: Iterable[str] | None = None) -> dict[str, Array]
 
 
 def sample_stats(fit: Any) -> dict[str, Array]:
-    """What the method reports of each draw, under ArviZ's names; warmup is left out.
-
-    Parameters
-    ----------
-    fit : CmdStanPy fit, see `inference_method`
-
-    Returns
-    -------
-    dict, name -> array, shape (chain, draw). NUTS: lp, acceptance_rate, step_size,
-    tree_depth, n_steps, diverging (bool), energy. Optimisation: lp. Laplace, Pathfinder,
-    variational: lp, the model's log density, and log_q, the approximation's.
-    """
-    stats = _STATS_OF[inference_method(fit)]
+    """Statistics of each draw under ArviZ's names, name -> array, shape (chain, draw)."""
+    stats = _STATS_BY_METHOD[inference_method(fit)]
     table = _table(fit)
     return {
-        stats[name]: np.array(variable.extract_reshape(table), dtype=_DTYPE_OF.get(stats[name]))
+        stats[name]: np.array(variable.extract_reshape(table), dtype=_STAT_DTYPES.get(stats[name]))
         for name, variable in fit.metadata.method_vars.items()
         if name in stats
     }
 
 
 def fit_attrs(fit: Any) -> dict[str, str | int]:
-    """Attributes of a posterior group that `summary` and `diagnostics` read.
-
-    Parameters
-    ----------
-    fit : CmdStanPy fit, see `inference_method`
-
-    Returns
-    -------
-    dict, `inference_method` (str) and for NUTS `max_tree_depth` (int)
-    """
+    """Attributes of the posterior group: inference_method, and max_tree_depth for NUTS."""
     method = inference_method(fit)
     if method != "nuts":
         return {"inference_method": method}

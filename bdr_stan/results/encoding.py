@@ -10,7 +10,7 @@ from bdr_stan.bags import TableColumns
 from bdr_stan.kernels import Kernel, kernel_config, kernel_of_config
 from bdr_stan.types import Array
 
-# JSON has no kind for these; a dict of one such key stands for a value of the kind.
+# Types that JSON lacks, each stored as a dict with this key.
 _ARRAY, _TUPLE, _DICT, _KERNEL, _COLUMNS, _TABLE, _ESTIMATOR = (
     f"bdr_stan {kind}"
     for kind in ("array", "tuple", "dict", "kernel", "columns", "table", "estimator")
@@ -18,20 +18,7 @@ _ARRAY, _TUPLE, _DICT, _KERNEL, _COLUMNS, _TABLE, _ESTIMATOR = (
 
 
 def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
-    """A value as JSON can hold it; numeric arrays go to `arrays`.
-
-    Parameters
-    ----------
-    value : None, number, text, path, array, kernel, columns of a table, data frame, estimator, or
-        lists, tuples and dicts of such
-    arrays : dict, to which arrays are added
-    name : str
-        What messages call the value.
-
-    Raises
-    ------
-    TypeError : a value of another kind.
-    """
+    """A value as JSON; its numeric arrays are added to `arrays`. `name` is for messages."""
 
     def each(values):
         return [encode(v, arrays, name) for v in values]
@@ -71,15 +58,7 @@ def encode(value: Any, arrays: dict[str, Array], name: str) -> Any:
 
 
 def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any]) -> Any:
-    """The value of what `encode` gave.
-
-    Parameters
-    ----------
-    value : what JSON held
-    arrays : dict, the arrays that `encode` put aside
-    estimator : callable
-        Estimator of the name of its class, and its parameters as keywords.
-    """
+    """The value that `encode` received; `estimator(class_name, **params)` makes estimators."""
 
     def each(values):
         return [decode(v, arrays, estimator) for v in values]
@@ -89,10 +68,10 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any
     if not isinstance(value, dict):
         return value
     if _ARRAY in value:
-        held = value[_ARRAY]
-        if isinstance(held, str):
-            return arrays[held]
-        return np.array(each(held), dtype=None if value["dtype"] == "U" else object)
+        content = value[_ARRAY]
+        if isinstance(content, str):
+            return arrays[content]
+        return np.array(each(content), dtype=None if value["dtype"] == "U" else object)
     if _TUPLE in value:
         return tuple(each(value[_TUPLE]))
     if _DICT in value:

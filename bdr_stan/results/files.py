@@ -1,4 +1,4 @@
-"""A fit as one NetCDF file, and back: its groups, and its configuration as JSON."""
+"""A fit as one NetCDF file: its groups, and its configuration as JSON."""
 
 import errno
 import glob
@@ -20,44 +20,27 @@ from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import PathName, as_path
 
 CONFIG_ATTRIBUTE = "bdr_stan_config"
-CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to tell what has gone
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
-# What the libraries below raise where a file is not what it says.
+CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to detect missing ones
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
+# Errors of HDF5, NetCDF and JSON for corrupt files.
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
 
 def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
-    """Write the groups of a fit and its configuration to one NetCDF file.
-
-    The file appears under its name when it is complete; one that was there is replaced.
-    Either ArviZ version reads it, with `read` or with `arviz.from_netcdf`.
-
-    Parameters
-    ----------
-    path : str or Path
-    groups : dict, group name -> xarray.Dataset
-    config : dict, what JSON can hold (NumPy numbers and arrays become numbers and lists)
-
-    Raises
-    ------
-    FileNotFoundError, NotADirectoryError : the folder does not exist, or is a file.
-    IsADirectoryError : the path is a folder.
-    TypeError : `config` holds what JSON cannot.
-    OSError : the disk is full, or the folder cannot be written to.
-    """
+    """Write groups and configuration to one NetCDF file, replacing it only when complete."""
     path = checked_output(path)
     attributes = {
-        CONFIG_ATTRIBUTE: json.dumps(config, default=_plain),
+        CONFIG_ATTRIBUTE: json.dumps(config, default=_as_json),
         CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
     }
     with written_whole(path) as partial:
-        # HDF5 ends the process where a disk fills while it writes there.
+        # In memory first: HDF5 ends the process if the disk fills while it writes.
         partial.write_bytes(_in_memory(groups, attributes))
 
 
 def _in_memory(groups: Groups, attributes: dict[str, str]) -> memoryview:
-    """The bytes of a NetCDF file of groups and attributes of the whole."""
+    """The bytes of a NetCDF file with these groups and attributes."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
@@ -77,10 +60,7 @@ def _in_memory(groups: Groups, attributes: dict[str, str]) -> memoryview:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Let Ctrl-C wait until the block ends.
-
-    HDF5 may never return if one falls into its calls back to Python.
-    """
+    """Delay Ctrl-C until the block ends: HDF5 can hang if its callbacks are interrupted."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -96,12 +76,7 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def checked_output(path: PathName) -> Path:
-    """Path of a file to write, once it is known that it can be there.
-
-    Raises
-    ------
-    TypeError, FileNotFoundError, NotADirectoryError, IsADirectoryError
-    """
+    """Path of a file to write; an OSError or TypeError if it cannot be written there."""
     path = as_path(path)
     folder = path.parent
     if not folder.is_dir():
@@ -115,27 +90,23 @@ def checked_output(path: PathName) -> Path:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a path to write to, of a file that appears under its name when the block ends well.
+    """Temporary path of a file that is renamed to `path` when the block ends without an error.
 
-    What processes of this machine wrote of the file before they were killed is removed.
-
-    Raises
-    ------
-    OSError, PermissionError
-        The disk is full, or the folder cannot be written to.
+    Temporary files of killed processes of this machine are removed. OSError or PermissionError if
+    the disk is full or the folder is not writable.
     """
     partial = None
     try:
-        _clear_what_was_left(path)
+        _remove_stale(path)
         partial = _new_partial(path)
         yield partial
         partial.replace(path)
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in _DISK_FULL:
             raise OSError(
                 f"cannot save to {path}: the disk is full; make room, or choose another folder"
             ) from error
-        if error.errno in _NOT_ALLOWED:
+        if error.errno in _NOT_WRITABLE:
             raise PermissionError(
                 f"cannot save to {path}: the folder {path.parent} cannot be written to "
                 f"({error.strerror}); choose another"
@@ -147,24 +118,24 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def _new_partial(path):
-    """A file that was not there before, so that no link leads what is written elsewhere."""
+    """A new temporary file; O_EXCL and O_NOFOLLOW keep links from redirecting the output."""
     partial = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.partial")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     return partial
 
 
 def _prefix(path):
-    """How the names begin under which this machine writes what will be the file."""
+    """Prefix of this machine's temporary files for `path`."""
     return f".{path.name}.{platform.node()}-"
 
 
-def _clear_what_was_left(path):
-    """Remove what processes of this machine that were killed wrote of the file."""
+def _remove_stale(path):
+    """Remove the temporary files of killed processes of this machine."""
     prefix = _prefix(path)
-    for left in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
-        pid = left.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
+    for stale in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
+        pid = stale.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
         if pid.isdigit() and not _is_running(int(pid)):
-            left.unlink(missing_ok=True)
+            stale.unlink(missing_ok=True)
 
 
 def _is_running(pid):
@@ -177,33 +148,18 @@ def _is_running(pid):
     return True
 
 
-def _plain(value: Any) -> Any:
-    """NumPy numbers and arrays as JSON's numbers and lists."""
+def _as_json(value: Any) -> Any:
+    """NumPy numbers and arrays as JSON numbers and lists."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     raise TypeError(
-        f"the configuration holds a {type(value).__name__}, which JSON cannot: keep notes to text, "
-        "numbers, lists and dicts"
+        f"the configuration contains a {type(value).__name__}, which JSON does not support: use "
+        "text, numbers, lists and dicts in notes"
     )
 
 
 def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
-    """Read a file of `write`, wholly into memory.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    groups : dict, group name -> xarray.Dataset
-    config : dict
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError : there is no such file, or it is a folder.
-    ValueError : the file was not written by `write`, or is damaged.
-    """
+    """Groups and configuration of a file of `write`; ValueError for damaged or foreign files."""
     import h5py
     import xarray as xr
 
@@ -216,7 +172,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
         with h5py.File(path, "r") as file:
             text, contents = (file.attrs.get(n) for n in (CONFIG_ATTRIBUTE, CONTENTS_ATTRIBUTE))
             names = [name for name in file if file.get(name, getclass=True) is h5py.Group]
-            foreign = _foreign(file)
+            foreign = _external_reference(file)
     except _UNREADABLE as error:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
@@ -246,18 +202,18 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     return groups, config
 
 
-def _foreign(group):
-    """What a group would read of other files, as a text, or None: a fit needs none."""
+def _external_reference(group):
+    """Description of a reference to another file, or None: a saved fit has none."""
     import h5py
 
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             return f"{group.name}/{name} is a link"
-        held = group[name]
-        if isinstance(held, h5py.Group):
-            within = _foreign(held)
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            within = _external_reference(item)
             if within is not None:
                 return within
-        elif held.external or held.is_virtual:
-            return f"{held.name} lies in another file"
+        elif item.external or item.is_virtual:
+            return f"{item.name} lies in another file"
     return None

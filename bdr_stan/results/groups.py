@@ -1,4 +1,4 @@
-"""The groups of a fit: draws, data and pointwise quantities under named dimensions."""
+"""ArviZ groups of a fit: draws, data and pointwise quantities."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 if TYPE_CHECKING:
     from bdr_stan.predictive.mixture import Mixture
 
-# log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
+# log_likelihood and posterior_predictive are saved up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
 
 _DIMS = {
@@ -41,18 +41,8 @@ def named_groups(
 ) -> Groups:
     """Groups posterior, sample_stats, observed_data and constant_data.
 
-    Parameters
-    ----------
-    draws, stats : dict, name -> array, shape (chain, draw, ...)
-    attrs : dict, of the posterior group
-    constants : dict, name -> (values, dimensions)
-    ids : array, shape (n,), of the bags
-    y : array, shape (n,), labels
-    covariates : list of str, names of the entries of gamma
-
-    Returns
-    -------
-    dict, group name -> xarray.Dataset
+    `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
+    dimensions); `covariates` are the names of the entries of gamma.
     """
     dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
     coords: dict[str, Sequence | Array] = {"bag": ids, "covariate": covariates}
@@ -75,9 +65,9 @@ def named_groups(
 
 
 def _dims(name, n):
-    """Names of the dimensions of a variable that has n beside chain and draw."""
-    known = _DIMS.get(name, [])
-    return known if len(known) == n else [f"{name}_dim_{k}" for k in range(n)]
+    """Dimension names of a variable with n dimensions after chain and draw."""
+    axes = _DIMS.get(name, [])
+    return axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
 
 
 def pointwise_groups(
@@ -90,25 +80,12 @@ def pointwise_groups(
     y_rep: Array | None = None,
     seed: Seed = None,
 ) -> Groups:
-    """Groups log_likelihood and posterior_predictive of the training bags.
+    """Groups log_likelihood and posterior_predictive of the n training bags.
 
-    Parameters
-    ----------
-    training : callable
-        Gives the Predictive of the training bags, which takes long where there are many; not
-        called where nothing of it is kept.
-    y : array, shape (n,), labels
-    ids : array, shape (n,), of the bags
-    shape : (number of chains, draws of each)
-    log_lik, y_rep : arrays, shape (chains, draws, n), optional
-        What the Stan program itself wrote; used where given.
-    seed : int or numpy.random.Generator, optional
-        Of the draws of posterior_predictive.
-
-    Returns
-    -------
-    dict, empty if the two would hold more than `LARGEST_POINTWISE` numbers each. Without
-    log_likelihood where there is one draw: comparing models needs several.
+    `shape` is (chains, draws). `log_lik` and `y_rep`, shape (chains, draws, n), replace the values
+    of the predictive, which `training()` computes only if needed. Empty if the arrays would exceed
+    `LARGEST_POINTWISE` numbers; no log_likelihood for a single draw, as model comparison needs
+    several.
     """
     if np.prod(shape) * len(y) > LARGEST_POINTWISE:
         return {}
@@ -138,20 +115,19 @@ def fitted_groups(
     by_bag: bool = True,
     seed: Seed = None,
 ) -> Groups:
-    """All groups of a fit: those of `named_groups` and of `pointwise_groups`.
+    """All groups of a fit: those of `named_groups` and `pointwise_groups`.
 
-    Draws called log_lik and y_rep, which a user's Stan program may write for each bag, become the
-    groups of that meaning. The density of labels under a user's program (`own_program`) is known
-    to that program alone: without log_lik there is no group log_likelihood, and a warning. Both
-    are left out where a program gets rows that are not those of the bags (`by_bag` is False), in
-    which log_lik[i] is not that of bag i.
+    Draws called log_lik and y_rep, which a user's Stan program may write per bag, become
+    log_likelihood and posterior_predictive. Only the user's program (`own_program`) can compute its
+    log_lik: without it, log_likelihood is dropped with a warning. Both are dropped if rows
+    are not bags (`by_bag` is False), as log_lik[i] then does not belong to bag i.
     """
     written = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
     parameters = {name: values for name, values in draws.items() if name not in written}
-    own = {name: values for name, values in written.items() if by_bag and values.size}
+    per_bag = {name: values for name, values in written.items() if by_bag and values.size}
     groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
-    groups |= pointwise_groups(training, y, ids, shape, **own, seed=seed)
-    if own_program and "log_lik" not in own and groups.pop("log_likelihood", None) is not None:
+    groups |= pointwise_groups(training, y, ids, shape, **per_bag, seed=seed)
+    if own_program and "log_lik" not in per_bag and groups.pop("log_likelihood", None) is not None:
         if by_bag:
             warnings.warn(
                 "your Stan program writes no log_lik, so the fit has no log_likelihood, which "

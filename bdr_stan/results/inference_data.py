@@ -1,8 +1,4 @@
-"""Draws as one ArviZ object with named dimensions.
-
-The one place that knows which ArviZ is installed, 0.x (``InferenceData``) or 1.x
-(``xarray.DataTree``).
-"""
+"""Draws as an ArviZ object: ``InferenceData`` (ArviZ 0.x) or ``xarray.DataTree`` (1.x)."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,7 +25,7 @@ def arviz() -> ModuleType:
 
 
 def arviz_is_1() -> bool:
-    """Whether ArviZ is of version 1 or later, which renamed functions and fields."""
+    """Whether ArviZ is version 1 or later, which renamed functions and fields."""
     return not arviz().__version__.startswith("0.")
 
 
@@ -41,24 +37,7 @@ def dataset(
     attrs: Mapping[str, str | float] | None = None,
     sample: bool = True,
 ) -> "xr.Dataset":
-    """Arrays with named dimensions: one group.
-
-    Parameters
-    ----------
-    variables : dict, name -> array, shape (chain, draw, ...) if `sample`, else (...)
-    dims : dict, name -> list of dimension names, without chain and draw; scalars may be absent
-    coords : dict, dimension -> labels; dimensions that no variable has are left out
-    attrs : dict, str -> str or number
-    sample : bool, whether the arrays start with the axes chain and draw
-
-    Returns
-    -------
-    xarray.Dataset
-
-    Raises
-    ------
-    ValueError : an array has another number of axes than it has names.
-    """
+    """Arrays as one group; `dims` names their axes after chain and draw (if `sample`)."""
     import xarray as xr
 
     leading = ["chain", "draw"] if sample else []
@@ -79,7 +58,7 @@ def dataset(
 
 
 def _labels(values: Sequence | Array) -> Array:
-    """Labels as an array that NetCDF can keep: text, numbers or dates, not mixed objects."""
+    """Coordinate labels of a type that NetCDF supports; mixed objects become text."""
     labels = np.asarray(values)
     if labels.ndim != 1 or labels.dtype.kind in "OT":
         return np.array([str(label) for label in values])
@@ -87,16 +66,7 @@ def _labels(values: Sequence | Array) -> Array:
 
 
 def build(groups: Groups) -> InferenceData:
-    """Groups to the object of the installed ArviZ.
-
-    Parameters
-    ----------
-    groups : dict, group name -> xarray.Dataset
-
-    Returns
-    -------
-    arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
-    """
+    """Groups as an object of the installed ArviZ version."""
     if not arviz_is_1():
         return arviz().InferenceData(**groups)
     from xarray import DataTree
@@ -105,16 +75,7 @@ def build(groups: Groups) -> InferenceData:
 
 
 def groups_of(idata: InferenceData | Groups) -> Groups:
-    """The groups of an ArviZ object of either version.
-
-    Parameters
-    ----------
-    idata : arviz.InferenceData, xarray.DataTree, or the groups themselves
-
-    Returns
-    -------
-    dict, group name -> xarray.Dataset
-    """
+    """Groups of an ArviZ object of either version, name -> xarray.Dataset."""
     if isinstance(idata, dict):
         return idata
     if hasattr(idata, "children"):

@@ -1,7 +1,6 @@
-"""What a fit says of each of its own bags, with the bag's label left out of the posterior.
+"""Leave-one-out predictions of the training bags by Pareto-smoothed importance sampling.
 
-The posterior without a label is that with it, its draws weighted by the inverse of the label's
-likelihood; a Pareto distribution smooths the largest weights.
+Each draw is weighted by the inverse of the label's likelihood.
 """
 
 from dataclasses import dataclass
@@ -16,28 +15,15 @@ from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array, ArrayLike
 
-GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is not to be trusted
+GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is unreliable, of Vehtari et al. (2024)
 
 
-class LeftOut:
-    """Predictive distributions of n labels as weighted draws of each.
+class LeaveOneOut:
+    """Leave-one-out predictive distributions of n labels, as weighted draws.
 
-    What `bdr_stan.plots` takes as a predictive, but for its `log_prob`.
-
-    Parameters
-    ----------
-    draws : array, shape (S, n), labels
-    labels : array, shape (n,), those that were seen
-    log_likelihood : array, shape (S, n), of these labels given each draw; None for draws that all
-        weigh the same, of predictions that have seen the label
-
-    Attributes
-    ----------
-    labels : array, shape (n,)
-    mean, sd : arrays, shape (n,), units of y
-    weights : array, shape (S, n), of sum 1 for each bag
-    pareto_k : array, shape (n,), or None where nothing is left out
-        Above `GOOD_K` the weights of a few draws decide.
+    `draws` and `log_likelihood` have shape (S, n), as has `weights`, with sum 1 per bag; `mean`,
+    `sd` and `pareto_k` have shape (n,). Without log_likelihood the weights are equal and `pareto_k`
+    is None: the predictions depend on the label.
 
     Source: Vehtari, Gelman, Gabry (2017), "Practical Bayesian model evaluation using
     leave-one-out cross-validation and WAIC".
@@ -56,19 +42,19 @@ class LeftOut:
         self.sd = np.sqrt(np.sum(self.weights * (draws - self.mean) ** 2, axis=0))
 
     @classmethod
-    def of(cls, groups: Groups) -> Self | None:
-        """Of the groups of a fit; None where it keeps no draws of labels, or only one of each."""
+    def from_groups(cls, groups: Groups) -> Self | None:
+        """From the groups of a fit; None unless they have several draws of the labels."""
         if "posterior_predictive" not in groups:
             return None
         draws = _flat(groups["posterior_predictive"]["y"].values)
         if len(draws) == 1:
             return None
         labels = groups["observed_data"]["y"].values
-        kept = groups.get("log_likelihood")
-        return cls(draws, labels, None if kept is None else _flat(kept["y"].values))
+        group = groups.get("log_likelihood")
+        return cls(draws, labels, None if group is None else _flat(group["y"].values))
 
     def quantile(self, q: ArrayLike) -> Array:
-        """Quantiles of each label, shape (n,), or (k, n) of k probabilities."""
+        """Quantiles of each label, shape (n,), or (k, n) for k probabilities."""
         levels = quantile_levels(q)
         values = np.empty((len(levels), len(self.labels)))
         for i in bags_at_once(len(self.labels), len(self._draws)):
@@ -76,8 +62,8 @@ class LeftOut:
             ranked = np.take_along_axis(self._draws[:, i], order, axis=0)
             below = np.cumsum(np.take_along_axis(self.weights[:, i], order, axis=0), axis=0)
             for level, row in zip(levels, values, strict=True):
-                place = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
-                row[i] = ranked[place, np.arange(len(i))]
+                rank = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
+                row[i] = ranked[rank, np.arange(len(i))]
         return values[0] if np.ndim(q) == 0 else values
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
@@ -86,39 +72,32 @@ class LeftOut:
         return lower, upper
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Probability of a label below each of y, and half of that of y itself; shape (n,).
-
-        So that labels that are counts give uniform numbers too where predictions are calibrated.
-        """
+        """P(label < y) + P(label = y) / 2, shape (n,); uniform under calibration for counts too."""
         y = np.asarray(y, float)
         below = np.sum(self.weights * (self._draws < y), axis=0)
         return np.clip(below + 0.5 * np.sum(self.weights * (self._draws == y), axis=0), 0, 1)
 
     @property
     def log_density(self) -> Array | None:
-        """Log density of each label, shape (n,); None where nothing is left out."""
+        """Leave-one-out log density of each label, shape (n,), or None."""
         if self._log_likelihood is None:
             return None
         return logsumexp(self._log_likelihood, b=self.weights, axis=0)
 
     def class_probabilities(self, n_classes: int) -> Array:
-        """Probability of each class where labels are codes 0, 1, ..; shape (n, n_classes)."""
+        """Probability of each class, for labels 0, 1, ..; shape (n, n_classes)."""
         log_density = self.log_density
         if log_density is not None and n_classes == 2:
-            own = np.exp(log_density)
-            second = np.where(self.labels == 1, own, 1 - own)
+            p_label = np.exp(log_density)
+            second = np.where(self.labels == 1, p_label, 1 - p_label)
             return np.column_stack([1 - second, second])
         codes = range(n_classes)
         return np.column_stack([np.sum(self.weights * (self._draws == c), axis=0) for c in codes])
 
 
 @dataclass(frozen=True)
-class LeftOutClasses:
-    """What `bdr_stan.metrics` and `bdr_stan.plots` take as a predictive of classes.
-
-    classes : array, shape (C,)
-    probabilities : array, shape (n, C)
-    """
+class LeaveOneOutClasses:
+    """Class predictive: `classes`, shape (C,), `probabilities`, shape (n, C)."""
 
     classes: Array
     probabilities: Array
@@ -129,12 +108,12 @@ class LeftOutClasses:
         return self.probabilities[:, 1]
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log probability of labels, shape (n,); ValueError for one that is no class."""
+        """Log probability of labels, shape (n,); ValueError for an unknown class."""
         codes = class_codes(self.classes, y)
         with np.errstate(divide="ignore"):
             return np.log(self.probabilities[np.arange(len(codes)), codes])
 
 
 def _flat(values):
-    """Draws of all chains in one, shape (S, n)."""
+    """Draws of all chains, shape (S, n)."""
     return values.reshape(-1, values.shape[-1])

@@ -1,4 +1,4 @@
-"""All that a fit leaves: groups of arrays under named dimensions, and its settings."""
+"""The state of a fitted estimator: groups of arrays, and settings."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,15 +10,15 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class Result:
-    """All that a fitted estimator keeps; files and pickles hold nothing else of the fit.
+    """The state of a fitted estimator, which files and pickles contain.
 
     Attributes
     ----------
     groups : dict, group name -> xarray.Dataset
         posterior, sample_stats, observed_data, constant_data, ...: they become `idata`.
     settings : dict, name -> value
-        What is no array of the groups: numbers, text, None, lists, tuples and dicts of such,
-        arrays, kernels, data frames.
+        What is not an array of the groups: numbers, text, None, kernels, data frames, arrays, and
+        lists, tuples and dicts of these.
     members : tuple
         Fitted estimators of an average.
     """
@@ -29,7 +29,7 @@ class Result:
 
     @cached_property
     def constants(self) -> dict[str, Array]:
-        """The arrays of the group constant_data; those without a dimension as numbers."""
+        """Arrays of the group constant_data; scalars as numbers."""
         return {str(name): v.values[()] for name, v in self.groups["constant_data"].items()}
 
     @property

@@ -1,4 +1,4 @@
-"""How a fit was made: the arguments of `fit` that are plain values, and the versions."""
+"""Arguments of `fit` and library versions, for the report of a fit."""
 
 import platform
 from importlib.metadata import version
@@ -10,18 +10,7 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")
 
 
 def run_settings(seed: Any, options: dict[str, Any], **arguments: int) -> dict[str, Any]:
-    """What a fit keeps of its own making, to be told by its report.
-
-    Parameters
-    ----------
-    seed : int or None
-    options : dict, further arguments of `fit`; those that are no number or text are left out
-    **arguments : chains, warmup, draws
-
-    Returns
-    -------
-    dict, arguments (name -> value) and versions (name -> str)
-    """
+    """Arguments of `fit` that are numbers or text, and versions of the libraries."""
     given = {**arguments, "seed": seed, **options}
     return {
         "arguments": {n: v for n, v in given.items() if isinstance(v, (bool, int, float, str))},

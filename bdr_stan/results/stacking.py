@@ -1,4 +1,4 @@
-"""Weights of several models for one prediction."""
+"""Stacking weights of several models."""
 
 import warnings
 from collections.abc import Mapping
@@ -14,29 +14,21 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-# Labels that the prior of the weights counts for, each predicted equally well by all models.
+# Weight of the prior in labels, each predicted equally well by all models.
 _PRIOR_LABELS = 1.0
-# Draws that agree: nearly, as ArviZ refuses tails without spread.
-_NEARLY_0 = np.linspace(-1e-9, 1e-9, 100)
+# ArviZ raises on constant draws: spread them by less than any difference in log density matters.
+_JITTER = np.linspace(-1e-9, 1e-9, 100)
 
 
 def stack(
     idatas: dict[str, InferenceData], held_out: Mapping[str, Array] | None = None
 ) -> "pd.DataFrame":
-    """Weights that stack the predictive distributions of several fits to the same labels.
+    """Stacking weights of fits to the same labels, one row per fit.
 
-    Parameters
-    ----------
-    idatas : dict, name -> arviz.InferenceData or xarray.DataTree, each with log_likelihood
-    held_out : dict, name -> array, shape (n,), optional
-        In place of a log_likelihood: log densities of labels that were held out.
-
-    Returns
-    -------
-    pandas.DataFrame, one row a fit in the given order: elpd (expected log predictive density of
-    new labels by leave-one-out), se (its standard error), p (effective number of parameters),
-    max_pareto_k (above 0.7 the elpd is not to be trusted, NaN of what was held out) and weight,
-    see `stacking_weights`.
+    `idatas` have log_likelihood; `held_out` maps names to log densities of held-out labels, shape
+    (n,), that replace it. Columns: elpd (expected log predictive density by leave-one-out), se, p
+    (effective number of parameters), max_pareto_k (elpd is unreliable above 0.7; NaN for held-out
+    densities) and weight, see `stacking_weights`.
 
     Source: Yao et al. (2018), "Using stacking to average Bayesian predictive distributions";
     Vehtari et al. (2017) for leave-one-out by Pareto-smoothed importance sampling.
@@ -45,11 +37,11 @@ def stack(
 
     az, is_1 = arviz(), arviz_is_1()
     held_out = held_out or {}
-    idatas = {n: _of_one_density(held_out[n]) if n in held_out else i for n, i in idatas.items()}
+    idatas = {n: _idata_of_density(held_out[n]) if n in held_out else i for n, i in idatas.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of high Pareto k, which the table shows
-        found = {name: az.loo(idata, pointwise=True) for name, idata in idatas.items()}
-    pointwise = [loo.elpd_i if is_1 else loo.loo_i for loo in found.values()]
+        warnings.simplefilter("ignore")  # high Pareto k, which the table contains
+        estimates = {name: az.loo(idata, pointwise=True) for name, idata in idatas.items()}
+    pointwise = [loo.elpd_i if is_1 else loo.loo_i for loo in estimates.values()]
     weights = stacking_weights(np.column_stack(pointwise))
     rows = {
         name: {
@@ -59,25 +51,16 @@ def stack(
             "max_pareto_k": np.nan if name in held_out else float(np.max(loo.pareto_k)),
             "weight": weight,
         }
-        for (name, loo), weight in zip(found.items(), weights, strict=True)
+        for (name, loo), weight in zip(estimates.items(), weights, strict=True)
     }
     return pd.DataFrame(rows).T
 
 
 def stacking_weights(log_density: Array) -> Array:
-    """Weights of the mixture that predicts labels best, under a weak prior.
+    """Weights, shape (K,), of the mixture with the highest log density, under a weak prior.
 
-    The prior is a Dirichlet distribution whose mode is equal weights: few labels say little of
-    weights, and a model that they all but rule out keeps a small one.
-
-    Parameters
-    ----------
-    log_density : array, shape (n, K)
-        Of n labels under K models that were not given them.
-
-    Returns
-    -------
-    array, shape (K,), > 0, of sum 1
+    `log_density`, shape (n, K), is of n labels that the K models were not fitted to. The prior is a
+    Dirichlet distribution with its mode at equal weights, which dominates if labels are few.
     """
     n, K = log_density.shape
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
@@ -86,17 +69,17 @@ def stacking_weights(log_density: Array) -> Array:
     def loss(x):
         weights = softmax(x)
         mixed = density @ weights
-        labels = density.T @ (1 / mixed) * weights  # that each model accounts for
+        responsibility = density.T @ (1 / mixed) * weights  # labels attributed to each model
         value = np.log(mixed).sum() + prior * np.log(weights).sum()
-        return -value, -(labels + prior - (n + _PRIOR_LABELS) * weights)
+        return -value, -(responsibility + prior - (n + _PRIOR_LABELS) * weights)
 
     return softmax(minimize(loss, np.zeros(K), jac=True, method="L-BFGS-B", tol=1e-12).x)
 
 
-def _of_one_density(log_density):
-    """An object whose leave-one-out density is the one given, as all of its draws agree."""
+def _idata_of_density(log_density):
+    """An ArviZ object whose leave-one-out density is the given one: constant draws."""
     groups = {
-        "log_likelihood": dataset({"y": log_density + _NEARLY_0[None, :, None]}, {"y": ["bag"]}),
-        "posterior": dataset({"held_out": _NEARLY_0[None]}, {}),
+        "log_likelihood": dataset({"y": log_density + _JITTER[None, :, None]}, {"y": ["bag"]}),
+        "posterior": dataset({"held_out": _JITTER[None]}, {}),
     }
     return build(groups)

@@ -122,7 +122,7 @@ def test_maps_that_cannot_be_drawn(country):
     with pytest.raises(ValueError, match=r"the map has values of shape \(29,\), expected \(30,\)"):
         plots.rate_map(values[1:], row, col)
     with pytest.raises(
-        ValueError, match=r"row has shape \(30,\) and col \(1,\): pass one number a"
+        ValueError, match=r"row has shape \(30,\) and col \(1,\): pass one number per"
     ):
         plots.rate_map(values, row, col[:1])
     with pytest.raises(ValueError, match="row and col must be integers, found float64 and int64"):
@@ -153,5 +153,5 @@ def test_points_are_drawn_where_they_lie(rng):
     np.testing.assert_array_equal(drawn.get_array(), values)
     assert drawn.colorbar.ax.get_ylabel() == "rate" and ax.get_title() == "posterior mean"
     plots.point_map([1.0, 2.0], [0.0, 1.0], [5.0, 5.0]).figure.canvas.draw()
-    with pytest.raises(ValueError, match="pass one number a point each"):
+    with pytest.raises(ValueError, match="pass one number per point each"):
         plots.point_map(values, x, y[1:])

@@ -78,7 +78,7 @@ def test_each_section_and_figure_is_there(parsed, name):
 
 
 @pytest.mark.parametrize("name", ["BDR", "aggregate"])
-def test_bags_in_partitions_are_told_of_alike(fits, parsed, rows_of_points, tmp_path, name):
+def test_bags_in_partitions_give_the_same_report(fits, parsed, rows_of_points, tmp_path, name):
     model, bags = fits[name]
     ddf = dd.from_pandas(rows_of_points, npartitions=3, sort=False)
     lazy = Bags.from_dask(ddf, "town", bags.columns.names, metadata=["y"])
@@ -127,7 +127,7 @@ def test_what_is_said_is_what_the_fit_says(parsed, fits, name):
 def test_predictions_leave_labels_out_where_there_is_a_likelihood(parsed):
     for name in ("BDR", "classifier", "aggregate"):
         assert "Each bag is predicted without its own label" in parsed[name].text
-    assert "whose labels the fit has seen" in parsed["inverse"].text
+    assert "These are in-sample predictions" in parsed["inverse"].text
     assert "<i>3</i>" in parsed["aggregate"].text  # a row of the table of all bags
 
 
@@ -137,14 +137,15 @@ def test_without_bags_a_report_says_what_is_left_out(fits, tmp_path, bags):
     mode.save(tmp_path / "fit.nc")
     load(tmp_path / "fit.nc").report_html(tmp_path / "mode.html")
     text = Page((tmp_path / "mode.html").read_text()).text
-    assert "The fit does not keep its points: pass its bags" in text
-    assert "This fit keeps no draws of labels" in text
-    assert "Do the stated probabilities hold?" not in text
-    assert "What shrinkage did" in text and "landmarks, which stand for the points" in text
+    assert "The fit does not include its points: pass its bags" in text
+    assert "This fit includes no draws of labels" in text
+    assert "Are the predictions calibrated?" not in text
+    assert "is shrunk towards the average" in " ".join(text.split())
+    assert "landmarks, which represent the points" in text
 
     fits["aggregate"][0].report_html(tmp_path / "totals.html")
     text = Page((tmp_path / "totals.html").read_text()).text
-    assert "The fit does not keep the bags' sizes" in text
+    assert "The fit does not include the bag sizes" in text
     assert "for maps of their rates" in text
 
 
@@ -157,7 +158,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_other_estimator_with_a_posterior_tells_of_its_mode(name, tmp_path):
+def test_every_other_estimator_with_a_posterior_reports_its_mode(name, tmp_path):
     centres = np.linspace(-1, 1, 10)
     points = np.repeat(centres, 3) + np.tile([-0.3, 0.0, 0.4], 10)
     bags = bdr_stan.Bags.from_points(points[:, None], sizes=[3] * 10)
@@ -180,15 +181,15 @@ def test_trials_that_a_fit_does_not_keep(tmp_path, places):
 
 
 def test_a_table_is_read_as_that_of_the_fit(fits, tmp_path, bags, monkeypatch):
-    told = []
-    monkeypatch.setattr("bdr_stan.estimators.base.write_report", lambda *all: told.append(all))
+    calls = []
+    monkeypatch.setattr("bdr_stan.estimators.base.write_report", lambda *all: calls.append(all))
     frame = pd.DataFrame(bags.points, columns=bags.features).assign(
         town=np.repeat(bags.ids, bags.sizes)
     )
     frame["kind"] = np.where(frame.pop("kind=b") == 1, "b", "a<")
     frame = frame.drop(columns="kind=a<").sample(frac=1, random_state=1)
     fits["BDR"][0].report_html(tmp_path / "fit.html", frame)
-    (_, _, read, label), *_ = told
+    (_, _, read, label), *_ = calls
     assert (read.features, read.ids.tolist(), label) == (bags.features, bags.ids.tolist(), "label")
     np.testing.assert_allclose(read.sums(read.points), bags.sums(bags.points))
 

@@ -62,7 +62,7 @@ def test_each_trouble_gives_its_sentence():
         assert part in said, part
 
 
-def test_entries_of_vectors_are_told_together():
+def test_entries_of_vectors_are_reported_together():
     bad = {"max_r_hat": 1.2, "max_r_hat_of": "effect[12]"}
     (said,) = sampling_warnings(GOOD | bad)
     assert said.startswith("R-hat of the bags' effects is 1.200")
@@ -71,18 +71,18 @@ def test_entries_of_vectors_are_told_together():
     assert "1.004 of eta[2] " in report(GOOD | {"max_r_hat_of": "eta[2]"})  # of a user's program
 
 
-def test_a_short_run_is_told_to_be_short_and_no_more():
+def test_a_short_run_is_labelled_as_exploratory_and_no_more():
     few = GOOD | {"n_draws": 100, "max_r_hat": 1.3, "min_ess_bulk": 20.0, "min_ess_tail": 15.0}
     (said,) = sampling_warnings(few)
-    assert said.startswith("4 chains of 100 draws are too few to judge by")
-    assert "draws=200 at least" in said and "R-hat" not in report(few)
+    assert said.startswith("4 chains of 100 draws are too few to assess convergence")
+    assert "at least draws=200" in said and "R-hat" not in report(few)
     assert len(sampling_warnings(few | {"divergences": 1})) == 2
     assert len(sampling_warnings(few | {"n_draws": 200})) == 3
 
 
 def test_report_says_value_good_value_and_verdict():
     lines = report(GOOD).splitlines()
-    assert lines[0] == "NUTS: 4 chains x 250 draws, 7.0 leapfrog steps a draw"
+    assert lines[0] == "NUTS: 4 chains x 250 draws, 7.0 leapfrog steps per draw"
     assert [line.split()[-1] for line in lines[1:]] == ["ok"] * 6
     assert "bulk ESS     820 of sigma" in lines[3] and "(good: >= 400" in lines[3]
 
@@ -97,7 +97,7 @@ def test_report_says_value_good_value_and_verdict():
     [
         ("optimize", "The posterior mode, a single point"),
         ("exact", "Independent draws from the exact posterior"),
-        ("variational", "Nothing is measured of method 'variational'."),
+        ("variational", "There are no diagnostics of method 'variational'."),
     ],
 )
 def test_report_of_what_has_no_checks_is_one_line(method, says):
@@ -174,7 +174,7 @@ def test_divergences_go_with_adapt_delta_or_narrow_priors(wide, narrow):
 def test_short_chains_agree_when_they_are_longer(narrow):
     short = measured(NARROW, warmup=50, draws=25)
     assert short["max_r_hat"] > 1.05
-    assert "Ask for draws=200 at least" in advice(short, "too few to judge by")
+    assert "Use at least draws=200" in advice(short, "too few to assess convergence")
     assert narrow["max_r_hat"] < 1.02
 
 

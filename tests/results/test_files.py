@@ -81,7 +81,7 @@ def test_what_a_killed_process_wrote_is_gone_after_the_next_write(groups, tmp_pa
 def test_failed_write_leaves_the_old_file_alone(groups, tmp_path, monkeypatch):
     path = tmp_path / "fit.nc"
     write(path, groups, {"version": 1})
-    with pytest.raises(TypeError, match="configuration holds a object, which JSON cannot"):
+    with pytest.raises(TypeError, match="contains a object, which JSON does not support"):
         write(path, groups, {"bad": object()})
 
     def broken(self, *args, **kwargs):

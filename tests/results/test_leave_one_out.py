@@ -6,7 +6,7 @@ from scipy import stats
 
 from bdr_stan import metrics
 from bdr_stan.results.inference_data import dataset
-from bdr_stan.results.leave_one_out import LeftOut, LeftOutClasses
+from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
 
 SIGMA = 2.0
 
@@ -22,7 +22,7 @@ def normal():
 
 def test_a_label_is_predicted_by_the_others(normal):
     draws, y, log_likelihood = normal
-    left = LeftOut(draws, y, log_likelihood)
+    left = LeaveOneOut(draws, y, log_likelihood)
     mean = (y.sum() - y) / 11
     exact = stats.norm(mean, SIGMA * np.sqrt(1 + 1 / 11))
     np.testing.assert_allclose(left.mean, mean, atol=0.06)
@@ -32,7 +32,7 @@ def test_a_label_is_predicted_by_the_others(normal):
     np.testing.assert_allclose(left.interval(0.8), exact.interval(0.8), atol=0.12)
     assert (left.pareto_k < 0.7).all()
     # with its own label a bag is predicted better than without
-    seen = LeftOut(draws, y)
+    seen = LeaveOneOut(draws, y)
     assert metrics.mse(y, seen.mean) < metrics.mse(y, left.mean)
     assert seen.pareto_k is None and seen.log_density is None
 
@@ -40,7 +40,7 @@ def test_a_label_is_predicted_by_the_others(normal):
 def test_quantiles_and_heights_are_those_of_weighted_draws(rng):
     draws = rng.poisson(3, (40, 5)).astype(float)
     y = np.array([0.0, 2, 3, 4, 9])
-    left = LeftOut(draws, y, rng.normal(size=(40, 5)))
+    left = LeaveOneOut(draws, y, rng.normal(size=(40, 5)))
     for i in range(5):
         w, order = left.weights[:, i], np.argsort(draws[:, i])
         below = np.cumsum(w[order])
@@ -57,16 +57,16 @@ def test_probabilities_of_classes_leave_the_label_out():
     p = rng.beta(3, 2, (n, 1)) * np.ones(4)  # of the second class, in each draw
     own = np.where(codes == 1, p, 1 - p)
     draws = (rng.random((n, 4)) < p).astype(float)
-    left = LeftOut(draws, codes, np.log(own))
+    left = LeaveOneOut(draws, codes, np.log(own))
     expected = [np.sum(p[:, 0] / own[:, i]) / np.sum(1 / own[:, i]) for i in range(4)]
     probabilities = left.class_probabilities(2)
     np.testing.assert_allclose(probabilities[:, 1], expected, atol=0.03)
     assert probabilities.sum(axis=1) == pytest.approx(1)
-    seen = LeftOut(draws, codes).class_probabilities(3)
+    seen = LeaveOneOut(draws, codes).class_probabilities(3)
     np.testing.assert_allclose(seen[:, 1], draws.mean(axis=0))
     assert (seen[:, 2] == 0).all()
 
-    classes = LeftOutClasses(np.array(["no", "yes"]), probabilities)
+    classes = LeaveOneOutClasses(np.array(["no", "yes"]), probabilities)
     assert classes.mean == pytest.approx(probabilities[:, 1])
     said = classes.log_prob(["no", "yes", "yes", "no"])
     np.testing.assert_allclose(np.exp(said), probabilities[np.arange(4), codes])
@@ -77,5 +77,5 @@ def test_probabilities_of_classes_leave_the_label_out():
 def test_a_fit_of_one_draw_has_nothing_to_weight(rng):
     seen = {"y": rng.normal(size=(1, 1, 3))}
     groups = {"posterior_predictive": dataset(seen, {"y": ["bag"]})}
-    assert LeftOut.of(groups) is None
-    assert LeftOut.of({}) is None
+    assert LeaveOneOut.from_groups(groups) is None
+    assert LeaveOneOut.from_groups({}) is None

@@ -1,4 +1,4 @@
-"""The pixels of bags in other polygons: health zones from districts."""
+"""Regroup the pixels of bags by other polygons, such as health zones."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["regrouped"]
 
 
 def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bool = True) -> Bags:
-    """The same pixels as bags of other polygons, without reading rasters.
+    """Regroup the pixels of bags by other polygons, without reading rasters again.
 
     ``model.predictive(regrouped(bags, zones, id="zone"))`` is the posterior of the zones' totals.
 
@@ -22,10 +22,9 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     ----------
     bags : Bags from rasters
     polygons : GeoDataFrame, or a file that geopandas reads
-        In the CRS of the rasters. Where they reach beyond the districts of `bags` no pixels are
-        known.
+        In the CRS of the rasters. Parts outside the districts of `bags` have no pixels.
     id : str, default "district"
-        Column of `polygons`, all of whose values differ; becomes `ids`.
+        Column of `polygons` with distinct values; becomes `ids`.
     fractional : bool, default True
         As in `Bags.from_rasters`.
 
@@ -41,7 +40,7 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     Warns
     -----
     UserWarning
-        Of pixels and polygons that are left out, and of polygons that overlap.
+        About dropped pixels and polygons, and overlapping polygons.
 
     Examples
     --------
@@ -65,16 +64,16 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
 
 def _arguments(bags, polygons, id, fractional):
     check_installed()
-    known = pixels_of(bags)
-    table = read_districts(polygons, id, known.grid)
-    bag, pixels = cells_of_districts(table, known.grid, fractional=fractional)
-    cells, first = np.unique(known.cell, return_index=True)
-    place = np.minimum(np.searchsorted(cells, pixels.cell), len(cells) - 1)
-    point, there = first[place], cells[place] == pixels.cell
-    points = np.where(there[:, None], bags.points[point], np.nan)
+    source = pixels_of(bags)
+    table = read_districts(polygons, id, source.grid)
+    bag, pixels = cells_of_districts(table, source.grid, fractional=fractional)
+    cells, first = np.unique(source.cell, return_index=True)
+    index = np.minimum(np.searchsorted(cells, pixels.cell), len(cells) - 1)
+    point, found = first[index], cells[index] == pixels.cell
+    points = np.where(found[:, None], bags.points[point], np.nan)
     weights = None
-    if bags.weights is not None:  # of the whole pixel, then of the part in the polygon
-        weights = np.where(there, bags.weights[point] / known.share[point], np.nan) * pixels.share
+    if bags.weights is not None:  # of the whole pixel, times its share in the polygon
+        weights = np.where(found, bags.weights[point] / source.share[point], np.nan) * pixels.share
     elif fractional:
         weights = pixels.share
     features = bags.features or [f"column {k}" for k in range(bags.n_features)]

@@ -1,0 +1,252 @@
+"""Sections on the data, the model, its posterior and diagnostics, and how to reproduce the fit."""
+
+import inspect
+import platform
+from typing import Any
+
+import numpy as np
+
+from bdr_stan import __version__, plots
+from bdr_stan.kernels import kernel_text
+from bdr_stan.report.fit_summary import FitSummary
+from bdr_stan.report.page import Code, Folded, Section, Table, Text
+from bdr_stan.report.pictures import picture
+from bdr_stan.results.advice import checks, heading, verdict
+
+# Limits that keep the page small enough to open and read.
+_MAX_WEIGHT_ROWS = 300
+_MAX_TRACES = 12
+_MAX_REPR_LENGTH = 10_000  # characters of the estimator's parameters
+_COLUMN_SAMPLE = 50_000  # points that the columns are described from
+_COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so that samples differ
+
+
+def data_and_model(fit: FitSummary) -> Section:
+    """Labels, bags, points, columns, kernel and method."""
+    import pandas as pd
+
+    facts = {
+        "model": f"{fit.name}: {_first_line(fit.model)}",
+        "labels": _describe_labels(fit),
+        "bags": f"{len(fit.ids)}",
+        **_describe_sizes(fit),
+        "columns of the points": ", ".join(fit.columns),
+    }
+    if fit.model.columns_of_bags:
+        facts["columns of the bags"] = ", ".join(fit.model.columns_of_bags)
+    if "label_sd" in fit.constants:
+        sd = fit.constants["label_sd"]
+        facts["known standard errors of labels"] = f"{sd.min():.4g} to {sd.max():.4g}"
+    if hasattr(fit.model, "likelihood_text"):
+        facts["likelihood"] = fit.model.likelihood_text()
+    names = fit.model.result_.settings["feature_names"]
+    facts["kernel"] = kernel_text(fit.model.kernel_, names)
+    facts["landmarks"] = f"{len(fit.model.landmarks_)}"
+    if fit.model.stan_file is not None:
+        facts["program"] = f"user-supplied, {fit.model.stan_file}"
+    frame = pd.DataFrame({"value": facts.values()}, index=pd.Index(list(facts), name="what"))
+    blocks: list[Any] = [Table("Data and model", frame)]
+    if fit.sizes is not None:
+        most, least = fit.sizes.max(), fit.sizes.min()
+        blocks.append(
+            picture(
+                "sizes",
+                f"Histogram of the bags' sizes, from {least:.4g} to {most:.4g} points.",
+                "Number of bags of each size."
+                + (" Sizes are effective numbers of weighted points." if _has_weights(fit) else ""),
+                lambda: plots.bag_sizes(fit.sizes),
+            )
+        )
+    blocks.append(_columns(fit))
+    return Section("fit", "Data and model", blocks)
+
+
+def _first_line(model):
+    return inspect.getdoc(type(model)).split("\n")[0]
+
+
+def _describe_labels(fit):
+    if fit.classes is not None:
+        names, counts = np.unique(fit.labels, return_counts=True)
+        shares = ", ".join(f"{name} ({n} bags)" for name, n in zip(names, counts))
+        return f"{fit.label}, classes: {shares}"
+    y = fit.labels
+    return (
+        f"{fit.label}: mean {y.mean():.4g}, standard deviation {y.std():.4g}, from {y.min():.4g} "
+        f"to {y.max():.4g}"
+    )
+
+
+def _has_weights(fit):
+    """Whether sizes are effective sizes, which need not be integers."""
+    return bool(np.any(fit.sizes != np.floor(fit.sizes)))
+
+
+def _describe_sizes(fit):
+    if fit.sizes is None:
+        return {}
+    sizes = fit.sizes if fit.bags is None else fit.bags.sizes
+    words = {
+        "points per bag": f"{sizes.min():.4g} / {np.median(sizes):.4g} / {sizes.max():.4g} "
+        "(smallest / median / largest)"
+    }
+    if fit.bags is not None:
+        words = {"points": f"{fit.bags.n_points}", **words}
+    return words
+
+
+def _columns(fit):
+    """Mean and range of each column, in a sample of the points."""
+    import pandas as pd
+
+    if fit.bags is None:
+        return Text(
+            "The fit does not include its points: pass its bags (bags= in Python, the table on the "
+            "command line) for the range of each column."
+        )
+    sample = fit.bags.sample_points(_COLUMN_SAMPLE, np.random.default_rng(_COLUMN_SAMPLE_SEED))
+    names = fit.bags.features or [f"column {k}" for k in range(sample.shape[1])]
+    frame = pd.DataFrame(
+        {
+            "mean": sample.mean(axis=0),
+            "sd": sample.std(axis=0),
+            "smallest": sample.min(axis=0),
+            "largest": sample.max(axis=0),
+        },
+        index=pd.Index(names, name="column"),
+    )
+    source = "all points" if len(sample) == fit.bags.n_points else f"{len(sample)} of the points"
+    return Table(
+        f"Columns of {source}; categorical columns are shown as indicators of each value", frame
+    )
+
+
+def diagnostics(fit: FitSummary) -> Section:
+    """Convergence diagnostics, and what to do about problems."""
+    import pandas as pd
+
+    measured = fit.model.diagnostics()
+    found = checks(measured)
+    bad = [check for check in found if check.bad]
+    blocks: list[Any] = [Text(heading(measured))]
+    if bad:
+        blocks += [Text(f"{check.trouble} {check.advice}") for check in bad]
+    elif found and all(verdict(check) for check in found):
+        blocks.append(Text("All diagnostics are in their good ranges."))
+    if found:
+        frame = pd.DataFrame(
+            {
+                "measured": [check.measured for check in found],
+                "good": [check.good for check in found],
+                "verdict": [verdict(check) or "unknown" for check in found],
+            },
+            index=pd.Index([check.quantity for check in found], name="quantity"),
+        )
+        blocks.append(Table("Convergence diagnostics", frame))
+    scalars = _scalars(fit)
+    if measured["method"] == "nuts" and scalars:
+        blocks.append(_chains(fit, scalars[:_MAX_TRACES]))
+    blocks.append(
+        Folded("Diagnostics as text", [Code(fit.model.report(), "Output of model.report()")])
+    )
+    return Section("diagnostics", "Can the posterior be trusted?", blocks)
+
+
+def _scalars(fit):
+    posterior = fit.model.result_.groups["posterior"]
+    return [str(name) for name, values in posterior.data_vars.items() if values.ndim == 2]
+
+
+def _chains(fit, names):
+    groups = fit.model.result_.groups
+    listed = ", ".join(names)
+    return Folded(
+        "Trace and rank plots",
+        [
+            picture(
+                "trace",
+                f"Draws of each chain in order, of {listed}.",
+                "Draws of each chain, one colour per chain: chains that mix well overlap and have "
+                "no trend.",
+                lambda: plots.trace(groups, names),
+            ),
+            picture(
+                "ranks",
+                f"Histograms of each chain's ranks among all draws, of {listed}.",
+                "Ranks of each chain's draws among those of all chains: where chains agree, their "
+                "lines stay near the dashed line.",
+                lambda: plots.ranks(groups, names),
+            ),
+        ],
+    )
+
+
+def posterior(fit: FitSummary) -> Section:
+    """Means, intervals and effective sample sizes of the parameters."""
+    draws = fit.model.result_.groups["posterior"]
+    first = [
+        str(name)
+        for name, values in draws.data_vars.items()
+        if values.ndim == 2 or "covariate" in values.dims
+    ]
+    blocks: list[Any] = []
+    if first:
+        table = fit.model.summary(first).rename_axis("parameter")
+        blocks.append(Table("Posterior of the parameters, with central 95% intervals", table))
+    rest = [str(name) for name in draws.data_vars if name not in first]
+    rows = sum(int(np.prod(draws[name].shape[2:])) for name in rest)
+    if rest and rows <= _MAX_WEIGHT_ROWS:
+        table = fit.model.summary(rest).rename_axis("parameter")
+        every = Table(f"The {rows} entries of {', '.join(rest)}", table)
+        blocks.append(Folded(f"All {rows} weights", [every]))
+    elif rest:
+        blocks.append(Text(f"The {rows} entries of {', '.join(rest)} are in model.summary()."))
+    return Section("posterior", "Posterior", blocks)
+
+
+def priors(fit: FitSummary) -> Section:
+    """The priors of the fit."""
+    table = fit.model.priors()
+    text = "Values that were not given are set from the scale of the labels and the points."
+    if table["unit"].str.contains("y").any():
+        text += f" The unit y is the unit of the labels: {fit.label}."
+    return Section("priors", "Priors", [Text(text), Table("Priors of this fit", table)])
+
+
+def reproduction(fit: FitSummary) -> Section:
+    """The call, the seed and the versions."""
+    import pandas as pd
+
+    run = fit.model.result_.settings.get("run")
+    if run is None:
+        text = "This version of bdr_stan did not save the seed of the call."
+    elif "seed" in run["arguments"]:
+        text = "The same seed, versions and bags give the same draws."
+    else:
+        text = "No seed was given: another run gives different draws."
+    versions = {} if run is None else run["versions"]
+    now = {"bdr_stan (this report)": __version__, "system": platform.platform()}
+    frame = pd.DataFrame(
+        {"version": [*versions.values(), *now.values()]},
+        index=pd.Index([*versions, *now], name="what"),
+    )
+    blocks = [
+        Code(_call(fit, run), "The call"),
+        Text(text),
+        Table("Versions of the fit, and of this report", frame),
+    ]
+    return Section("repeat", "How to reproduce this fit", blocks)
+
+
+def _call(fit, run):
+    given = {} if run is None else run["arguments"]
+    arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+    columns, lines = fit.model.columns_, []
+    if columns is not None and columns.bag is not None and columns.transformer is None:
+        weight = "" if columns.weight is None else f", weight={columns.weight!r}"
+        metadata = fit.model.columns_of_bags
+        weight += f", metadata={metadata!r}" if metadata else ""
+        names = list(columns.names)
+        lines.append(f"bags = Bags.from_dataframe(table, {columns.bag!r}, {names!r}{weight})")
+    model = fit.model.__repr__(N_CHAR_MAX=_MAX_REPR_LENGTH)
+    return "\n".join([*lines, f"model = {model}", f"model.fit(bags, y{arguments})"])

@@ -1,0 +1,160 @@
+"""Sections on the influence of points, shrinkage, and rates within bags."""
+
+from functools import partial
+
+import numpy as np
+
+from bdr_stan import metrics, plots
+from bdr_stan.bags import PartitionedBags
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.report.fit_summary import FitSummary
+from bdr_stan.report.page import Section, Table, Text
+from bdr_stan.report.pictures import picture
+
+# Limits that keep the page small and quick to make.
+_MAX_COLUMNS = 12
+_MAX_MAP_POINTS = 200_000
+_MAP_DRAWS = 200  # enough for a mean and an sd to two digits
+_COORDINATE_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"), ("easting", "northing"))
+
+
+def influence(fit: FitSummary) -> Section | None:
+    """Partial dependence on each column; None for models without it."""
+    if hasattr(fit.model, "influence_along"):
+        sample = "landmarks, which represent the points" if fit.bags is None else "points"
+        text = (
+            "Partial dependence: what points with a given value of a column add to the label of "
+            f"their bag, averaged over the other columns of the {sample}. Zero is the average of "
+            "all bags."
+        )
+        return Section("influence", "What each column adds", [Text(text), *_along(fit, _added)])
+    if hasattr(fit.model, "predict_points") and fit.bags is not None:
+        text = (
+            "Partial dependence: the average rate of points with a given value of a column, over "
+            "the other columns of the points."
+        )
+        return Section("influence", "The rate along each column", [Text(text), *_along(fit, _rate)])
+    return None
+
+
+def _along(fit, draw):
+    """A figure for each of the first columns; `draw(fit, k, name)` gives its Axes."""
+    shown = fit.columns[:_MAX_COLUMNS]
+    if len(fit.columns) > len(shown):
+        yield Text(
+            f"The first {len(shown)} of {len(fit.columns)} columns; bdr_stan.plots draws any."
+        )
+    for k, name in enumerate(shown):
+        yield picture(
+            f"influence-{k}",
+            f"Partial dependence on {name}, with a 90% band.",
+            f"Along {name}.",
+            partial(draw, fit, k, name),
+        )
+
+
+def _added(fit, k, name):
+    ax = plots.influence(fit.model, _column(fit, k), fit.bags, n_points=200)
+    ax.set_xlabel(name)
+    return ax
+
+
+def _rate(fit, k, name):
+    ax = plots.rate_along(fit.model, _column(fit, k), fit.bags)
+    ax.set(xlabel=name, ylabel=f"average rate, {fit.label} per weight")
+    return ax
+
+
+def _column(fit, k):
+    """Name of a column, or its number if columns have no names."""
+    return fit.columns[k] if hasattr(fit.model, "feature_names_in_") else k
+
+
+def shrinkage(fit: FitSummary) -> Section | None:
+    """Shrinkage of the embeddings by bag size; None for models without shrinkage."""
+    import pandas as pd
+
+    if "eta" not in fit.model.result_.groups["posterior"] or fit.sizes is None:
+        return None
+    eta = float(np.median(fit.model.result_.draws("eta")))
+    lam = fit.model.coordinates_.lam
+    kept = shrinkage_factors(fit.sizes, lam, eta).sum(axis=1)
+    classes = metrics.size_classes(fit.sizes)
+    rows = {
+        name: {"bags": int(mask.sum()), "coordinates kept": float(kept[mask].mean())}
+        for name, mask in classes.items()
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
+    sizes = np.unique(np.quantile(fit.sizes, [0, 0.25, 0.5, 0.75, 1]).round().clip(1))
+    return Section(
+        "shrinkage",
+        "Shrinkage",
+        [
+            Text(
+                "A small bag carries little information about its distribution: its embedding is "
+                "shrunk towards the average of all bags, most in coordinates with a large variance "
+                f"within bags. The larger a bag, the more of its {len(lam)} coordinates remain."
+            ),
+            Table(f"Effective number of coordinates, of {len(lam)}", table.astype({"bags": int})),
+            picture(
+                "shrinkage",
+                "Share of each coordinate of the embedding that shrinkage keeps, one line per bag "
+                "size.",
+                "Share of each coordinate that remains, for the smallest and largest bag sizes and "
+                "their quartiles.",
+                lambda: plots.shrinkage_spectrum(fit.model, sizes=sizes),
+            ),
+        ],
+    )
+
+
+def rates(fit: FitSummary) -> Section | None:
+    """Maps of rates at points with coordinates; None for models without rates."""
+    if not hasattr(fit.model, "predict_points"):
+        return None
+    return Section("rates", "Rates within bags", list(_maps(fit)))
+
+
+def _maps(fit):
+    if fit.bags is None:
+        return [
+            Text(
+                "The fit does not include its points: pass its bags (bags= in Python, the table "
+                "on the command line) for maps of their rates."
+            )
+        ]
+    if fit.bags.n_points > _MAX_MAP_POINTS:
+        return [
+            Text(f"There are more than {_MAX_MAP_POINTS} points, too many for maps in a report.")
+        ]
+    coordinates = _coordinates(fit)
+    if coordinates is None:
+        return [
+            Text(
+                "There are no maps: no columns are called lon and lat, x and y, longitude and "
+                "latitude, or easting and northing."
+            )
+        ]
+    bags = fit.bags.load() if isinstance(fit.bags, PartitionedBags) else fit.bags
+    rate = fit.model.predict_points(bags, n_draws=_MAP_DRAWS)
+    x, y = bags.points[:, list(coordinates)].T
+    values = {"posterior mean": rate.mean, "posterior sd": rate.sd}
+    return [
+        picture(
+            f"map-{k}",
+            f"Map of the {title} of the rate at each point.",
+            f"The {title} of the rate, {fit.label} per weight, at each point.",
+            partial(plots.point_map, each, x, y, label="rate"),
+            on_white=True,
+        )
+        for k, (title, each) in enumerate(values.items())
+    ]
+
+
+def _coordinates(fit):
+    """Numbers of the two columns with the coordinates of points, or None."""
+    names = [name.lower() for name in fit.bags.features or ()]
+    for pair in _COORDINATE_NAMES:
+        if set(pair) <= set(names):
+            return tuple(names.index(name) for name in pair)
+    return None

@@ -1,0 +1,208 @@
+"""Sections on the predictions of the training bags by size, and their calibration."""
+
+from typing import Any
+
+import numpy as np
+
+from bdr_stan import metrics, plots
+from bdr_stan.report.fit_summary import FitSummary
+from bdr_stan.report.page import Folded, Section, Table, Text
+from bdr_stan.report.pictures import picture
+from bdr_stan.results.leave_one_out import GOOD_K
+
+_LEVEL = 0.95
+_N_OUTLIERS = 20  # rows of the table of outlying bags
+_MAX_TABLE_BAGS = 2000  # bags up to which a table lists them all
+
+
+def predictions(fit: FitSummary) -> Section:
+    """Predictions of the training bags, leave-one-out where possible."""
+    blocks: list[Any] = [Text(text) for text in _how_predicted(fit)]
+    if fit.predictive is not None:
+        blocks += _of_numbers(fit) if fit.classes is None else _of_classes(fit)
+    return Section("predictions", "Predictions by bag size", blocks)
+
+
+def _how_predicted(fit):
+    """Sentences on how the predictions depend on the labels."""
+    if fit.predictive is None:
+        if fit.needs_trials and fit.bags is not None:
+            return ["Predictions need the trials of each bag, which the fit does not include."]
+        return [
+            "This fit includes no draws of labels (fits by optimisation and fits to very many bags "
+            "do not): pass its bags (bags= in Python, the table on the command line) for "
+            "predictions."
+        ]
+    if fit.loo is None or fit.loo.pareto_k is None:
+        return [
+            "These are in-sample predictions: the model was fitted to the labels of these bags, so "
+            "errors for new bags will be somewhat larger."
+        ]
+    k = fit.loo.pareto_k
+    sentences = [
+        "Each bag is predicted without its own label, by weighting the draws of the posterior "
+        "(leave-one-out by Pareto-smoothed importance sampling)."
+    ]
+    if fit.model.method != "nuts":
+        sentences.append(
+            f"The draws are from the approximation {fit.model.method!r}, so these predictions are "
+            "approximate too."
+        )
+    bad = int(np.sum(k > GOOD_K))
+    if bad:
+        sentences.append(
+            f"It is unreliable for {bad} of {len(k)} bags (Pareto k-hat above {GOOD_K}): their "
+            "labels change the posterior so much that few draws have most of the weight."
+        )
+    return sentences
+
+
+def _of_numbers(fit):
+    y, predictive = fit.labels, fit.predictive
+    blocks = [
+        picture(
+            "predictions",
+            "Predicted against observed labels, with intervals, one panel per class of bag sizes.",
+            f"Each bar is the {_LEVEL:.0%} interval of a bag, its dot the mean. Bars that contain "
+            "the label cross the dashed line; the others are orange. A panel draws at most "
+            f"{plots.BARS_PER_PANEL} bags.",
+            lambda: plots.prediction(y, predictive, fit.sizes, level=_LEVEL, label=fit.label),
+        ),
+        Table(f"Predictions by bag size; intervals of {_LEVEL:.0%} probability", _by_size(fit)),
+    ]
+    if fit.sizes is None:
+        blocks.append(Text("The fit does not include the bag sizes: pass its bags for them."))
+    return [*blocks, *_bags(fit)]
+
+
+def _by_size(fit):
+    """Errors, interval widths and coverage per class of bag sizes, and for all bags."""
+    y, predictive = fit.labels, fit.predictive
+    lower, upper = predictive.interval(_LEVEL)
+
+    def row(mask):
+        return {
+            "root mean squared error": metrics.mse(y[mask], predictive.mean[mask]) ** 0.5,
+            "sd of the labels": float(np.std(y[mask])),
+            "mean interval width": metrics.interval_width(lower[mask], upper[mask]),
+            "interval coverage": metrics.coverage(y[mask], lower[mask], upper[mask]),
+        }
+
+    return _size_table(fit, row)
+
+
+def _size_table(fit, row):
+    """Table of `row(mask)`, a dict, per class of bag sizes and for all bags."""
+    import pandas as pd
+
+    classes = {} if fit.sizes is None else metrics.size_classes(fit.sizes)
+    classes |= {"all": np.ones(len(fit.labels), bool)}
+    rows = {name: {"bags": int(mask.sum()), **row(mask)} for name, mask in classes.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
+    return table.astype({"bags": int})
+
+
+def _bags(fit):
+    """Table of the most outlying bags, and for totals one of all bags."""
+    import pandas as pd
+
+    y, predictive = fit.labels, fit.predictive
+    lower, upper = predictive.interval(_LEVEL)
+    table = pd.DataFrame(
+        {"observed": y, "predicted": predictive.mean, "lower": lower, "upper": upper},
+        index=pd.Index(fit.ids, name="bag"),
+    )
+    if fit.sizes is not None:
+        table.insert(0, "points", fit.sizes if fit.bags is None else fit.bags.sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.abs(y - predictive.mean) / predictive.sd
+    order = np.argsort(-np.nan_to_num(distance), kind="stable")
+    outliers = table.iloc[order[:_N_OUTLIERS]]
+    blocks = [
+        Folded(
+            f"The {len(outliers)} bags farthest from their predictions",
+            [Table("Bags with the largest errors, in predictive standard deviations", outliers)],
+        )
+    ]
+    if hasattr(fit.model, "predict_points") and len(table) <= _MAX_TABLE_BAGS:
+        every = Table("Observed and predicted totals of each bag", table)
+        blocks.append(Folded(f"All {len(table)} bags", [every]))
+    return blocks
+
+
+def _of_classes(fit):
+    import pandas as pd
+
+    probabilities = fit.predictive.probabilities
+    guess = fit.classes[np.argmax(probabilities, axis=1)]
+    likeliest = probabilities.max(axis=1)
+    p_true = probabilities[np.arange(len(guess)), np.searchsorted(fit.classes, fit.labels)]
+
+    def row(mask):
+        return {
+            "accuracy": float(np.mean(guess[mask] == fit.labels[mask])),
+            "mean probability of the true class": float(np.mean(p_true[mask])),
+            "mean probability of the likeliest class": float(np.mean(likeliest[mask])),
+        }
+
+    confused = pd.crosstab(
+        pd.Series(fit.labels, name="label"), pd.Series(guess, name="predicted")
+    ).reindex(columns=fit.classes, fill_value=0)
+    return [
+        Table("Predicted classes by bag size", _size_table(fit, row)),
+        Table(
+            "Confusion matrix: number of bags by true class (rows) and likeliest class (columns)",
+            confused,
+        ),
+    ]
+
+
+def calibration(fit: FitSummary) -> Section | None:
+    """Calibration of the predictive distributions, by bag size."""
+    if fit.predictive is None:
+        return None
+    title = "Are the predictions calibrated?"
+    if fit.classes is None:
+        return Section("calibration", title, _of_intervals(fit))
+    if len(fit.classes) > 2:
+        return None
+    drawn = picture(
+        "reliability",
+        "Observed share of the second class against its predicted probability, one panel per "
+        "class of bag sizes.",
+        f"Share of {fit.classes[1]!s} among bags with similar predicted probability: calibrated "
+        "probabilities lie on the dashed line, up to chance (bars of two standard errors).",
+        lambda: plots.reliability({fit.name: fit.predictive}, fit.labels, _sizes_or_one(fit)),
+    )
+    return Section("calibration", title, [drawn])
+
+
+def _sizes_or_one(fit):
+    return np.ones(len(fit.labels)) if fit.sizes is None else fit.sizes
+
+
+def _of_intervals(fit):
+    y, predictive = fit.labels, fit.predictive
+    table = metrics.calibration(y, predictive, sizes=fit.sizes)
+    shares = table.pivot_table("coverage", "level", "size", sort=False)
+    shares.index = [f"{level:.0%}" for level in shares.index]
+    shares = shares.rename_axis("probability of the interval").rename_axis(None, axis=1)
+    return [
+        picture(
+            "pit",
+            "Histograms of the probability integral transform (PIT): the predicted probability "
+            "of a label below the observed one; one panel per class of bag sizes.",
+            "Probability integral transform (PIT) of the labels. Calibrated predictions give bars "
+            "of equal height, within the grey band up to chance. Bars are high at both ends if "
+            "intervals are too short, and high in the middle if they are too long.",
+            lambda: plots.pit(y, predictive, fit.sizes),
+        ),
+        picture(
+            "coverage",
+            "Coverage of central intervals against their nominal probability.",
+            "Coverage of central intervals against their nominal probability; the band is two "
+            "standard errors to either side.",
+            lambda: plots.calibration(y, predictive, fit.sizes),
+        ),
+        Folded("Coverage as numbers", [Table("Coverage by bag size", shares)]),
+    ]
