@@ -27,8 +27,8 @@ def test_conclusion_claims_what_the_numbers_show():
     said = conclusion({"BLR": table(0.7, 1.0, width=3.0), "BDR": table(0.94, 0.96, width=0.8)})
     assert said == (
         "BLR is overconfident for small bags, BDR is calibrated for every size: in bags of 1 "
-        "image the 95% intervals of BLR cover 70% of the labels, those of BDR 94%; in bags of >100 images 100% "
-        "and 96%, with widths of 3.00 and 0.80."
+        "image the 95% intervals of BLR cover 70% of the labels, those of BDR 94%; in bags "
+        "of >100 images 100% and 96%, with widths of 3.00 and 0.80."
     )
 
 
