@@ -100,7 +100,7 @@ def test_a_region_without_neighbours_is_harder_than_a_bag(towns):
         ({"n_splits": 1}, "n_splits must be an integer >= 2, found 1"),
         ({"n_splits": 2.0}, "n_splits must be an integer >= 2, found 2.0"),
         ({"n_splits": 41}, "n_splits is 41, but the bags have 40 distinct locations"),
-        ({"columns": ("x", "y")}, "the points have no column 'x', .* from rain, lon, lat"),
+        ({"columns": ("x", "y")}, "the points have no column 'x' .* from rain, lon, lat"),
         ({"columns": ("lon", 3)}, "the points have no column 3 for the locations of bags"),
         ({"columns": "lon"}, "columns must be two names or numbers of columns, found 'lon'"),
         ({"columns": ("lon",)}, "columns must be two names or numbers of columns, found "),
