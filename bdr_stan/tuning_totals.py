@@ -56,12 +56,7 @@ class TotalsTask:
         seed: int,
         options: Mapping[str, Any],
     ) -> Self:
-        """The task that the arguments of `tune` describe, once they are known to be of use.
-
-        Raises
-        ------
-        ValueError, TypeError
-        """
+        """The task of the arguments of `tune`; TypeError or ValueError if they are invalid."""
         bags = as_bags(bags)
         for model in models.values():
             labels = model.check_labels(bags, y, trials)
@@ -85,21 +80,10 @@ class TotalsTask:
         method: str | None,
         telling: Callable[[str], AbstractContextManager[None]],
     ) -> Iterator[tuple[str, str | Kernel | None, AggregateRegressor, dict[str, float]]]:
-        """Candidates and their columns in the table of `tune`.
+        """Name, kernel, candidate and columns in the table of `tune`, for each candidate.
 
-        Parameters
-        ----------
-        models : mapping, name -> AggregateRegressor
-        grid : kernels, numbers of landmarks, factors on the bandwidths
-            Those that make no difference to a model enter once.
-        method : str or None
-            How candidates are fitted; None by their own.
-        telling : callable
-            Gives a context of what is being done, by its name.
-
-        Yields
-        ------
-        name, kernel, candidate, columns
+        Settings without effect on a model enter once. `method` None is the model's own; `telling`
+        returns a context that reports progress.
         """
         _, n_landmarks, bandwidth_scale = grid
         for kernel, n, scale in product(*grid):
@@ -122,17 +106,10 @@ class TotalsTask:
     def candidate(
         self, model: AggregateRegressor, kernel: str | Kernel | None, n: int, scale: float
     ) -> AggregateRegressor:
-        """A model with these settings, not fitted.
+        """An unfitted model with these settings; kernel None keeps that of the model.
 
-        Parameters
-        ----------
-        model : AggregateRegressor
-        kernel : str, Kernel or None
-            None leaves the model its own.
-        n : int
-            Landmarks, where they are not given as an array.
-        scale : float
-            Factor on the bandwidths, where the model does not learn them.
+        `n` is the number of landmarks unless they are an array; `scale` a factor on bandwidths
+        that the model does not learn.
         """
         candidate = clone(model).set_params(random_state=self.seed)
         if kernel is not None:
@@ -146,13 +123,10 @@ class TotalsTask:
         return candidate
 
     def scores(self, candidate: AggregateRegressor, method: str | None) -> dict[str, float]:
-        """Scores of a candidate fitted by a method, None its own: means over the splits.
+        """Means over the splits of the scores of a candidate, by their names.
 
-        Returns
-        -------
-        dict
-            nll and mse of held-out labels, NaN where none are held out; bound and evidence of the
-            training labels, NaN where the method has none.
+        nll and mse of held-out labels, NaN without any; bound and evidence of the training labels,
+        NaN if the method has none.
         """
         if method is not None:
             candidate = clone(candidate).set_params(method=method)
@@ -198,15 +172,9 @@ class TotalsTask:
 def check_evidence(
     models: Mapping[str, AggregateRegressor], method: str | None, score: str
 ) -> None:
-    """Raise ValueError unless the fits of all models have the evidence that they are scored by.
+    """Raise ValueError unless the fits of all models compute the evidence that scores them.
 
-    Parameters
-    ----------
-    models : mapping, name -> AggregateRegressor
-    method : str or None
-        How they are fitted; None each by its own.
-    score : str
-        "bound", which "vb" has alone, or "evidence", which all others have.
+    The score "bound" needs the method "vb", "evidence" any other; method None is the model's own.
     """
     for name, model in models.items():
         by = method or model.method

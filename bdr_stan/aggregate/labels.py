@@ -10,12 +10,7 @@ LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
 
 
 def checked_numbers(values: ArrayLike, name: str) -> Array:
-    """Numbers, such as the labels, as a float64 array.
-
-    Raises
-    ------
-    TypeError : these are not numbers; `name` says what they are.
-    """
+    """Numbers as a float64 array; TypeError, with their `name`, if they are not numbers."""
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
@@ -23,18 +18,7 @@ def checked_numbers(values: ArrayLike, name: str) -> Array:
 
 
 def check_each(bags: Bags, values: Array, good: Array, what: str, rule: str) -> None:
-    """Raise ValueError naming the first bag whose value is not good.
-
-    Parameters
-    ----------
-    bags : Bags, n of them
-    values : array, shape (n,)
-    good : boolean array, shape (n,)
-    what : str
-        What a value is, such as "label".
-    rule : str
-        What values must be.
-    """
+    """Raise ValueError naming the first of n bags whose value is not good, and the rule."""
     bad = np.flatnonzero(~good)
     if len(bad):
         raise ValueError(
@@ -53,12 +37,7 @@ def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
 
 
 def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
-    """Numbers of trials of bags, shape (n,), once they are known to be whole, from 1.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
+    """Numbers of trials of bags, shape (n,): whole, from 1; else TypeError or ValueError."""
     trials = checked_numbers(values_of_bags(bags, trials, "trials"), "trials")
     if trials.shape != (len(bags),):
         raise ValueError(
@@ -70,12 +49,7 @@ def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
 
 
 def check_trials(bags: Bags, y: Array, trials: ArrayLike) -> None:
-    """Raise unless these are numbers of trials of counts y: whole, from 1, none below its count.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
+    """Raise TypeError or ValueError unless trials are whole, from 1, and at least the counts y."""
     trials = checked_trials(bags, trials)
     above = np.flatnonzero(y > trials)
     if len(above):

@@ -8,16 +8,7 @@ from bdr_stan.kernels import LandmarkFeatures, Linear
 
 
 def mean_points(bags: BagsLike) -> Bags:
-    """One point for each bag: its weighted mean, which has all the weight of the bag.
-
-    Parameters
-    ----------
-    bags : Bags, or list of n arrays, shapes (n_points, p)
-
-    Returns
-    -------
-    Bags, n of them with one point each
-    """
+    """One point per bag: its weighted mean, with the total weight of the bag."""
     bags = as_bags(bags)
     # The linear kernel at the unit vectors is the point itself.
     columns = LandmarkFeatures(Linear(), np.eye(bags.n_features))

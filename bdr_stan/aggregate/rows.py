@@ -188,17 +188,7 @@ def weighted_sums(bags: Bags, features: FeatureMap, *, n_jobs: int | None = None
 def point_rows(
     bags: Bags, features: FeatureMap, *, with_left_out: bool = False, n_jobs: int | None = None
 ) -> AggregateRows:
-    """The rows [psi_j, 1] of all points of positive weight; memory grows with their number.
-
-    Parameters
-    ----------
-    bags : Bags
-    features : feature map
-    with_left_out : bool, default False
-        Whether the rows get `left_out`.
-    n_jobs : int, optional
-        Threads; default all cores.
-    """
+    """The rows [psi_j, 1] of all points of positive weight; memory grows with their number."""
     weights = bags.point_weights
     counted = weights > 0
     rows_of = _with_left_out(features) if with_left_out else with_ones(features)
@@ -216,21 +206,9 @@ def point_rows(
 def bag_means(
     bags: Bags, features: FeatureMap, theta: Array, rate: Rate, *, n_jobs: int | None = None
 ) -> Array:
-    """sum_j p_j rate(phi_j' theta) of bags whose rows are not kept: one pass over the points.
+    """sum_j p_j rate(phi_j' theta) of bags whose rows are not kept, shape (S, n), in one pass.
 
-    Parameters
-    ----------
-    bags : Bags
-    features : feature map
-    theta : array, shape (S, d + 1)
-    rate : callable
-        Of f at the points, such as `np.exp`.
-    n_jobs : int, optional
-        Threads; default all cores.
-
-    Returns
-    -------
-    array, shape (S, n)
+    `theta` has shape (S, d + 1); `rate` is a function of f at the points, such as `np.exp`.
     """
 
     def mean(rows, weights):

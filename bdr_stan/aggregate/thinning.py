@@ -97,43 +97,15 @@ def _best_cut(away, weights):
 def thinned_point_rows(
     bags: Bags, features: FeatureMap, n_points: int, *, n_jobs: int | None = None
 ) -> AggregateRows:
-    """Rows and weights of at most `n_points` points a bag, by `thin`, in one pass over the points.
+    """Rows and weights of at most `n_points` points per bag, by `thin`, in one pass.
 
-    Parameters
-    ----------
-    bags : Bags
-    features : feature map
-        psi, such as `NystromFeatures`. Those of all points are never in memory at once.
-    n_points : int, >= 1
-    n_jobs : int, optional
-        Threads; default all cores.
-
-    Returns
-    -------
-    AggregateRows
-
-    Raises
-    ------
-    ValueError : n_points is below 1.
+    The features of all points are never in memory at once.
     """
     return _thinned_rows(bags, with_ones(features), n_points, n_jobs)
 
 
 def thinned_bags(bags: Bags, n_points: int, *, n_jobs: int | None = None) -> Bags:
-    """Bags of at most `n_points` weighted points each, by `thin` on standardised columns.
-
-    Parameters
-    ----------
-    bags : Bags
-    n_points : int, >= 1
-    n_jobs : int, optional
-        Threads; default all cores.
-
-    Returns
-    -------
-    Bags
-        Weighted means of groups of points that lie near one another.
-    """
+    """Bags of at most `n_points` weighted points each, by `thin` on standardised columns."""
     spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
     spread[spread == 0] = 1.0
     thinned = _thinned_rows(bags, lambda points: points / spread, n_points, n_jobs)
@@ -164,25 +136,10 @@ def thinning_error(
     *,
     n_jobs: int | None = None,
 ) -> Array:
-    """Relative error of the bags' total rates by thinning, in one pass over all points.
+    """Relative error of the bags' total rates by thinning, shape (S, n), in one pass.
 
-    Parameters
-    ----------
-    bags : Bags
-    features : feature map
-    thinned : AggregateRows
-        From `thinned_point_rows`.
-    thetas : array, shape (S, d + 1)
-        Weights and intercept, such as draws from the posterior.
-    rate : callable
-        Of f at the points, such as `np.exp`.
-    n_jobs : int, optional
-        Threads; default all cores.
-
-    Returns
-    -------
-    array, shape (S, n)
-        lambda_a of the thinned points over that of all points, minus 1.
+    `thetas`, shape (S, d + 1), are weights and intercepts, such as posterior draws; `rate` is a
+    function of f at the points, such as `np.exp`.
     """
     exact = bag_means(bags, features, thetas, rate, n_jobs=n_jobs)
     return thinned.means(thetas, rate) / exact - 1

@@ -145,23 +145,9 @@ def learned_kernel(
     trials: Array | None = None,
     together: Array | None = None,
 ) -> Kernel:
-    """The kernel with the parameters of highest evidence, on fewer points where they are many.
+    """The kernel with the parameters of highest evidence, on fewer points if there are many.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Where the search begins.
-    landmarks : array, shape (d, p)
-    bags, y, likelihood, link, trials
-        As for `training_features`.
-    model_of : callable
-        Model of given rows, whose priors count.
-    together : int array, optional
-        As for `learn_kernel`.
-
-    Returns
-    -------
-    Kernel
+    `model_of` returns the model of given rows, with its priors; for `together` see `learn_kernel`.
     """
     rows_of = link.rows
     if not link.is_linear:

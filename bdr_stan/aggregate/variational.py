@@ -139,18 +139,7 @@ def gaussian_posterior(
     draws: int,
     seed: Seed = None,
 ) -> Posterior:
-    """Independent draws from a Gaussian approximation, the scales held.
-
-    Parameters
-    ----------
-    model : Model
-    found : VariationalPosterior
-    scales : dict, name -> float
-        All but rho, which `found` has.
-    draws : int
-        In one chain.
-    seed : int, optional
-    """
+    """Independent draws from a Gaussian approximation, one chain, with fixed scales."""
     noise = np.random.default_rng(seed).standard_normal((1, draws, len(found.mean)))
     theta = found.mean + noise @ found.factor.T
     held = {**scales, "rho": found.rho}

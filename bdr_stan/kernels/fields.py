@@ -125,14 +125,7 @@ def has_landmarks(field: Kernel) -> bool:
 
 
 class LinearFeatures:
-    """psi of a `LinearEffects` kernel: its columns, standardised.
-
-    Parameters
-    ----------
-    kernel : LinearEffects, from `resolve_kernel`
-    n_inputs : int
-        p, columns of the points.
-    """
+    """psi of a resolved `LinearEffects` kernel: its columns, standardised."""
 
     def __init__(self, kernel: LinearEffects, n_inputs: int):
         self.kernel, self.n_inputs = kernel, n_inputs

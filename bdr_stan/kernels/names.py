@@ -87,14 +87,7 @@ def is_additive(kernel: str | Kernel) -> bool:
 
 
 def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel:
-    """A kernel on each column of the points, added up; a category is one column.
-
-    Parameters
-    ----------
-    name : str, of `KERNELS`
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-    bags : Bags
-    """
+    """Sum of kernels of this name on each column of the points; a category is one column."""
     parts: list[Kernel] = []
     for source in np.unique(bags.sources):
         columns = np.flatnonzero(bags.sources == source)

@@ -41,26 +41,8 @@ def aggregate_data(
 ) -> dict[str, Any]:
     """Data of the programs ``stan/aggregate_*.stan``.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-        Factors, from `square_factors`, for ``aggregate_square.stan``; else points.
-    y : array, shape (n,)
-    likelihood : Likelihood
-    whitened : dict
-        From `whitened_coordinates`.
-    priors : dict
-        Numbers of the priors by their names in the program.
-    trials : array, shape (n,)
-        Of the binomial.
-    has_effects : bool, default False
-        Whether each bag has an effect of its own.
-    use_likelihood : bool, default True
-        False samples the prior.
-
-    Returns
-    -------
-    dict
+    `rows` are factors, from `square_factors`, for ``aggregate_square.stan``, else points;
+    `whitened` is from `whitened_coordinates`; `use_likelihood=False` samples the prior.
     """
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     data = {
@@ -114,23 +96,9 @@ def aggregate_model(
 ) -> Model:
     """The model of the link's program, ``stan/aggregate_*.stan``, with its data.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-        From `link.rows`.
-    y : array, shape (n,)
-        Label of each bag.
-    likelihood : Likelihood
-    link : Link
-        One of the likelihood's, but "identity": see `bdr_stan.models.totals`.
-    trials : array, shape (n,)
-        Of the binomial.
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults.
-    bag_effects : bool, default False
-        Whether each bag has a normal effect on the log rate, or the log odds.
-    weight_basis : array, shape (d, d), optional
-        Weights of the kernel at the landmarks per weight of a feature, where there are such.
+    `rows` are from `link.rows`; for the link "identity" see `models.totals`. `bag_effects` adds a
+    normal effect of each bag to the log rate, or the log odds. `weight_basis`, shape (d, d), has
+    the weights of the kernel at the landmarks per weight of a feature.
     """
     defaults = rate_priors(rows, y, link, trials) | likelihood.default_priors(rows, y)
     scales: tuple[str, ...] = ("rho", *likelihood.scales)
@@ -201,21 +169,7 @@ def variational_fit(
     draws: int,
     seed: int | None = None,
 ) -> Posterior:
-    """VBAgg: the Gaussian posterior of highest variational bound, at the rho of that bound.
-
-    Parameters
-    ----------
-    model : Model
-        That `aggregate_model` gave for `rows`, `y`, `likelihood` and `link`.
-    draws : int
-        Independent draws, one chain.
-    seed : int, optional
-
-    Returns
-    -------
-    Posterior
-        Its attribute bound is that of `variational_posterior`.
-    """
+    """VBAgg: `draws` independent draws from the Gaussian posterior of highest variational bound."""
     scales, mode, _ = most_probable_scales(model)
     rho = scales.pop("rho")
     found = variational_posterior(
@@ -231,18 +185,7 @@ def aggregate_predictive(
     trials: Array | None = None,
     **scales: Array,
 ) -> AggregatePredictive:
-    """Predictive distribution of the totals of n bags.
-
-    Parameters
-    ----------
-    means : array, shape (S, n)
-        Of each bag's label under each draw, from `link.means` or `link.means_of_bags`.
-    likelihood : Likelihood
-    trials : array, shape (n,)
-        Of the binomial.
-    **scales : arrays, shape (S,) or (S, n)
-        Those of the likelihood.
-    """
+    """Predictive distribution of the totals of n bags; `means`, shape (S, n), one row per draw."""
     S, n = means.shape
     return AggregatePredictive(lambda i: means[:, i], n, S, likelihood, trials=trials, **scales)
 

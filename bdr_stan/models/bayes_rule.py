@@ -68,20 +68,9 @@ class InverseCoordinates:
 def log_likelihoods(
     at: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
 ) -> Array:
-    """Log density of embeddings at labels, to the power, up to a number for each bag.
+    """Log density of embeddings z, shape (n, K), at M labels, to the power: shape (n, M).
 
-    Parameters
-    ----------
-    at : InverseCoordinates
-    z : array, shape (n, K)
-    sizes : array, shape (n,)
-    tau : array, shape (K,)
-    curve : array, shape (K, J)
-    B : array, shape (M, J), the functions at the labels
-
-    Returns
-    -------
-    array, shape (n, M)
+    `tau` has shape (K,), `curve` (K, J) and B, the functions at the labels, (M, J).
     """
     path = curve @ B.T
     size, group = np.unique(sizes, return_inverse=True)
@@ -100,16 +89,8 @@ def inverse_predictive(
 ) -> GridPredictive | ClassPredictive | MulticlassPredictive:
     """Predictive distribution of labels by Bayes' rule under each draw, averaged over the draws.
 
-    Parameters
-    ----------
-    at : InverseCoordinates
-    embedding : Embedding, of n bags
-    tau : array, shape (S, K)
-    curve : array, shape (S, K, J)
-    classes : array, shape (C,), optional
-        The labels whose codes the model has.
-    known_variance : float or array, shape (n,), default 0
-        Of errors of the labels, units of y squared.
+    `tau` has shape (S, K), `curve` (S, K, J); `known_variance` is that of the errors of the
+    labels.
     """
     z, sizes, B = at.of(embedding.mean), embedding.sizes, at.functions(at.labels)
     widths = np.ones(len(B)) if classes is not None else trapezoid_weights(at.labels)

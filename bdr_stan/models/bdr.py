@@ -77,20 +77,10 @@ def bdr_model(
 ) -> Model:
     """The model of ``stan/bdr.stan`` with its data.
 
-    Parameters
-    ----------
-    training : TrainingFeatures, with the within-bag covariance
-    y : array, shape (n,)
-    embedding_prior, measure_scale, jitter
-        See `landmark_matrices`; the measure scale "evidence" is that of highest evidence.
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults.
-    lossless : bool, default True
-        Whether the rows of the bags are compressed.
-    label_noise : {"constant", "size"}, default "constant"
-        Whether sigma_point^2 / N_i adds to the noise.
-    label_sd : array, shape (n,), optional
-        Known standard error of each label, units of y.
+    For `embedding_prior`, `measure_scale` and `jitter` see `landmark_matrices`; the measure scale
+    "evidence" is that of highest evidence. `lossless` compresses the rows of the bags.
+    `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
+    standard errors.
     """
     by_size = label_noise == "size"
     known_variance = 0.0 if label_sd is None else label_sd**2

@@ -107,14 +107,9 @@ class Curves:
 
 
 def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
-    """Posterior and evidence of linear regressions whose variances are known.
+    """Posterior and evidence of linear regressions with known variances.
 
-    Parameters
-    ----------
-    sums : CurveSums
-    lam : array, shape (K,)
-    tau : array, shape (K,)
-    scales : array, shape (K, J), prior standard deviations of the coefficients
+    `tau` has shape (K,); `scales`, shape (K, J), are the prior sds of the coefficients.
     """
     variance = tau**2 + lam / sums.size[:, None]
     precision = np.einsum("gk,gij->kij", 1 / variance, sums.gram)
@@ -155,13 +150,10 @@ def coefficient_scales(
 def most_probable_curves(
     sums: CurveSums, lam: Array, functions: LabelFunctions, priors: Mapping[str, float]
 ) -> tuple[dict[str, Array], Curves]:
-    """The mode of the logarithms of tau, amplitude and curvature, the curves integrated out.
+    """The mode of log tau, log amplitude and log curvature, with the curves integrated out.
 
-    Returns
-    -------
-    scales : dict
-        tau and amplitude, shape (K,), and curvature, a number, where there are functions that bend.
-    curves : Curves
+    Returns tau and amplitude, shape (K,), and for splines the number curvature; and the curves
+    there.
     """
     K = len(lam)
     has_curvature = functions.n_straight + 1 < len(functions.smooth)

@@ -95,14 +95,9 @@ def fitted_curves(
     jitter: float,
     kernel_share: float = 0.0,
 ) -> FittedCurves:
-    """Learn coordinates and curves of bags from their labels, and the distribution of the labels.
+    """Coordinates and curves of bags, and the distribution of their labels.
 
-    Parameters
-    ----------
-    training : TrainingFeatures
-    labels : TrainingLabels, of the same bags
-    priors : dict, numbers of the priors by their names in ``stan/inverse.stan``
-    jitter, kernel_share : floats, as for `residual_coordinates`
+    For `jitter` and `kernel_share` see `residual_coordinates`.
     """
     y, true, prior = labels.y, labels.true, labels.prior
     if prior is None:

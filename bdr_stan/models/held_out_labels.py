@@ -72,17 +72,7 @@ def held_out_labels(
     power: float | None = None,
     kernel_shares: Sequence[float] = _KERNEL_SHARES,
 ) -> HeldOut:
-    """The power and the share of the kernel under which held-out labels are most probable.
-
-    Parameters
-    ----------
-    training, labels, priors, jitter
-        As for `fitted_curves`.
-    power : float, optional
-        Where it is given.
-    kernel_shares : sequence of float
-        That are tried.
-    """
+    """The power and the share of the kernel with the highest density of held-out labels."""
     embedding, y = training.embedding, labels.y
     folds_by_share = folds_of(training, labels, priors, jitter=jitter, kernel_shares=kernel_shares)
     chosen = {
@@ -101,13 +91,7 @@ def folds_of(
     jitter: float,
     kernel_shares: Sequence[float] = (0.0,),
 ) -> dict[float, list[Fold]]:
-    """A fifth of the bags at a time, held out, by share of the kernel; none of too few bags.
-
-    Parameters
-    ----------
-    training, labels, priors, jitter, kernel_shares
-        As for `held_out_labels`.
-    """
+    """Five folds of held-out bags for each share of the kernel; none if there are too few bags."""
     n, n_classes, variance = len(labels.y), len(np.unique(labels.y)), labels.error_variance
     # At random, as bags may be sorted by size or label; but the same folds in whatever order.
     in_order = np.lexsort((training.embedding.mean[:, 0], labels.y))
@@ -129,22 +113,10 @@ def folds_of(
 def learned_power(
     folds: list[Fold], embedding: Embedding, y: Array, power: float | None = None
 ) -> tuple[float, float]:
-    """Power under which the labels of held-out bags have the highest density, 0.05 to 1.
+    """Power, 0.05 to 1, with the highest density of held-out labels, and its loss.
 
-    A weak prior counts as well, lognormal about 0.6, which is taken where there are no folds.
-
-    Parameters
-    ----------
-    folds : list of Fold
-    embedding : Embedding, of all bags
-    y : array, shape (n,)
-    power : float, optional
-        Where it is given.
-
-    Returns
-    -------
-    power : float
-    loss : float, the negative log density of labels and power
+    The weak prior is lognormal about 0.6, which is the power if there are no folds. The loss is
+    the negative log density of labels and power.
     """
     parts = [_log_density(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
 
@@ -161,20 +133,11 @@ def learned_power(
 
 
 def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
-    """Noise of one point under which the labels of held-out bags have the highest density.
+    """Noise of one point with the highest density of held-out labels, or 0.
 
-    Parameters
-    ----------
-    held_out : callable
-        From sigma_point to the sum of the log densities.
-    scale : float
-        Of the half-normal prior, which counts as well.
-    most : float
-        The largest noise that leaves something to learn.
-
-    Returns
-    -------
-    float, from 0.03 to 1.5 times the scale, or 0 where no noise is better
+    `held_out` maps sigma_point to the sum of log densities; `scale` is that of the half-normal
+    prior, `most` the largest noise that leaves variation to explain. Searched from 0.03 to 1.5
+    times the scale.
     """
 
     least, wanted = (share * scale for share in _POINT_NOISES)
@@ -233,9 +196,9 @@ def _log_density(fold, bags, embedding, y):
 
 
 def _errors_at(y, grid, error_sd):
-    """Logs of the weights of the grid in densities of labels with errors.
+    """Log weights of the grid for labels with errors, and which errors exceed its spacing.
 
-    And which errors are wider than the grid; of others the density at the label itself says more.
+    For smaller errors the density at the label itself is more accurate.
     """
     log_weights = np.log(np.maximum(weights_at(y, grid, error_sd), np.exp(_NO_LABEL)))
     left = np.clip(np.searchsorted(grid, y) - 1, 0, len(grid) - 2)

@@ -120,27 +120,10 @@ def inverse_model(
 ) -> InverseModel:
     """The model of ``stan/inverse.stan`` with its data.
 
-    Parameters
-    ----------
-    training : TrainingFeatures
-        With the within-bag covariance.
-    y : array, shape (n,)
-        Labels; of classes their codes 0, 1, .. .
-    distribution : callable, or None where labels are classes
-        From true labels to their `LabelDistribution`.
-    power : float, 0 < power <= 1, or "held-out" (default)
-        Of the likelihood in predictions. "held-out": that of the highest density of labels of
-        bags held out of the curves, a fifth at a time.
-    jitter : float, >= 0, default 1e-4
-        As for `landmark_matrices`.
-    prior : dict, optional
-        Numbers that replace the defaults.
-    label_noise : {"constant", "size"}, default "constant"
-        "size": labels have errors of variance sigma_point^2 / N_i.
-    label_sd : array, shape (n,), optional
-        Known standard error of each label, units of y.
-    bounds : (lower, upper), default none
-        Of the true labels.
+    `distribution` maps true labels to their `LabelDistribution`, None for classes, whose labels
+    are the codes 0, 1, .. . `power` "held-out" is that of the highest density of labels of bags
+    held out of the curves, a fifth at a time. `label_noise` "size" adds errors of variance
+    sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are those of the true labels.
     """
     embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"

@@ -116,16 +116,7 @@ def unexplained(y: Array, variance: Array) -> float:
 
 
 def most_point_noise(y: Array, sizes: Array, known_variance: ArrayLike = 0.0) -> float:
-    """The noise of one point that, with errors that are known, all but explains the labels.
-
-    Parameters
-    ----------
-    y : array, shape (n,)
-    sizes : array, shape (n,)
-        Points per bag.
-    known_variance : float or array, shape (n,), default 0
-        Units of y squared.
-    """
+    """The noise of one point that, with the known variance of errors, just explains the labels."""
     widest = float(np.ptp(y) * np.sqrt(sizes.max()))  # at which it explains more than they differ
 
     def left(log_share):

@@ -69,18 +69,8 @@ def overdispersion(
 ) -> Overdispersion:
     """Compare two models of the same bags that differ in the likelihood alone.
 
-    Parameters
-    ----------
-    negative_binomial, poisson : Model
-        From `aggregate_model`.
-    log_evidence : float, optional
-        Of the Poisson model at its most probable scales, where a fit has found it.
-    rho : float
-        Where the searches for the most probable scales begin.
-
-    Returns
-    -------
-    Overdispersion
+    `log_evidence` is that of the Poisson model at its most probable scales, if a fit has found it;
+    the searches for the scales begin at `rho`.
     """
     start = {"rho": rho}
     if log_evidence is None:

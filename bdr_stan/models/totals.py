@@ -32,16 +32,8 @@ def totals_model(
 ) -> Model:
     """The model of ``stan/blr.stan`` with the data of normal totals.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-        One row a bag, from `weighted_sums`.
-    y : array, shape (n,)
-        Label of each bag.
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults.
-    weight_basis : array, shape (d, d), optional
-        Weights of the kernel at the landmarks per weight of a feature, where there are such.
+    `rows` has one row per bag, from `weighted_sums`; `weight_basis`, shape (d, d), the weights of
+    the kernel at the landmarks per weight of a feature.
     """
     priors = with_user_values(total_priors(rows, y), prior)
     compressed = compressed_totals(rows, y)
@@ -111,19 +103,9 @@ def _level(rows, y):
 
 
 def exact_fit(model: Model, *, draws: int, seed: int | None = None) -> Posterior:
-    """The closed-form posterior at the most probable sigma and rho.
+    """Draws from the closed-form posterior at the most probable sigma and rho, one chain.
 
-    Parameters
-    ----------
-    model : Model, from `totals_model`
-    draws : int
-        Independent draws, one chain.
-    seed : int, optional
-
-    Returns
-    -------
-    Posterior
-        Its attribute bound is the log marginal likelihood of the labels given sigma and rho.
+    The attribute bound is the log marginal likelihood of the labels given sigma and rho.
     """
     scales, mode, _ = most_probable_scales(model)
     rho = scales.pop("rho")
@@ -134,14 +116,8 @@ def exact_fit(model: Model, *, draws: int, seed: int | None = None) -> Posterior
 def totals_predictive(means: Array, noise_factor: Array, *, sigma: Array) -> Predictive:
     """Predictive distribution of the totals of n bags.
 
-    Parameters
-    ----------
-    means : array, shape (S, n)
-        Of each bag's label under each draw, from `link.means` or `link.means_of_bags`.
-    noise_factor : array, shape (n,)
-        sqrt(sum_j p_j^2) of each bag.
-    sigma : array, shape (S,)
-        Noise of one point of weight 1.
+    `means`, shape (S, n), are those of the labels under each draw, `noise_factor`, shape (n,), is
+    sqrt(sum_j p_j^2), and sigma, shape (S,), the noise of one point of weight 1.
     """
     S, n = means.shape
     sd = sigma[:, None]

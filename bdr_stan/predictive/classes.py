@@ -206,22 +206,7 @@ class MulticlassPredictive(Mixture):
 
 
 def class_codes(classes: Array, y: ArrayLike) -> Array:
-    """Codes 0, 1, .. of labels, the places of their classes.
-
-    Parameters
-    ----------
-    classes : array, shape (C,), sorted
-    y : array, shape (n,)
-
-    Returns
-    -------
-    integers, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        For a label that is none of the classes.
-    """
+    """Codes 0, 1, .. of labels y, shape (n,); ValueError for a label outside the sorted classes."""
     y = np.asarray(y)
     strange = ~np.isin(y, classes)
     if strange.any():

@@ -225,18 +225,9 @@ def trapezoid_weights(grid: Array) -> Array:
 
 
 def weights_at(labels: Array, grid: Array, noise_sd: ArrayLike) -> Array:
-    """Weights of a density on a grid, linear between, in that of labels with normal noise.
+    """Weights, shape (m, M), of a density on a grid, linear between, in that of noisy labels.
 
-    Parameters
-    ----------
-    labels : array, shape (m,)
-    grid : array, shape (M,), ascending
-    noise_sd : float or array, shape (m,), >= 0
-        Of each label.
-
-    Returns
-    -------
-    array, shape (m, M)
+    Labels have shape (m,), the ascending grid (M,); `noise_sd` is a number or one per label.
     """
     sd = np.maximum(noise_sd, _LEAST_NOISE * np.ptp(grid))
     sd = np.broadcast_to(sd, len(labels))[:, None]

@@ -26,17 +26,8 @@ def posterior_of_influence(
 ) -> PointPredictive:
     """Posterior of f at each of n points.
 
-    Parameters
-    ----------
-    read : callable
-        ``read(start, stop)`` gives these points, shape (stop - start, p).
-    n_points : int
-        n.
-    features : FeatureMap
-        phi.
-    beta : array, shape (S, d)
-        Posterior draws of the weights.
-    m0 : array, shape (d,)
+    ``read(start, stop)`` returns points, shape (stop - start, p); `beta`, shape (S, d), are draws
+    of the weights, and f is 0 at the embedding `m0`, shape (d,).
     """
     theta = np.column_stack([beta, -beta @ m0])
     return PointPredictive(read, n_points, features, theta, IDENTITY)
@@ -80,13 +71,7 @@ class Column:
 def find_column(
     name: Any, n_features: int, features: Sequence[str] | None, columns: TableColumns | None
 ) -> Column:
-    """A column by its name in the table or among the points' columns, or by its number.
-
-    Raises
-    ------
-    ValueError
-        There is no such column.
-    """
+    """A column by its name in the table or among the points, or by its number; else ValueError."""
     sources = columns.names if columns is not None and columns.transformer is None else ()
     if columns is not None and name in sources:
         at = np.flatnonzero(columns.sources == sources.index(name))
@@ -106,14 +91,9 @@ def without_gaps(landmarks: Array) -> Array:
 
 
 class AlongColumn:
-    """Feature map from values of a column to the features averaged over points that have them.
+    """Feature map from values of a column to the average features of points with that value.
 
-    Parameters
-    ----------
-    features : FeatureMap
-    column : Column
-    points : array, shape (n, p)
-        The other columns keep what these have.
+    The other columns of the points, shape (n, p), keep their values.
     """
 
     n_inputs = 1

@@ -224,13 +224,7 @@ def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:
 
 
 def label_numbers(y: ArrayLike) -> Array:
-    """Labels as floats.
-
-    Raises
-    ------
-    TypeError
-        They are not numbers.
-    """
+    """Labels as floats; TypeError if they are not numbers."""
     try:
         return as_real_numbers(y)
     except (TypeError, ValueError):
@@ -238,26 +232,14 @@ def label_numbers(y: ArrayLike) -> Array:
 
 
 def interval_ends(level: float) -> list[float]:
-    """Probabilities below the two ends of a central interval.
-
-    Raises
-    ------
-    ValueError
-        If the level is not strictly between 0 and 1.
-    """
+    """Probabilities below the two ends of a central interval; ValueError unless 0 < level < 1."""
     if not is_number(level) or not 0 < level < 1:
         raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
     return [(1 - level) / 2, (1 + level) / 2]
 
 
 def quantile_levels(q: ArrayLike) -> Array:
-    """Probabilities of quantiles as an array, shape (k,).
-
-    Raises
-    ------
-    ValueError
-        If a q is not strictly between 0 and 1.
-    """
+    """Probabilities of quantiles, shape (k,); ValueError unless 0 < q < 1."""
     try:
         levels = np.atleast_1d(np.asarray(q, float))
     except (TypeError, ValueError):

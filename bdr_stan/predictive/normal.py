@@ -113,19 +113,9 @@ class Predictive(Mixture):
 def normal_quantile(
     mean: Array, sd: Array, level: float, weights: Array, tolerance: Array
 ) -> Array:
-    """Quantiles of mixtures of normals, a column of `mean` and `sd` for each.
+    """Quantiles, shape (m,), of mixtures of normals: one column of `mean` and `sd`, (S, m), each.
 
-    Parameters
-    ----------
-    mean, sd : arrays, shape (S, m)
-    level : float, 0 < level < 1
-    weights : array, shape (S,), of sum 1
-    tolerance : array, shape (m,)
-        As for `mixture_quantile`.
-
-    Returns
-    -------
-    array, shape (m,)
+    For `tolerance` see `mixture_quantile`.
     """
 
     def cdf_and_density(x, of):

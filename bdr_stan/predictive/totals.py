@@ -192,24 +192,11 @@ class AggregatePredictive(Mixture):
 def count_quantile(
     given_draw: Callable, mean: Array, sd: Array, level: float, weights: Array
 ) -> Array:
-    """Smallest counts at which the cdfs of mixtures reach a level.
+    """Smallest counts, shape (m,), at which the cdfs of mixtures reach a level.
 
     Newton's method on the normal scale, where cdfs are nearly linear, kept inside a bracket, from
-    the quantile of normals of the same moments.
-
-    Parameters
-    ----------
-    given_draw : callable
-        ``given_draw(of)`` is SciPy's distribution of the components, (S, len(of)), of the
-        mixtures with indices `of`.
-    mean, sd : arrays, shape (m,)
-        Of the mixtures.
-    level : float, 0 < level < 1
-    weights : array, shape (S,), of sum 1
-
-    Returns
-    -------
-    array, shape (m,), whole numbers
+    the quantile of normals of the same moments. ``given_draw(of)`` is SciPy's distribution of the
+    components, (S, len(of)), of the mixtures with indices `of`.
     """
     components, target = given_draw(np.arange(len(mean))), ndtri(level)
     sds = np.sqrt(np.maximum(components.var(), 0.01))
