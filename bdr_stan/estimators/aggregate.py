@@ -2,11 +2,10 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.bag_effects import (
@@ -23,6 +22,7 @@ from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.base import BagRegressor, scored
+from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -54,6 +54,7 @@ _POINTS_LOOKED_AT = 100
 _MOST_BEYOND = 0.05  # of the points, above which a warning is given
 
 
+@estimator
 class AggregateRegressor(BagRegressor):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
@@ -164,34 +165,19 @@ class AggregateRegressor(BagRegressor):
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
 
-    def __init__(
-        self,
-        likelihood: str = "negative binomial",
-        link: str | None = None,
-        n_landmarks: int | None = 60,
-        kernel: str | Kernel = "rbf",
-        *,
-        learn_kernel: bool = True,
-        landmarks: str | ArrayLike = "kmeans",
-        bag_effects: bool = False,
-        thin: int | None = None,
-        method: str = "nuts",
-        prior: Mapping[str, float] | None = None,
-        stan_file: PathName | None = None,
-        random_state: int | None = None,
-    ):
-        self.likelihood = likelihood
-        self.link = link
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.learn_kernel = learn_kernel
-        self.landmarks = landmarks
-        self.bag_effects = bag_effects
-        self.thin = thin
-        self.method = method
-        self.prior = prior
-        self.stan_file = stan_file
-        self.random_state = random_state
+    likelihood: str = "negative binomial"
+    link: str | None = None
+    n_landmarks: int | None = 60
+    kernel: str | Kernel = "rbf"
+    _: KW_ONLY
+    learn_kernel: bool = True
+    landmarks: str | ArrayLike = "kmeans"
+    bag_effects: bool = False
+    thin: int | None = None
+    method: str = "nuts"
+    prior: Mapping[str, float] | None = None
+    stan_file: PathName | None = None
+    random_state: int | None = None
 
     def fit(
         self,
@@ -463,6 +449,8 @@ class AggregateRegressor(BagRegressor):
         float, at most 1
         """
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        from sklearn.metrics import r2_score
+
         return float(r2_score(y, self.predict(bags, trials=trials), sample_weight=sample_weight))
 
     def predictive(
