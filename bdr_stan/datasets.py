@@ -410,7 +410,7 @@ def load_misr1(path: PathName) -> tuple[Bags, Array]:
     Parameters
     ----------
     path : path of a .mat file (up to version 7) or of a .csv file with a header
-        One row a pixel, 18 columns: number of the bag, 16 features, label. In a .mat file they
+        One row per pixel, 18 columns: number of the bag, 16 features, label. In a .mat file they
         are the matrix MISR1, or else the only matrix of 18 columns. The public file has 800
         bags of 100 pixels: 12 reflectances and 4 angles.
 

@@ -363,7 +363,7 @@ def _symmetric(matrix):
 
 
 def _kernel_slopes(by_log_kernel, points, landmarks, bandwidth):
-    """Slopes in landmarks, in units of the bandwidth, and in its logarithm, one a feature.
+    """Slopes in landmarks, in units of the bandwidth, and in its logarithm, one per feature.
 
     From those in log k(x_j, u_k), `by_log_kernel`, shape (n, d), as
 

@@ -3,7 +3,7 @@
 python benchmarks/bdr_vs_numpyro.py     1000 gamma bags, 90 landmarks; needs NumPyro
 
 NumPyro gets what bdr_stan computes before sampling anyway: the joint basis, priors, and bags as
-rows [z, y], one a bag. What it lacks are compression and whitening; weights are non-centred,
+rows [z, y], one per bag. What it lacks are compression and whitening; weights are non-centred,
 w = rho P^-1 v, as one would write it.
 """
 

@@ -16,7 +16,7 @@ y = np.where(worn, "worn", "sound")
 model = BDRClassifier(n_landmarks=20).fit(bags[:200], y[:200], seed=1)
 print(model.report())
 
-chance = model.predict_proba(bags[200:])  # one column a class, as in model.classes_
+chance = model.predict_proba(bags[200:])  # one column per class, as in model.classes_
 table = pd.DataFrame(
     {
         "readings": sizes[200:],

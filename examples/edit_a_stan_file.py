@@ -27,7 +27,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert NORMAL in source
     program.write_text(source.replace(NORMAL, STUDENT_T))
     normal = BDR(n_landmarks=10).fit(bags[:150], y[:150], seed=1)
-    # One row a bag: compressed rows are for normal labels.
+    # One row per bag: compressed rows are for normal labels.
     robust = BDR(n_landmarks=10, stan_file=program, compress=False).fit(bags[:150], y[:150], seed=1)
 
 for name, model in (("normal", normal), ("Student-t", robust)):

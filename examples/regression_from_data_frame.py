@@ -1,4 +1,4 @@
-"""Regression from a data frame: one row a person, one label a county."""
+"""Regression from a data frame: one row per person, one label per county."""
 
 import numpy as np
 import pandas as pd

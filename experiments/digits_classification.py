@@ -79,7 +79,7 @@ def calibration_gap(bins):
 
 
 def side_by_side(tables, measures):
-    """Scores of all models in one Markdown table, a row a class of bag sizes.
+    """Scores of all models in one Markdown table, a row per class of bag sizes.
 
     measures : dict, title -> function of a row of the table, its text
     """

@@ -251,8 +251,8 @@ Rows are shuffled and divided 70/10/10/10% into training, early-stop, validation
 part is sorted by one column and cut into bags of about 30 (negative binomial sizes, sd 15); the
 label of a bag is the sum of its outcomes. The last of the {n_seeds} splits has {n_train} training
 bags of {n_points} individuals in all, and {n_test} test bags. The models see sums only:
-`likelihood="normal"`, {landmarks} landmarks by k-means, an RBF kernel with one length a column. The
-lengths are those of highest evidence on the training bags; all three Gaussian-process methods share
+`likelihood="normal"`, {landmarks} landmarks by k-means, an RBF kernel with one length per column.
+The lengths are those of highest evidence on the training bags; all Gaussian-process methods share
 them. NUTS samples noise, scale and weights, VBAgg holds noise and scale, Nyström is the mode; NN is
 a neural network, constant one outcome for all. The network's weight of the manifold penalty is
 chosen on the validation bags.

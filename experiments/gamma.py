@@ -48,7 +48,7 @@ LINES = {
 
 
 def coverage_table(predictives, y, sizes):
-    """Share of labels in central intervals: a row for each method and level, a column a size."""
+    """Share of labels in central intervals: a row for each method and level, a column per size."""
     import pandas as pd
 
     rows = {}

@@ -113,7 +113,7 @@ def report(output, results, settings, points):
 
     parts = [
         "# Gamma bags of one size",
-        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points a "
+        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points per "
         "bag.",
         "Mean (sd) over draws of test MSE and NLL (Law et al. 2018, Table 1):",
         markdown(summary_table(results)),

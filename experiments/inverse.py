@@ -121,7 +121,7 @@ def fixed(args):
                 rows[name][f"{score} against BDR, p"] = f"{p:.3f}"
     return [
         "## Gamma bags of one size",
-        f"{len(results[OPTIMAL])} draws, {points} points a bag (Law et al. 2018, Table 1):",
+        f"{len(results[OPTIMAL])} draws, {points} points per bag (Law et al. 2018, Table 1):",
         markdown(frame(rows)),
     ]
 

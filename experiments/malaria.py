@@ -131,7 +131,7 @@ def main():
     parser.add_argument("--country", type=Path, help="folder of the country (default: made anew)")
     parser.add_argument("--functions", type=int, default=800, help="of the field in space")
     parser.add_argument("--landmarks", type=int, default=8, help="of each covariate")
-    parser.add_argument("--thin", type=int, default=25, help="points a bag for the link exp")
+    parser.add_argument("--thin", type=int, default=25, help="points per bag for the link exp")
     parser.add_argument("--only", nargs="+", help="names of the methods to run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--others", type=int, nargs="*", default=[2, 3, 4], help="more countries")

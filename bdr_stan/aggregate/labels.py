@@ -14,7 +14,7 @@ def checked_numbers(values: ArrayLike, name: str) -> Array:
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
-        raise TypeError(f"the {name} are not numbers: pass one number a bag") from None
+        raise TypeError(f"the {name} are not numbers: pass one number per bag") from None
 
 
 def check_each(bags: Bags, values: Array, good: Array, what: str, rule: str) -> None:
@@ -41,7 +41,7 @@ def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
     trials = checked_numbers(values_of_bags(bags, trials, "trials"), "trials")
     if trials.shape != (len(bags),):
         raise ValueError(
-            f"trials has shape {trials.shape}, but there are {len(bags)} bags: one number a bag"
+            f"trials has shape {trials.shape}, but there are {len(bags)} bags: one number per bag"
         )
     check_counts(bags, trials, "number of trials", "trials are whole numbers from 1")
     check_each(bags, trials, trials >= 1, "number of trials", "trials are whole numbers from 1")

@@ -93,7 +93,7 @@ def _values(bags: Bags, name: str) -> "pd.Series":
     if table is None:
         raise ValueError(
             f"covariate {name!r} is a column of the bags' metadata, but these bags have none: "
-            "pass metadata, a table of one row a bag, where the Bags are made"
+            "pass metadata, a table of one row per bag, where the Bags are made"
         )
     if name not in table.columns:
         raise ValueError(

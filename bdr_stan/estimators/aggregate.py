@@ -98,7 +98,7 @@ class AggregateRegressor(BagRegressor):
         Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
         negative binomial likelihood has gamma effects without: see `district` of `predict_points`.
     thin : int, optional
-        "exp" and "logit" only: at most so many weighted points a bag stand for all; the error
+        "exp" and "logit" only: at most so many weighted points per bag stand for all; the error
         that makes is in `thinning_error_`.
     method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
         "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg.

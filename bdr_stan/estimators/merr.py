@@ -249,7 +249,7 @@ class MERR(BagRegressor):
         if products.ndim != 2 or products.shape[1] != len(self._squares):
             raise ValueError(
                 f"products have shape {products.shape}, expected (m, {len(self._squares)}): one "
-                "column a training bag"
+                "column per training bag"
             )
         return self._mean(between(self.outer_, products, squares, self._squares))
 

@@ -336,7 +336,7 @@ class FreqShrinkage(RBFNetwork):
     Parameters
     ----------
     estimator : {"s-kmse", "f-kmse"}, default "s-kmse"
-        "s-kmse": one factor a bag, at a cost of N_i^2. "f-kmse": one factor for each principal
+        "s-kmse": one factor per bag, at a cost of N_i^2. "f-kmse": one factor for each principal
         direction of the bag's points, at a cost of N_i^3 in time and N_i^2 in memory.
 
     Attributes

@@ -195,7 +195,7 @@ class Stacked(ProbabilisticRegressor, Stack):
         Each with its `idata`.
     weights_ : array, shape (len(models),), of sum 1
     comparison_ : pandas.DataFrame
-        One row a model: elpd (expected log predictive density), its se, p (effective number of
+        One row per model: elpd (expected log predictive density), its se, p (effective number of
         parameters), max_pareto_k (above 0.7 do not trust the elpd) and weight.
 
     Notes

@@ -205,7 +205,7 @@ class SupportMeasureMachine(BagClassifier, _MeasureMachine):
         bags = as_bags(bags)
         y = np.asarray(values_of_bags(bags, y, "y"))
         if y.shape != (len(bags),):
-            raise ValueError(f"y has shape {y.shape}, expected ({len(bags)},): one label a bag")
+            raise ValueError(f"y has shape {y.shape}, expected ({len(bags)},): one label per bag")
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -224,7 +224,7 @@ class SupportMeasureMachine(BagClassifier, _MeasureMachine):
         return self.classes_[np.argmax(votes, axis=1)]
 
     def decision_function(self, bags: BagsLike) -> Array:
-        """Signed distance from the margin, shape (n,), or one column a class for several."""
+        """Signed distance from the margin, shape (n,), or one column per class for several."""
         decisions = self._pairs(bags)
         if len(self.classes_) == 2:
             return decisions[:, 0]

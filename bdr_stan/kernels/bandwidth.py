@@ -111,7 +111,7 @@ def column_spreads(points: Array, sources: Array | None = None) -> Array:
 def check_bandwidth(
     value: ArrayLike, name: str = "bandwidth", *, n_features: int | None = None
 ) -> None:
-    """Raise unless `value` is a positive finite number, or an array of such, one a feature.
+    """Raise unless `value` is a positive finite number, or an array of such, one per feature.
 
     Parameters
     ----------

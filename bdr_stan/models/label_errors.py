@@ -74,7 +74,7 @@ def true_labels(
     middle = np.average(y, weights=weight)
     mean = middle + spread * weight * (y - middle)
     sd = np.sqrt(spread * weight * error_variance)
-    # The scores of a normal distribution, one a bag, the same in each fit.
+    # The scores of a normal distribution, one per bag, the same in each fit.
     scores = norm.ppf((np.random.default_rng(0).permutation(len(y)) + 0.5) / len(y))
     return TrueLabels(mean, sd, np.clip(mean + sd * scores, *bounds))
 

@@ -65,7 +65,7 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
     Parameters
     ----------
     rows : AggregateRows
-        One row a bag, from `weighted_sums`.
+        One row per bag, from `weighted_sums`.
     y : array, shape (n,)
         Training labels.
 

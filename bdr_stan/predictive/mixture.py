@@ -228,7 +228,7 @@ def label_numbers(y: ArrayLike) -> Array:
     try:
         return as_real_numbers(y)
     except (TypeError, ValueError):
-        raise TypeError("the labels y are not numbers: pass one number a bag") from None
+        raise TypeError("the labels y are not numbers: pass one number per bag") from None
 
 
 def interval_ends(level: float) -> list[float]:

@@ -51,7 +51,7 @@ class AggregatePredictive(Mixture):
     >>> import numpy as np
     >>> from bdr_stan import AggregatePredictive
     >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-    >>> cases = np.array([[3.0, 80.0], [5.0, 120.0]])  # means of two districts, a row a draw
+    >>> cases = np.array([[3.0, 80.0], [5.0, 120.0]])  # means of two districts, one row per draw
     >>> predictive = AggregatePredictive(lambda i: cases[:, i], 2, 2, LIKELIHOODS["poisson"])
     >>> predictive.mean, predictive.sd.round(1)
     (array([  4., 100.]), array([ 2.2, 22.4]))
