@@ -225,7 +225,7 @@ def test_energy_changes_faster_under_narrow_priors_or_in_units_of_the_scale():
     wide = run_wide_scale("nuts", 10, 1.0, in_units=False)[2]
     assert wide["min_e_bfmi"] < 0.2
     said = advice(wide, "E-BFMI")
-    assert "Narrow the priors of the scales" in said and "in units of that scale" in said
+    assert "Narrow the priors of the scales" in said and "non-centred parametrisation" in said
     # the advice does not speak of warmup, because that does not help
     assert run_wide_scale("nuts", 10, 1.0, in_units=False, warmup=4000)[2]["min_e_bfmi"] < 0.3
     assert run_wide_scale("nuts", 10, 0.2, in_units=False)[2]["min_e_bfmi"] > 0.5
