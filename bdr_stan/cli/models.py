@@ -65,9 +65,9 @@ def check_fit_options(name: str, method: str, options: Mapping[str, Any]) -> Non
 
 
 def _class_of(name: str) -> Any:
-    from bdr_stan import estimators
+    import bdr_stan
 
-    return getattr(estimators, MODELS[name])
+    return getattr(bdr_stan, MODELS[name])
 
 
 def _parameters(name: str) -> set[str]:

@@ -410,8 +410,8 @@ class EmbeddingEstimator(BagEstimator):
         held = [] if training.covariates is None else list(training.covariates.levels)
         if held != self.columns_of_bags:
             raise ValueError(
-                f"the model has covariates={self.columns_of_bags}, but the training features have "
-                f"{held}: make these with the model's own training_features"
+                f"the model has covariates={self.columns_of_bags or None}, but the training "
+                f"features have {held}: make these with the model's own training_features"
             )
 
     def _check_likelihood(self):

@@ -21,5 +21,5 @@ def test_constant_rates():
 
 def test_likelihoods():
     bags, _, y = counts_of_weighted_points()
-    with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'gamma'"):
-        ConstantRate("gamma").fit(bags, y)
+    with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'beta'"):
+        ConstantRate("beta").fit(bags, y)

@@ -260,7 +260,7 @@ def test_labels_in_other_units_give_the_same_predictions(problem):
 
 
 def test_trouble_of_the_sampler_is_told_with_advice(problem):
-    with pytest.warns(UserWarning, match="2 chains of 30 draws are too few .* Ask for draws"):
+    with pytest.warns(UserWarning, match="2 chains of 30 draws are too few .* Use at least draws"):
         BDR(5).fit(*problem, chains=2, warmup=100, draws=30, seed=1)
 
 

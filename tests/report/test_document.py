@@ -182,7 +182,7 @@ def test_trials_that_a_fit_does_not_keep(tmp_path, places):
 
 def test_a_table_is_read_as_that_of_the_fit(fits, tmp_path, bags, monkeypatch):
     calls = []
-    monkeypatch.setattr("bdr_stan.estimators.base.write_report", lambda *all: calls.append(all))
+    monkeypatch.setattr("bdr_stan.report.document.write_report", lambda *all: calls.append(all))
     frame = pd.DataFrame(bags.points, columns=bags.features).assign(
         town=np.repeat(bags.ids, bags.sizes)
     )
