@@ -31,6 +31,7 @@ _HOME_OF = {
     "load": "estimators.base",
     "RBF": "kernels",
     "Exponential": "kernels",
+    "Laplace": "kernels",
     "Matern32": "kernels",
     "Matern52": "kernels",
     "Cauchy": "kernels",

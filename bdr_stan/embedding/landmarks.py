@@ -7,12 +7,12 @@ from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.kernels import (
     Kernel,
     NormalScores,
-    Stationary,
     column_spreads,
     fields_of,
     shares,
     summands,
 )
+from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.fields import has_landmarks
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -161,9 +161,9 @@ def _landmarks_in_columns(bags, n_each, method, seed):
 def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | None:
     """Units of the columns for k-means, shape (p,), or None where one length serves all columns.
 
-    The lengths of a stationary kernel on all columns, otherwise the columns' standard deviations.
+    The lengths of a kernel with a bandwidth on all columns, otherwise standard deviations.
     """
-    if isinstance(kernel, Stationary) and kernel.columns is None:
+    if isinstance(kernel, BandwidthKernel) and kernel.columns is None:
         return np.asarray(kernel.lengths) if np.ndim(kernel.lengths) else None
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     return column_spreads(sample, bags.sources)

@@ -16,7 +16,10 @@ from bdr_stan.kernels import KERNELS, RBF, Kernel, Stationary, check_bandwidth
 from bdr_stan.types import Array, is_number
 
 # By name; "gaussian" is what papers on support measure machines say for "rbf".
-OUTER_KERNELS: dict[str, type[Stationary]] = {**KERNELS, "gaussian": RBF}
+OUTER_KERNELS: dict[str, type[Stationary]] = {
+    **{name: kernel for name, kernel in KERNELS.items() if issubclass(kernel, Stationary)},
+    "gaussian": RBF,
+}
 
 
 def of_squares(kernel: Stationary, squares: Array) -> Array:

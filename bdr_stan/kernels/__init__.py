@@ -15,6 +15,7 @@ from bdr_stan.kernels.fields import FieldFeatures, field_names, fields_of, map_k
 from bdr_stan.kernels.hilbert_space import HilbertSpace
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.names import (
@@ -48,6 +49,7 @@ __all__ = [
     "InverseMultiquadric",
     "Kernel",
     "LandmarkFeatures",
+    "Laplace",
     "Linear",
     "LinearEffects",
     "Matern32",

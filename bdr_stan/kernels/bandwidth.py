@@ -40,35 +40,27 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     if not isinstance(sample, (int, np.integer)) or sample < 2:
         raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
     points = as_bags(bags, in_parts=True).sample_points(sample, np.random.default_rng(seed))
-    squared = _squared_distances(points)
-    return _of_square(np.median(squared), squared)
+    return typical_bandwidth(points, "sqeuclidean", or_mean=False)
 
 
-def scaled_bandwidth(points: Array) -> float:
-    """Bandwidth by the median rule on all of these points, divided by their columns' spreads.
+def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> float:
+    """Bandwidth at which a kernel of the median distance has the value exp(-1), from (n, p).
 
     Where most pairs coincide, as those of few categories do, the mean takes the median's place.
     """
-    squared = _squared_distances(points)
-    middle = np.median(squared)
-    return _of_square(middle if middle > 0 else squared.mean(), squared)
-
-
-def _squared_distances(points):
     if len(points) < 2:
         raise ValueError("there is only one point: give the bandwidth as a number")
-    return pdist(points, "sqeuclidean")
-
-
-def _of_square(typical, squared):
-    """The bandwidth of a typical one among these squared distances."""
+    distances = pdist(points, metric)
+    typical = np.median(distances)
+    if typical == 0 and or_mean:
+        typical = distances.mean()
     if typical == 0:
-        what = "most" if squared.any() else "all"
+        what = "most" if distances.any() else "all"
         raise ValueError(
             f"{what} sampled points coincide, so their median distance is 0: "
             "give the bandwidth as a number"
         )
-    return float(np.sqrt(typical / 2))
+    return float(np.sqrt(typical / 2) if metric == "sqeuclidean" else typical)
 
 
 def column_spreads(points: Array, sources: Array | None = None) -> Array:

@@ -10,23 +10,25 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
+from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.cauchy import Cauchy
 from bdr_stan.kernels.hilbert_space import HilbertSpace
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Polynomial
 from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
-from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.student_t import StudentT
 from bdr_stan.types import ArrayLike, Seed
 
 # Kernels of one bandwidth, by the names that estimators take.
-KERNELS: dict[str, type[Stationary]] = {
+KERNELS: dict[str, type[BandwidthKernel]] = {
     "rbf": RBF,
+    "laplace": Laplace,
     "exponential": Exponential,
     "matern12": Exponential,
     "matern32": Matern32,
@@ -96,7 +98,7 @@ def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel
     return reduce(add, parts)
 
 
-def kernel_named(name: str, bandwidth: ArrayLike | str) -> Stationary:
+def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
     """Kernel of this name and bandwidth.
 
     Parameters
@@ -208,7 +210,9 @@ def resolve_kernel(
         kernel = additive_kernel(_of_each_column(kernel), bandwidth, bags)
     elif not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)
-    elif isinstance(kernel, Stationary) and kernel.columns is None and np.ndim(kernel.bandwidth):
+    elif (
+        isinstance(kernel, BandwidthKernel) and kernel.columns is None and np.ndim(kernel.bandwidth)
+    ):
         check_bandwidth(kernel.bandwidth, n_features=bags.n_features)
     return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
 
@@ -237,7 +241,7 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     if isinstance(kernel, (Sum, Product)):
         sign = " + " if isinstance(kernel, Sum) else " x "
         return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))
-    if not isinstance(kernel, Stationary):
+    if not isinstance(kernel, BandwidthKernel):
         return repr(kernel)
     lengths = np.atleast_1d(kernel.lengths)
     seen: Sequence[Any] = kernel.columns if kernel.columns is not None else range(len(names or ()))

@@ -1,25 +1,19 @@
-"""Kernels of the distance between points, which differ in their profile alone.
+"""Kernels of the Euclidean distance between points, which differ in their profile alone.
 
 Squared distances come from one matrix product, after moving the origin to the mean of the
 landmarks. Their relative error is about 1e-16 (R / bandwidth)^2, R the distance of points from
 there.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.kernels.bandwidth import (
-    check_bandwidth,
-    column_spreads,
-    median_bandwidth,
-    scaled_bandwidth,
-)
-from bdr_stan.kernels.kernel import ColumnKernel, row_factors
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.kernels.bandwidth import check_bandwidth
+from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.kernel import row_factors
+from bdr_stan.types import Array, ArrayLike
 
 
 class PreparedLandmarks(NamedTuple):
@@ -79,7 +73,7 @@ def distances(out: Array, factor: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Stationary(ColumnKernel):
+class Stationary(BandwidthKernel):
     """Kernels of the distance r = |(x - y) / bandwidth|; a subclass says what `profile` does.
 
     Parameters
@@ -116,11 +110,7 @@ class Stationary(ColumnKernel):
     array([[1. , 0.5, 0. ]])
     """
 
-    bandwidth: ArrayLike = "scaled"
-    columns: Sequence[str | int] | None = None
-    variance: float = 1.0
-    units: ArrayLike | None = None
-
+    metric = "sqeuclidean"
     has_spectral_density: ClassVar[bool] = False
 
     def profile(self, out: Array) -> Array:
@@ -134,57 +124,9 @@ class Stationary(ColumnKernel):
         """
         raise NotImplementedError
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.units is not None:
-            check_bandwidth(self.units, "units")
-            object.__setattr__(self, "units", np.asarray(self.units, np.float64))
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth not in ("scaled", "ard", "median"):
-                raise ValueError(
-                    f"bandwidth of {type(self).__name__} must be a positive number, an array of "
-                    f"such, 'scaled', 'ard' or 'median', found {self.bandwidth!r}"
-                )
-        else:
-            check_bandwidth(self.bandwidth)
-            if np.ndim(self.bandwidth):  # a list is as good as an array
-                object.__setattr__(self, "bandwidth", np.asarray(self.bandwidth, np.float64))
-
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        if not isinstance(self.bandwidth, str):
-            return self
-        bags = as_bags(bags, in_parts=True)
-        points = self.select(bags.sample_points(2000, np.random.default_rng(seed)))
-        if self.bandwidth == "median":
-            return replace(self, bandwidth=median_bandwidth([points]))
-        if points.shape[1] == 1:  # one column needs no unit
-            return replace(self, bandwidth=scaled_bandwidth(points))
-        units = column_spreads(points, self.select(bags.sources[None])[0])
-        factor = scaled_bandwidth(points / units)
-        if self.bandwidth == "ard":
-            return replace(self, bandwidth=factor * units)
-        return replace(self, bandwidth=factor, units=units)
-
-    def in_units(self, points: Array) -> Array:
-        """The columns that the kernel looks at, divided by `units` where there are some."""
-        seen = self.select(points)
-        return seen if self.units is None else seen / self.units
-
-    @property
-    def lengths(self) -> ArrayLike:
-        """Bandwidth in the units of the points: a number, or one for each column."""
-        return self.bandwidth if self.units is None else self.bandwidth * self.units
-
-    def scaled(self, factor: float) -> Self:
-        return self if factor == 1 else replace(self, bandwidth=self.bandwidth * factor)
-
     def prepare(self, landmarks: ArrayLike) -> PreparedLandmarks:
-        if isinstance(self.bandwidth, str):
-            raise ValueError(
-                f"bandwidth={self.bandwidth!r} waits for data: give a number, or call "
-                "at_median(bags)"
-            )
-        return prepare_landmarks(self.select(np.asarray(landmarks, np.float64)), self.lengths)
+        landmarks = self.select(np.asarray(landmarks, np.float64))
+        return prepare_landmarks(landmarks, self.lengths_for_values())
 
     def evaluate(
         self,
@@ -199,17 +141,3 @@ class Stationary(ColumnKernel):
         self.profile(out)
         out *= row_factors(self.variance, log_scale)
         return out
-
-    def diagonal(self, x: ArrayLike) -> Array:
-        return np.full(len(x), float(self.variance))
-
-    def learnable(self) -> list[tuple[str, float]]:
-        lengths = np.atleast_1d(self.bandwidth)
-        if len(lengths) == 1:
-            return [("bandwidth", lengths[0])]
-        columns = self.columns or range(len(lengths))
-        return [(f"bandwidth[{c}]", b) for c, b in zip(columns, lengths, strict=True)]
-
-    def with_log_parameters(self, values: ArrayLike) -> Self:
-        new = np.exp(values)
-        return replace(self, bandwidth=new if np.ndim(self.bandwidth) else float(new[0]))

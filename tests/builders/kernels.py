@@ -7,6 +7,7 @@ from bdr_stan.kernels import (
     RBF,
     Cauchy,
     Exponential,
+    Laplace,
     Linear,
     Matern32,
     Matern52,
@@ -42,6 +43,10 @@ def at_distance(profile, bandwidth, columns=(0, 1, 2)):
     return value
 
 
+def of_absolute_differences(lengths):
+    return lambda x, y: np.exp(-sum(abs(a - b) / length for a, b, length in zip(x, y, lengths)))
+
+
 def inner_product(x, y):
     return sum(a * b for a, b in zip(x, y))
 
@@ -73,6 +78,12 @@ DEFINITIONS = {
         lambda x, y: 2 * (inner_product(x, y) + 0.5) ** 3,
     ),
     "linear": (Linear(), inner_product),
+    "laplace": (Laplace(0.9), of_absolute_differences([0.9, 0.9, 0.9])),
+    "laplace, a length a column": (Laplace(LENGTHS), of_absolute_differences(LENGTHS)),
+    "laplace of two columns": (
+        Laplace([0.5, 2.0], columns=["c", "a"], variance=2.5),
+        lambda x, y: 2.5 * of_absolute_differences([2.0, np.inf, 0.5])(x, y),
+    ),
     "columns": (
         Cauchy(0.8, columns=["c", "a"]),
         at_distance(PROFILES["cauchy"], 0.8, columns=[2, 0]),
@@ -107,7 +118,7 @@ DEFINITIONS = {
         ),
     ),
 }
-assert set(PROFILES) == set(KERNELS)
+assert {*PROFILES, "laplace"} == set(KERNELS)
 
 
 def kernel_and_definition(name):
