@@ -128,7 +128,7 @@ def learn_landmarks(
         )
     bags = as_bags(bags)
     y = check_labels(bags, y)
-    held, held_y = checked_validation(validation, bags)
+    held_out, held_out_y = checked_validation(validation, bags)
     start = model.training_features(bags, seed=seed)
     length: Any = start.bandwidth  # of the start, the unit in which landmarks move
     kernel: Any = start.kernel
@@ -139,7 +139,7 @@ def learn_landmarks(
         log_ratio = x[size:] if n_lengths > 1 else x[size]
         return x[:size].reshape(shape) * length, length * np.exp(log_ratio)
 
-    def at(x):
+    def estimator_at(x):
         landmarks, bandwidth = unpacked(x)
         return clone(model).set_params(
             landmarks=landmarks, bandwidth=bandwidth, bandwidth_scale=1.0
@@ -150,16 +150,16 @@ def learn_landmarks(
     bounds = [(None, None)] * size + [(-_FARTHEST, _FARTHEST)] * n_lengths
     with status("Learning landmarks", progress is None, after=10, detail=lambda: said):
         while True:
-            training = at(x).training_features(bags)
+            training = estimator_at(x).training_features(bags)
             shrinkage = shrinkage_model(model, training, y)
             scales, mode, _ = most_probable_scales(shrinkage)
-            held_embedding = embed(held, training.feature_map)
-            score = _held_out_nll(_coordinates(shrinkage), mode, scales, held_embedding, held_y)
+            held_embedding = embed(held_out, training.feature_map)
+            score = _held_out_nll(_coordinates(shrinkage), mode, scales, held_embedding, held_out_y)
             worse = 0 if score < best else worse + 1
             if score < best:
                 best, best_x = score, x
             if steps >= max_iter or worse == _PATIENCE:
-                return at(best_x)
+                return estimator_at(best_x)
             level, prior = shrinkage.level, shrinkage.prior_above_level
             loss = ProfiledLoss(model, bags, y - level, scales, prior)
 
@@ -197,12 +197,14 @@ def shrinkage_model(model: BDR | Shrinkage, training: TrainingFeatures, y: Array
 
 
 def _coordinates(model):
-    return Coordinates.of_constants({name: value for name, (value, _) in model.constants.items()})
+    return Coordinates.from_constants({name: value for name, (value, _) in model.constants.items()})
 
 
-def _held_out_nll(at, mode, scales, embedding, y):
+def _held_out_nll(coordinates, mode, scales, embedding, y):
     """Mean negative log density of labels given the most probable weights."""
-    xi, nu = _moments(at.of(embedding.mean), embedding.sizes, at.lam, mode, scales)
+    xi, nu = _moments(
+        coordinates.transform(embedding.mean), embedding.sizes, coordinates.lam, mode, scales
+    )
     return float(np.mean(0.5 * (np.log(2 * np.pi * nu) + (y - xi) ** 2 / nu)))
 
 
@@ -265,11 +267,11 @@ class ProfiledLoss:
         embedding = training.embedding
         with limited_blas():
             K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=model.jitter)
-            at = joint_coordinates(embedding.mean, Sigma, R, K)
-            z = at.of(embedding.mean)
-            mode = self._mode(at, K, z, embedding.sizes)
-            by = _embedding_slopes(at, mode, z, y, embedding.sizes, self.scales)
-        alpha = at.basis @ mode.theta[:-1]
+            coordinates = joint_coordinates(embedding.mean, Sigma, R, K)
+            z = coordinates.transform(embedding.mean)
+            mode = self._mode(coordinates, K, z, embedding.sizes)
+            by = _embedding_slopes(coordinates, mode, z, y, embedding.sizes, self.scales)
+        alpha = coordinates.basis @ mode.theta[:-1]
         location, spread = self.intercept_prior
         value = (
             by.loss
@@ -290,22 +292,22 @@ class ProfiledLoss:
             stretches = stretches.sum()
         return value / n, moves / bandwidth / n, stretches / n
 
-    def _mode(self, at, K, z, sizes):
+    def _mode(self, coordinates, K, z, sizes):
         rows = compress(z, self.y, sizes, lossless=self.model.compress)
         sigma, rho, eta = (self.scales[name] for name in ("sigma", "rho", "eta"))
         start = None
         if self.at_mode is not None:
             alpha, intercept = self.at_mode
-            start = np.append(at.basis.T @ (K @ alpha), intercept)  # V^-1 = V'K
+            start = np.append(coordinates.basis.T @ (K @ alpha), intercept)  # V^-1 = V'K
         mode = find_mode(
-            normal_likelihood(rows, at.lam, sigma=sigma, eta=eta),
-            at.prior_factor,
+            normal_likelihood(rows, coordinates.lam, sigma=sigma, eta=eta),
+            coordinates.prior_factor,
             self.intercept_prior,
             rho=rho,
             start=start,
             tol=_TIGHT,
         )
-        self.at_mode = at.basis @ mode.theta[:-1], mode.theta[-1]
+        self.at_mode = coordinates.basis @ mode.theta[:-1], mode.theta[-1]
         return mode
 
 
@@ -324,7 +326,7 @@ class _EmbeddingSlopes:
     gram: Array
 
 
-def _embedding_slopes(at, mode, z, y, sizes, scales):
+def _embedding_slopes(coordinates, mode, z, y, sizes, scales):
     """Slopes of the negative log likelihood at fixed weights.
 
     With A = R + Sigma / N, R = eta K, a = A^-1 R alpha and v = mu - m0, the label of a bag has
@@ -334,13 +336,13 @@ def _embedding_slopes(at, mode, z, y, sizes, scales):
 
     In the joint basis V, where V'RV = eta and V'Sigma V = lam, a = V (s w), A^-1 v = V (s z) / eta.
     """
-    V, w, eta = at.basis, mode.theta[:-1], scales["eta"]
-    xi, nu = _moments(z, sizes, at.lam, mode, scales)
+    V, w, eta = coordinates.basis, mode.theta[:-1], scales["eta"]
+    xi, nu = _moments(z, sizes, coordinates.lam, mode, scales)
     error = y - xi
     by_xi = -error / nu
     by_nu = 0.5 * (1 / nu - (error / nu) ** 2)
     group_size, group = np.unique(sizes, return_inverse=True)
-    s = shrinkage_factors(group_size, at.lam, eta)
+    s = shrinkage_factors(group_size, coordinates.lam, eta)
     shifts = np.zeros_like(s)
     np.add.at(shifts, group, by_xi[:, None] * z)
     shifts *= s / eta

@@ -227,9 +227,9 @@ def tune(
         check_evidence(models, method, score)
     task: Any
     if of_totals:
-        task = TotalsTask.of(bags, y, trials, validation, cv, models, seed, options)
+        task = TotalsTask.prepare(bags, y, trials, validation, cv, models, seed, options)
     elif trials is None:
-        task = _Task.of(bags, y, validation, cv, models, seed, options)
+        task = _Task.prepare(bags, y, validation, cv, models, seed, options)
     else:
         raise ValueError("trials go with models of totals, AggregateRegressor: leave them out")
 
@@ -283,15 +283,15 @@ class _Task:
 
     bags: Bags
     y: np.ndarray
-    held_bags: Bags | None  # None: the training bags, by folds
-    held_y: np.ndarray
+    held_out_bags: Bags | None  # None: the training bags, by folds
+    held_out_y: np.ndarray
     splits: list  # of (training, held-out) indices
     seed: int
     options: dict  # of the Bayesian candidates' fits
     chosen: dict = field(default_factory=dict)  # landmarks, which no bandwidth changes
 
     @classmethod
-    def of(cls, bags, y, validation, cv, models, seed, options):
+    def prepare(cls, bags, y, validation, cv, models, seed, options):
         classes = any(is_classifier(model) for model in models.values())
         several = all(isinstance(model, InverseBDRClassifier) for model in models.values())
         check = partial(check_classes, several=several) if classes else check_labels
@@ -301,9 +301,9 @@ class _Task:
             folds = shuffled_folds(cv, y, classes, seed)
             splits = checked_splits(folds.split(bags, y), y)
             return cls(bags, y, None, y, splits, seed, options)
-        held, held_y = checked_validation(validation, bags, check)
-        splits = [(np.arange(len(y)), np.arange(len(held_y)))]
-        return cls(bags, y, held, held_y, splits, seed, options)
+        held_out, held_out_y = checked_validation(validation, bags, check)
+        splits = [(np.arange(len(y)), np.arange(len(held_out_y)))]
+        return cls(bags, y, held_out, held_out_y, splits, seed, options)
 
     def entries(self, models, grid, method, telling):
         """Name, kernel, candidate, its columns in the table and training features, one by one."""
@@ -327,12 +327,12 @@ class _Task:
 
     def measured(self, candidate, embedded, method):
         """A candidate's columns in the table, and its training features."""
-        training, held = embedded
+        training, held_out = embedded
         columns = {
             "n_landmarks": len(training.landmarks),
             "bandwidth_scale": candidate.bandwidth_scale,
             "bandwidth": training.bandwidth,
-            **self.scores(candidate, training, held, method),
+            **self.scores(candidate, training, held_out, method),
         }
         return columns, training
 
@@ -350,11 +350,11 @@ class _Task:
                 )
             model = clone(model).set_params(landmarks=self.chosen[key])
         training = model.training_features(self.bags, seed=self.seed)
-        if self.held_bags is None:
+        if self.held_out_bags is None:
             return training, training.embedding
-        return training, model.embed(self.held_bags, training)
+        return training, model.embed(self.held_out_bags, training)
 
-    def scores(self, model, training, held, method):
+    def scores(self, model, training, held_out, method):
         """Mean held-out NLL and MSE of a candidate over the splits."""
         bayesian = "method" in model.get_params()
         model = _fitted_by(model, method)
@@ -364,7 +364,7 @@ class _Task:
             delayed(_scores_of_split)(
                 clone(model),
                 (training.take(train), self.y[train]),
-                (held.take(test), self.held_y[test]),
+                (held_out.take(test), self.held_out_y[test]),
                 options,
             )
             for train, test in self.splits
@@ -372,12 +372,12 @@ class _Task:
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
 
 
-def _scores_of_split(model, training, held, options):
+def _scores_of_split(model, training, held_out, options):
     # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
     with limited_blas(), warnings.catch_warnings():
         # How good an approximation is for a candidate, the held-out labels tell.
         warnings.simplefilter("ignore", UserWarning)
-        return _scores(model.fit_features(*training, **options), *held)
+        return _scores(model.fit_features(*training, **options), *held_out)
 
 
 def _scores(fitted, embedding, y):

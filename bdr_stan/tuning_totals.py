@@ -39,13 +39,13 @@ class TotalsTask:
     bags: Bags
     y: Array
     trials: Array | None
-    held: tuple[Bags, Array, Array | None] | None
+    held_out: tuple[Bags, Array, Array | None] | None
     splits: Sequence[tuple[Array, Array]]
     seed: int
     options: Mapping[str, Any]
 
     @classmethod
-    def of(
+    def prepare(
         cls,
         bags: BagsLike,
         y: ArrayLike,
@@ -63,9 +63,15 @@ class TotalsTask:
         numbers = _numbers(bags, trials)
         all_bags = np.arange(len(bags))
         if validation is not None:
-            held = _checked_held(validation, bags, trials, models)
+            held_out = _checked_held(validation, bags, trials, models)
             return cls(
-                bags, labels, numbers, held, [(all_bags, np.arange(len(held[0])))], seed, options
+                bags,
+                labels,
+                numbers,
+                held_out,
+                [(all_bags, np.arange(len(held_out[0])))],
+                seed,
+                options,
             )
         if cv is None:  # the training labels alone are scored
             return cls(bags, labels, numbers, None, [(all_bags, all_bags[:0])], seed, options)
@@ -156,8 +162,8 @@ class TotalsTask:
             "bound": getattr(fitted, "bound_", np.nan),
             "evidence": getattr(fitted, "log_evidence_", np.nan),
         }
-        if self.held is not None:
-            bags, y, trials = self.held
+        if self.held_out is not None:
+            bags, y, trials = self.held_out
             predictive = fitted.predictive(bags.take(test), trials=_at(trials, test))
             scores["nll"] = -predictive.log_prob(y[test]).mean()
             scores["mse"] = mse(y[test], predictive.mean)
@@ -203,8 +209,8 @@ def _checked_held(validation, bags, trials, models):
         )
     for model in models.values():
         check = partial(model.check_labels, trials=held_trials)
-        held, labels = checked_validation(validation, bags, check)
-    return held, labels, _numbers(held, held_trials)
+        held_out, labels = checked_validation(validation, bags, check)
+    return held_out, labels, _numbers(held_out, held_trials)
 
 
 def _numbers(bags, trials):

@@ -33,7 +33,7 @@ def main():
         before = peak()
         bags = load_country(folder).bags
         kernel = RBF("ard", columns=FEATURES[:-2]) + Matern32("median", columns=["x", "y"])
-        kernel = kernel.on(bags.features, bags.n_features).at_median(bags, seed=1)
+        kernel = kernel.on(bags.features, bags.n_features).resolved(bags, seed=1)
         landmarks = choose_landmarks(bags, args.landmarks, method="random", seed=1)
         features = NystromFeatures(kernel, landmarks)
         start, processor = time.perf_counter(), time.process_time()

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
 from bdr_stan.datasets import load_misr1
-from bdr_stan.kernel_means.outer_kernels import between, outer_at_median
+from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
 from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernel_means.stacking import stacking_weights
@@ -155,7 +155,7 @@ def averaged(scores, y):
 
 def outer_grid(products, train, name):
     """Kernels of kernel means at the scales of `OUTER_SCALES` times the median rule."""
-    kernel = outer_at_median(name, "median", products[np.ix_(train, train)])
+    kernel = resolved_outer(name, "median", products[np.ix_(train, train)])
     return [type(kernel)(scale * kernel.bandwidth) for scale in OUTER_SCALES]
 
 

@@ -111,7 +111,9 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
         with timed(seconds, f"embedding pass, bandwidth x {scale:g}"):
             feature_map = LandmarkFeatures(RBF(scale * bandwidth), landmarks)
             embedding = embed(bags, feature_map, covariance="average")
-        features = TrainingFeatures(feature_map, feature_map.kernel, embedding, BagsRecord.of(bags))
+        features = TrainingFeatures(
+            feature_map, feature_map.kernel, embedding, BagsRecord.from_bags(bags)
+        )
         with timed(seconds, f"Shrinkage, bandwidth x {scale:g}"):
             model = Shrinkage().fit_features(
                 features.take(split["train"]), y[split["train"]], seed=args.seed

@@ -3,7 +3,7 @@
 // Point j of bag a has the weight p_j (its population), the features psi_j of
 // a kernel and the rate f_j^2. The bag's label y_a has the mean
 //
-//   lambda_a = exp(effect_a) (sum_j p_j f_j^2 + rho^2 left_out_a)
+//   lambda_a = exp(effect_a) (sum_j p_j f_j^2 + rho^2 residual_a)
 //   f_j = intercept + psi_j' w
 //
 //   y_a ~ a likelihood of mean lambda_a, perhaps with scales; those that there
@@ -15,18 +15,18 @@
 //   scale_k ~ half-normal(0, scale_prior_k)   scales of the likelihood
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
-// Rates say nothing of the sign of f: the prior of the intercept, well above
-// zero, tells f from -f.
+// Rates do not identify the sign of f; the prior of the intercept, well above
+// zero, does.
 // The points' rows sqrt(p_j) [psi_j', 1] of a bag are replaced by a triangular
 // factor Q_a: sum_j p_j f_j^2 = |Q_a [w; intercept]|^2, the same likelihood
 // whatever the number of points. Where that is smaller, the triangles of
-// Q_a' Q_a are given instead, packed to one row a bag, off-diagonal entries
-// doubled.
-// Features leave out of the process a part of variance rho^2 (k(x_j, x_j) -
-// |psi_j|^2) at each point, and so rho^2 left_out_a of the mean of lambda_a,
-// left_out_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2).
-// The sampler moves in t and t_effect: whitened_weights() turns t into w,
-// whitened_effects() the other into effects. Whatever the whitening's data,
+// Q_a' Q_a are given instead, packed to one row per bag, off-diagonal
+// entries doubled.
+// The features omit a part of f with variance rho^2 (k(x_j, x_j) - |psi_j|^2)
+// at each point, which adds rho^2 residual_a to the mean of lambda_a,
+// residual_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2).
+// The sampler's coordinates are t and t_effect: whitened_weights() maps t to
+// w, whitened_effects() maps t_effect to effects. Whatever the whitening's data,
 // the posterior is the same.
 // Units: y and p as given, f^2, intercept^2 and rho^2 in units of y per p.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
@@ -40,13 +40,13 @@ functions {
   #include functions/squares.stanfunctions
   /**
    * Logarithms of the bags' means without effects, |Q_a theta|^2 + rho^2 c_a.
-   * @param left_out c_a, what features leave out
+   * @param residual_variance c_a, variance of f outside the basis
    * @param x rows of the bags, where there are such
    * Further arguments: as in data.
    */
-  vector log_means(vector theta, real rho, vector left_out, matrix x,
+  vector log_means(vector theta, real rho, vector residual_variance, matrix x,
                    array[] int start, array[] int length, matrix packed) {
-    vector[size(left_out)] rest = square(rho) * left_out;
+    vector[size(residual_variance)] rest = square(rho) * residual_variance;
     if (rows(packed) > 0) {
       return log(packed * products_of_pairs(theta) + rest);
     }
@@ -62,7 +62,7 @@ data {
   array[T > 0 ? A : 0] int<lower=1> length;  // rows of the bag
   int<lower=0> P;                        // (D + 1) (D + 2) / 2 if packed, or 0
   matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
-  vector<lower=0>[A] left_out;           // what features leave out
+  vector<lower=0>[A] residual_variance;  // of f outside the basis
   vector<lower=0>[A] y;                  // labels
   int<lower=1> likelihood;               // its number
   int<lower=0> n_scales;                 // its scales
@@ -135,7 +135,7 @@ model {
   scale ~ normal(0, scale_prior);
   tau ~ normal(0, tau_scale);
   if (use_likelihood) {
-    vector[A] log_lambda = log_means(append_row(w, intercept), rho, left_out,
+    vector[A] log_lambda = log_means(append_row(w, intercept), rho, residual_variance,
                                      rows, start, length, packed);
     if (has_effects) {
       vector[A] effect = whitened_effects(t_effect, log_lambda,
@@ -152,7 +152,7 @@ model {
 generated quantities {
   vector[has_effects * A] effect;
   if (has_effects) {
-    vector[A] log_lambda = log_means(append_row(w, intercept), rho, left_out,
+    vector[A] log_lambda = log_means(append_row(w, intercept), rho, residual_variance,
                                      rows, start, length, packed);
     effect = whitened_effects(t_effect, log_lambda, effect_information,
                               effect_target, tau[1]);

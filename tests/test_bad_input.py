@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import xarray as xr
+from builders.estimators import ESTIMATORS
 from click.testing import CliRunner
 from sklearn.base import clone
 from sklearn.model_selection import KFold
@@ -39,8 +40,6 @@ from bdr_stan import (
     InverseBDRClassifier,
     KernelMean,
     Matern32,
-    NonlinearBDR,
-    OneClassSMM,
     Polynomial,
     RBFNetwork,
     Shrinkage,
@@ -185,13 +184,7 @@ BAD_VALUES = {
     **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
-BAYESIAN = [BLR, BDR, NonlinearBDR, Shrinkage, BLRClassifier, BDRClassifier, ShrinkageClassifier]
-INVERSE = [InverseBDR, InverseBDRClassifier]
-RIDGE = [RBFNetwork, FreqShrinkage, MERR, MERRCV, DFDR]
-MACHINES = [SupportMeasureMachine, OneClassSMM]
-TOTALS = [AggregateRegressor, BagPixel, AggregateNN, ConstantRate]
-STACKS = [Stacked, StackedClassifier]
-ESTIMATORS = [*BAYESIAN, *INVERSE, *RIDGE, *MACHINES, *TOTALS, *STACKS]
+KINDS = [type(model) for model in ESTIMATORS]
 # What a value of a parameter needs beside it to be looked at.
 BESIDE = {
     "n_landmarks": {"landmarks": "random"},
@@ -209,7 +202,7 @@ def fit_with(estimator, parameters):
 
 
 def parameter_cases():
-    for estimator in ESTIMATORS:
+    for estimator in KINDS:
         for name in inspect.signature(estimator).parameters:
             assert name in BAD_VALUES, f"give bad values of {name}"
             for value in BAD_VALUES[name]:

@@ -115,7 +115,7 @@ def test_ids_that_spreadsheets_run_are_reported(folder, first, warned):
     new.to_parquet(folder / "new.parquet", index=False)
     result = run("predict", folder / "fit.nc", folder / "new.parquet", "-o", output, "--force")
     assert result.exit_code == 0, result.output
-    assert (f"Warning: the id {first!r} (1 such in all) begins like a" in result.stderr) is warned
+    assert (f"Warning: the id {first!r} (1 in all) begins like a" in result.stderr) is warned
     assert first in list(pd.read_csv(output, dtype=str).iloc[:, 0])
 
 

@@ -5,63 +5,27 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from builders.estimators import ESTIMATORS, QUICK_TOTALS
 from builders.problems import NAMES, labels_for, location_bags, predictions, quick
 from numpy.testing import assert_array_equal
 from sklearn.base import clone, is_outlier_detector
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from bdr_stan import (
-    BDR,
     BLR,
-    MERR,
-    MERRCV,
     AggregateRegressor,
     Bags,
-    BDRClassifier,
     BLRClassifier,
     FreqShrinkage,
     InverseBDR,
-    InverseBDRClassifier,
-    NonlinearBDR,
-    OneClassSMM,
     RBFNetwork,
     Shrinkage,
-    ShrinkageClassifier,
-    Stacked,
-    StackedClassifier,
-    SupportMeasureMachine,
     learn_landmarks,
     metrics,
     plots,
     tune,
 )
-from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 
-_TOTALS = {"n_landmarks": 5, "method": "vb", "likelihood": "poisson", "learn_kernel": False}
-ESTIMATORS = [
-    BDR(5, method="optimize"),
-    BLR(5, method="exact"),
-    Shrinkage(5),
-    NonlinearBDR(5, n_functions=6, method="optimize"),
-    InverseBDR(5, method="optimize"),
-    BLRClassifier(5, method="optimize"),
-    ShrinkageClassifier(5),
-    BDRClassifier(5, method="optimize"),
-    InverseBDRClassifier(5, method="optimize"),
-    RBFNetwork(5),
-    FreqShrinkage(5),
-    MERR(),
-    MERRCV(),
-    DFDR(),
-    SupportMeasureMachine(),
-    OneClassSMM(),
-    AggregateRegressor(**_TOTALS),
-    BagPixel(**_TOTALS),
-    ConstantRate(likelihood="poisson"),
-    AggregateNN(5, n_restarts=1, max_iter=50),
-    Stacked([BLR(5, method="exact"), BLR(4, method="exact")]),
-    StackedClassifier([BLRClassifier(5, method="laplace"), BLRClassifier(4, method="laplace")]),
-]
 LABELLED = [model for model in ESTIMATORS if not is_outlier_detector(model)]
 
 
@@ -190,7 +154,10 @@ def test_tune_and_learned_landmarks_match_labels(people, shuffled):
     bags = read(table)
     other = series(bags, centres, shuffled)
     settings = {"n_landmarks": [5], "bandwidth_scale": [1.0], "progress": False}
-    for models, more in (([RBFNetwork()], {}), ([AggregateRegressor(**_TOTALS)], {"method": "vb"})):
+    for models, more in (
+        ([RBFNetwork()], {}),
+        ([AggregateRegressor(**QUICK_TOTALS)], {"method": "vb"}),
+    ):
         y = labels_for(models[0], bags, centres)
         options = settings | more
         expected = tune(bags, y, models=models, cv=3, **options).table
@@ -418,7 +385,7 @@ def test_reports_are_of_the_bags_of_the_fit(people, tmp_path):
         model.report_html(tmp_path / "fit.html", read(table.drop_duplicates("town")))
     with pytest.raises(ValueError, match="the ids of those of the fit, but other points"):
         model.report_html(tmp_path / "fit.html", read(table.assign(x=table["x"] + 1)))
-    totals = fitted(AggregateRegressor(**_TOTALS), bags, np.arange(40))
+    totals = fitted(AggregateRegressor(**QUICK_TOTALS), bags, np.arange(40))
     with pytest.raises(ValueError, match="the ids of those of the fit, but other points"):
         totals.report_html(tmp_path / "fit.html", read(table.assign(x=table["x"] + 1)))
     assert not (tmp_path / "fit.html").exists()

@@ -38,7 +38,7 @@ def test_table_covers_the_grid_and_the_best_reproduces_its_scores(problem):
     for name, model in tuned.best_of.items():
         row = tuned.table[tuned.table["model"] == name].iloc[0]
         assert model.link == models[name].link and model.n_landmarks == row["n_landmarks"]
-        median = RBF("scaled").at_median(bags[:30], seed=0).bandwidth
+        median = RBF("scaled").resolved(bags[:30], seed=0).bandwidth
         assert model.kernel.bandwidth == pytest.approx(median * row["bandwidth_scale"])
         fitted = clone(model).fit(bags[:30], y[:30], seed=0)
         predictive = fitted.predictive(held[0])
@@ -70,7 +70,7 @@ def test_evidence_of_all_labels_needs_no_held_out_bags(problem, score, method):
     other = {"bound": "evidence", "evidence": "bound"}[score]
     assert table[other].isna().all()
     best = table.iloc[0]
-    kernel = RBF("scaled").at_median(bags, seed=0).scaled(best["bandwidth_scale"])
+    kernel = RBF("scaled").resolved(bags, seed=0).scaled(best["bandwidth_scale"])
     model = models[best["model"]].set_params(
         method=method, n_landmarks=best["n_landmarks"], kernel=kernel
     )

@@ -117,7 +117,7 @@ def learn_kernel(
                 return np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
             # The evidence knows rho as a factor of the features.
             priors = (log_prior(**values | {"rho": float(np.exp(at[i]))}) for at in (up, down))
-            growth = of_rows.of_growth(slice(-1), rows.left_out)
+            growth = of_rows.of_growth(slice(-1), rows.residual_variance)
             return growth * (up[i] - down[i]) + np.subtract(*priors)
 
         steps = _STEP * np.eye(len(x))
@@ -163,13 +163,15 @@ class _Blocks:
             if not np.array_equal(a.log_parameters, b.log_parameters):
                 above, below = self.rows_at(a), self.rows_at(b)
                 change += slope.along((above.rows - below.rows)[:, :-1], block)
-                if slope.by_left_out is not None:
-                    change += slope.by_left_out @ (above.left_out - below.left_out)
+                if slope.by_residual_variance is not None:
+                    change += slope.by_residual_variance @ (
+                        above.residual_variance - below.residual_variance
+                    )
             elif a.variance != b.variance:  # features go with its root
                 growth = np.log(a.variance / b.variance) / 2
-                known = slope.by_left_out is not None
-                left_out = self.rows_at(a).left_out if known else None
-                change += growth * slope.of_growth(block, left_out)
+                known = slope.by_residual_variance is not None
+                residual_variance = self.rows_at(a).residual_variance if known else None
+                change += growth * slope.of_growth(block, residual_variance)
         return change
 
 
@@ -197,7 +199,7 @@ class SlopeInRows:
     theta : array, shape (d + 1,)
     by_f, slopes : arrays, shape (T,)
     of_slope : array, shape (n, d + 1)
-    by_left_out : array, shape (n,), or None
+    by_residual_variance : array, shape (n,), or None
         Slope in what features leave out of each bag, where the rows have that.
     """
 
@@ -206,12 +208,16 @@ class SlopeInRows:
     by_f: Array
     slopes: Array
     of_slope: Array
-    by_left_out: Array | None
+    by_residual_variance: Array | None
 
-    def of_growth(self, columns: slice, left_out: Array | None) -> float:
-        """Slope in the logarithm of a factor on these columns, whose square `left_out` has."""
+    def of_growth(self, columns: slice, residual_variance: Array | None) -> float:
+        """Slope in the log of a factor on these columns; `residual_variance` has its square."""
         growth = self.along(self.rows.rows[:, columns], columns)
-        return growth if left_out is None else growth + 2 * float(self.by_left_out @ left_out)
+        return (
+            growth
+            if residual_variance is None
+            else growth + 2 * float(self.by_residual_variance @ residual_variance)
+        )
 
     def along(self, change: Array, columns: slice) -> float:
         """How the evidence changes with a small change of these columns of the rows, (T, k)."""
@@ -259,7 +265,7 @@ def slope_in_rows(
     bag, shares = rows.bag, link.shares(rows)
     rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
     of_labels = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
-    means = np.add.reduceat(rates, rows.start) + link.of_left_out(rows, rho)
+    means = np.add.reduceat(rates, rows.start) + link.residual_mean(rows, rho)
     _, score, information, curvature, change = of_labels(means)
     g = rows.combined(slopes)
     solved = np.linalg.solve(H, g.T).T
@@ -275,5 +281,5 @@ def slope_in_rows(
     of_mean = score - 0.5 * change * spread - curvature * (g @ v)
     of_slope = score[:, None] * v - information[:, None] * solved
     by_f = of_mean[bag] * slopes + curvatures * rows.along(of_slope)
-    by_left_out = None if rows.left_out is None else of_mean * rho**2
-    return SlopeInRows(rows, theta, by_f, slopes, of_slope, by_left_out)
+    by_residual_variance = None if rows.residual_variance is None else of_mean * rho**2
+    return SlopeInRows(rows, theta, by_f, slopes, of_slope, by_residual_variance)

@@ -47,7 +47,7 @@ class AggregateRows:
         sum_j p_j of each bag.
     noise_factor : array, shape (n,)
         sqrt(sum_j p_j^2) of each bag: the noise of its total in units of that of one point.
-    left_out : array, shape (n,), or None
+    residual_variance : array, shape (n,), or None
         c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2) of each bag, where it counts: rho^2 c_a is the
         mean of what features leave out of sum_j p_j f_j^2.
     """
@@ -58,7 +58,7 @@ class AggregateRows:
     weights: Array | None
     total: Array
     noise_factor: Array
-    left_out: Array | None = None
+    residual_variance: Array | None = None
 
     @property
     def row_weights(self) -> Array:
@@ -146,7 +146,7 @@ def square_factors(
     -------
     AggregateRows
         Q_a has at most d + 1 rows; fewer where the features vary little within the bag. Has
-        `left_out`.
+        `residual_variance`.
 
     Notes
     -----
@@ -157,7 +157,7 @@ def square_factors(
         scaled = rows[:, :-1] * np.sqrt(weights)[:, None]
         return _triangular_factor(scaled, tolerance), weights @ rows[:, -1]
 
-    parts = of_each_bag(bags, _with_left_out(features), factor, n_jobs)
+    parts = of_each_bag(bags, _with_residual_variance(features), factor, n_jobs)
     blocks = [
         part[0][0]
         if len(part) == 1
@@ -166,7 +166,9 @@ def square_factors(
     ]
     length = np.array([len(block) for block in blocks])
     rows = aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
-    return replace(rows, left_out=np.array([sum(own for _, own in part) for part in parts]))
+    return replace(
+        rows, residual_variance=np.array([sum(own for _, own in part) for part in parts])
+    )
 
 
 def _triangular_factor(rows, tolerance):
@@ -186,21 +188,25 @@ def weighted_sums(bags: Bags, features: FeatureMap, *, n_jobs: int | None = None
 
 
 def point_rows(
-    bags: Bags, features: FeatureMap, *, with_left_out: bool = False, n_jobs: int | None = None
+    bags: Bags,
+    features: FeatureMap,
+    *,
+    with_residual_variance: bool = False,
+    n_jobs: int | None = None,
 ) -> AggregateRows:
     """The rows [psi_j, 1] of all points of positive weight; memory grows with their number."""
     weights = bags.point_weights
     counted = weights > 0
-    rows_of = _with_left_out(features) if with_left_out else with_ones(features)
+    rows_of = _with_residual_variance(features) if with_residual_variance else with_ones(features)
     parts = of_each_bag(bags, rows_of, lambda rows, weights: rows[weights > 0], n_jobs)
     rows = np.vstack([rows for part in parts for rows in part])
     length = bags.sums(counted.astype(int))
     start, weights = np.cumsum(length) - length, weights[counted]
-    if not with_left_out:
+    if not with_residual_variance:
         return aggregate_rows(bags, rows, start, length, weights)
     own = np.add.reduceat(weights * rows[:, -1], start)
     rows = aggregate_rows(bags, np.ascontiguousarray(rows[:, :-1]), start, length, weights)
-    return replace(rows, left_out=own)
+    return replace(rows, residual_variance=own)
 
 
 def bag_means(
@@ -247,7 +253,7 @@ def with_ones(features: FeatureMap) -> Callable[[Array], Array]:
     return rows_of
 
 
-def _with_left_out(features):
+def _with_residual_variance(features):
     """As `with_ones`, with one more column: what the features leave out of k(x, x)."""
 
     def rows_of(points):
@@ -257,7 +263,7 @@ def _with_left_out(features):
         rows[:, -2] = 1
         # Of features that are not made of kernels it is not known.
         known = isinstance(features, FieldFeatures)
-        rows[:, -1] = features.left_out(points, psi) if known else 0
+        rows[:, -1] = features.residual_variance(points, psi) if known else 0
         return rows
 
     return rows_of

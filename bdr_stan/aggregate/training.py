@@ -113,14 +113,14 @@ def training_features(
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
-    return AggregateFeatures(feature_map, rows, trials, BagsRecord.of(bags), means)
+    return AggregateFeatures(feature_map, rows, trials, BagsRecord.from_bags(bags), means)
 
 
 def _warn_of_few_features(feature_map, points, names):
     """Say so where features leave out much of a field, as they do where its lengths are short."""
-    left_out = feature_map.left_out_of_fields(points, feature_map(points))
+    residual_variance = feature_map.residual_variance_of_fields(points, feature_map(points))
     called = field_names(feature_map.kernel, names, feature_map.n_inputs)
-    for field, name, own in zip(feature_map.fields, called, left_out, strict=True):
+    for field, name, own in zip(feature_map.fields, called, residual_variance, strict=True):
         share = own.mean() / field.diagonal(points).mean()
         if share > _MOST_LEFT_OUT:
             more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
@@ -151,7 +151,7 @@ def learned_kernel(
     """
     rows_of = link.rows
     if not link.is_linear:
-        rows_of = partial(point_rows, with_left_out=link.counts_left_out)
+        rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
     if not link.is_linear and len(bags.points) > LEARNING_POINTS:
         bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_A_BAG))
 

@@ -8,9 +8,9 @@ from bdr_stan.bags.labels import (
     check_classes,
     check_label_sd,
     check_labels,
-    check_one_a_bag,
+    check_one_per_bag,
     check_within,
-    label_sd_of,
+    label_sd_values,
     values_of_bags,
 )
 from bdr_stan.bags.partitions import PartitionedBags
@@ -26,9 +26,9 @@ __all__ = [
     "check_classes",
     "check_label_sd",
     "check_labels",
-    "check_one_a_bag",
+    "check_one_per_bag",
     "check_within",
-    "label_sd_of",
+    "label_sd_values",
     "values_are_usable",
     "values_of_bags",
 ]

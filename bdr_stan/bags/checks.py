@@ -195,7 +195,7 @@ def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
         i = np.searchsorted(offsets, bad[0], side="right") - 1
         raise ValueError(
             f"{describe(i, ids)}, point {bad[0] - offsets[i]}: weight is {weights[bad[0]]:g} "
-            f"({len(bad)} such in all): weights must be finite and >= 0"
+            f"({len(bad)} in all): weights must be finite and >= 0"
         )
     check_bags_have_weight(np.maximum.reduceat(weights, offsets[:-1]), ids)
     return weights
@@ -206,7 +206,7 @@ def check_bags_have_weight(largest: Array, ids: Array | None) -> None:
     weightless = np.flatnonzero(largest == 0)
     if len(weightless):
         raise ValueError(
-            f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} such bags "
+            f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} bags "
             "in all): leave it out, with its label"
         )
 

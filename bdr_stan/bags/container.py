@@ -123,7 +123,7 @@ class Bags(BagsBase):
         empty = np.flatnonzero(self.sizes == 0)
         if len(empty):
             raise ValueError(
-                f"{self.name(empty[0])} has no points ({len(empty)} such in all): "
+                f"{self.name(empty[0])} has no points ({len(empty)} in all): "
                 "leave it out, with its label"
             )
         self.weights = None
@@ -809,7 +809,7 @@ class Bags(BagsBase):
             what = f"value {value:.3g} looks like a nodata marker"
         else:
             what = f"value is {value}"
-        return f"{where}: {what} ({count} such in all): drop these points or fill them in"
+        return f"{where}: {what} ({count} in all): drop these points or fill them in"
 
     def _storage(self) -> str:
         return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"

@@ -38,7 +38,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     >>> check_labels(bags, [1, None])
     Traceback (most recent call last):
         ...
-    ValueError: the label of bag 1 is nan (1 such in all): leave these bags out
+    ValueError: the label of bag 1 is nan (1 in all): leave these bags out
     """
     y = values_of_bags(bags, y, "y")
     try:
@@ -46,17 +46,17 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         labels = as_real_numbers(labels)
     except (TypeError, ValueError):
         raise TypeError("the labels y are not numbers: pass one number per bag") from None
-    check_one_a_bag(labels, len(bags))
+    check_one_per_bag(labels, len(bags))
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
         raise ValueError(
-            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} such in all): "
+            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} in all): "
             "leave these bags out"
         )
     nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
     if len(nodata):
         raise ValueError(
-            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} such "
+            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
             "in all), which looks like a nodata marker: leave these bags out"
         )
     if np.all(labels == labels[0]):
@@ -85,7 +85,7 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
     >>> check_within(bags, np.array([0.5, 7.0]), (0, 5))
     Traceback (most recent call last):
         ...
-    ValueError: the label of bag 1 is 7, beyond the bound 5 (1 such in all): widen the bounds, ...
+    ValueError: the label of bag 1 is 7, beyond the bound 5 (1 in all): widen the bounds, ...
     """
     lower, upper = bounds
     for end, outside in (
@@ -96,7 +96,7 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
         if len(bad):
             raise ValueError(
                 f"the label of {_name(bags, bad[0])} is {y[bad[0]]:g}, beyond the bound {end:g} "
-                f"({len(bad)} such in all): widen the bounds, or leave these bags out"
+                f"({len(bad)} in all): widen the bounds, or leave these bags out"
             )
 
 
@@ -129,17 +129,17 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     >>> check_classes(bags, ["sick", "well", None])
     Traceback (most recent call last):
         ...
-    ValueError: the label of bag 2 is missing (1 such in all): leave these bags out
+    ValueError: the label of bag 2 is missing (1 in all): leave these bags out
     """
     import pandas as pd
 
     y = values_of_bags(bags, y, "y")
     labels = np.asarray(y)
-    check_one_a_bag(labels, len(bags))
+    check_one_per_bag(labels, len(bags))
     missing = np.flatnonzero(pd.isna(labels))
     if len(missing):
         raise ValueError(
-            f"the label of {_name(bags, missing[0])} is missing ({len(missing)} such in all): "
+            f"the label of {_name(bags, missing[0])} is missing ({len(missing)} in all): "
             "leave these bags out"
         )
     labels = np.asarray(labels.tolist())  # strings held as objects become strings
@@ -163,7 +163,7 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     return labels
 
 
-def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
+def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
     """Known standard errors of labels, from numbers or a column of the bags' metadata.
 
     Parameters
@@ -185,12 +185,12 @@ def label_sd_of(bags: Bags, label_sd: ArrayLike | str) -> Array:
     >>> import numpy as np
     >>> import pandas as pd
     >>> from bdr_stan import Bags
-    >>> from bdr_stan.bags import label_sd_of
+    >>> from bdr_stan.bags import label_sd_values
     >>> survey = pd.DataFrame({"se": [0.5, 0.2]})
     >>> bags = Bags.from_list([np.zeros((2, 1)), np.ones((3, 1))], metadata=survey)
-    >>> label_sd_of(bags, "se")
+    >>> label_sd_values(bags, "se")
     array([0.5, 0.2])
-    >>> label_sd_of(bags, [0.1, 0.3])
+    >>> label_sd_values(bags, [0.1, 0.3])
     array([0.1, 0.3])
     """
     return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
@@ -270,7 +270,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
     >>> check_label_sd([0.5, 0.0], 2, ids=["ann", "bob"])
     Traceback (most recent call last):
         ...
-    ValueError: label_sd of bag 1 (id 'bob') is 0 (1 such in all), but a standard error is ...
+    ValueError: label_sd of bag 1 (id 'bob') is 0 (1 in all), but a standard error is ...
     """
     import pandas as pd
 
@@ -290,21 +290,21 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
     bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
-            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} such in all), "
+            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in all), "
             "but a standard error is positive: correct it, or leave these bags out"
         )
     return values
 
 
-def check_one_a_bag(labels: Array, n: int) -> None:
+def check_one_per_bag(labels: Array, n: int) -> None:
     """Raise ValueError unless there is one label per bag, shape (n,).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan.bags import check_one_a_bag
-    >>> check_one_a_bag(np.array([1.0, 2.0]), 2)
-    >>> check_one_a_bag(np.array([[1.0], [2.0]]), 2)
+    >>> from bdr_stan.bags import check_one_per_bag
+    >>> check_one_per_bag(np.array([1.0, 2.0]), 2)
+    >>> check_one_per_bag(np.array([[1.0], [2.0]]), 2)
     Traceback (most recent call last):
         ...
     ValueError: y has shape (2, 1), expected (2,): pass y.ravel()

@@ -81,7 +81,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         bag = missing[0]
         raise ValueError(
             f"the index of {name}, {shown}, lacks the id {plain(wanted[bag])!r} of bag {bag} "
-            f"({len(missing)} such in all): {advice}"
+            f"({len(missing)} in all): {advice}"
         )
     if not index.is_unique:
         repeated = plain(index[index.duplicated()][0])

@@ -30,7 +30,7 @@ class BagsRecord:
     ranges: Array | None  # as `column_ranges`, shape (2, p)
 
     @classmethod
-    def of(cls, bags: BagsBase) -> Self:
+    def from_bags(cls, bags: BagsBase) -> Self:
         """The record of bags."""
         return cls(
             np.asarray(bags.index),

@@ -73,7 +73,7 @@ class AggregateNN(RateModel):
     Minimises half the mean deviance of the bags plus the penalties. The deviance of the normal
     likelihood counts in units of the noise that one common rate leaves. Points are standardised;
     this and the penalty of points use a sample of at most 20,000 of them. A penalty that the
-    noise of the random features brings below zero counts as zero: more frequencies mend it.
+    noise of the random features brings below zero counts as zero: more frequencies reduce it.
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "NN" with manifold regularisation.
@@ -139,9 +139,9 @@ class AggregateNN(RateModel):
         seed = self._seed(seed)
         likelihood, link = LIKELIHOODS[self.likelihood], LINKS[self.link]
         y = likelihood.check_labels(bags, y)
-        held = None
+        held_out = None
         if validation is not None:
-            held = checked_validation(validation, bags, check=likelihood.check_labels)
+            held_out = checked_validation(validation, bags, check=likelihood.check_labels)
         self._forget()
         rng = np.random.default_rng(seed)
         sample = network.sample_points(bags, SAMPLE_POINTS, rng)
@@ -160,7 +160,7 @@ class AggregateNN(RateModel):
         at_common_rate = y.sum() * bags.totals / bags.totals.sum()
         noise = network.noise_variance(bags, y, at_common_rate)
         loss = Loss(bags, y, rates, likelihood, noise, penalties)
-        check = None if held is None else Loss(*held, rates, likelihood, noise)
+        check = None if held_out is None else Loss(*held_out, rates, likelihood, noise)
         fits = [self._descend(loss, check, rng) for _ in range(self.n_restarts)]
         best = min(fits, key=lambda f: f.loss if check is None else f.validation_loss)
         sigma = np.nan
@@ -208,10 +208,10 @@ class AggregateNN(RateModel):
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)
-        self._network = Network.of(self.theta_, self.n_features_in_)
+        self._network = Network.from_weights(self.theta_, self.n_features_in_)
         link = LINKS[result.settings["link"]]
         self._scale = Rates(self.centre_, self.spread_, self.origin_, self.unit_, link)
 
     def _rates(self, points: Array) -> Array:
         activations = self._network.activations(self._scale.inputs(points))
-        return self._scale.of(self._network.output(activations))
+        return self._scale.transform(self._network.output(activations))

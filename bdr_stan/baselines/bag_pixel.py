@@ -55,7 +55,7 @@ class BagPixel(AggregateRegressor):
     ) -> AggregateFeatures:
         """As for `AggregateRegressor`, of the bags' mean points."""
         found = super().training_features(mean_points(bags), y, trials=trials, seed=seed)
-        return replace(found, record=BagsRecord.of(as_bags(bags)))
+        return replace(found, record=BagsRecord.from_bags(as_bags(bags)))
 
     def predictive(
         self,

@@ -125,16 +125,16 @@ class DFDR(BagRegressor):
         y = check_labels(bags, y)
         self.check_parameters()
         seed = self._seed(seed)
-        together, held_y = bags, y
+        together, held_out_y = bags, y
         if validation is not None:
-            held, held_y = checked_validation(validation, bags)
-            together = Bags.concatenate([bags, held])
+            held_out, held_out_y = checked_validation(validation, bags)
+            together = Bags.concatenate([bags, held_out])
         self._forget()
 
         rng = np.random.default_rng(seed)
         bandwidths, units = self.bandwidths, None
         if bandwidths is None:
-            rule: Any = RBF().at_median(bags, seed=rng)
+            rule: Any = RBF().resolved(bags, seed=rng)
             bandwidths, units = _BANDWIDTHS * rule.bandwidth, rule.units
         smoothings = _SMOOTHINGS if self.smoothings is None else self.smoothings
         bandwidths, smoothings = (
@@ -147,7 +147,7 @@ class DFDR(BagRegressor):
                 np.fill_diagonal(distances, np.inf)  # which leaves the bag itself out
             asked = distances if validation is None else distances[len(bags) :]
             errors = [
-                np.mean((smoothed_labels(asked, y, b * unit) - held_y) ** 2) for b in smoothings
+                np.mean((smoothed_labels(asked, y, b * unit) - held_out_y) ** 2) for b in smoothings
             ]
             best = int(np.argmin(errors))
             scores.append(

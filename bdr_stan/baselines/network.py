@@ -51,7 +51,7 @@ class Network(NamedTuple):
     bias: Array  # (1,)
 
     @classmethod
-    def of(cls, theta: Array, p: int) -> Self:
+    def from_weights(cls, theta: Array, p: int) -> Self:
         """Views of a vector of parameters, shape (h (p + 2) + 1,)."""
         h = (len(theta) - 1) // (p + 2)
         hidden, hidden_bias, weights, bias = np.split(theta, [p * h, p * h + h, p * h + 2 * h])
@@ -82,7 +82,7 @@ class Network(NamedTuple):
 def first_parameters(p: int, h: int, output: float, rng: np.random.Generator) -> Array:
     """Random parameters of a network: He et al. (2015) in the hidden layer, f near `output`."""
     theta = np.zeros(h * (p + 2) + 1)
-    network = Network.of(theta, p)
+    network = Network.from_weights(theta, p)
     network.hidden[:] = rng.normal(0, np.sqrt(2 / p), (p, h))
     network.weights[:] = rng.normal(0, 0.1 / np.sqrt(h), h)
     network.bias[:] = output
@@ -136,7 +136,7 @@ class Rates(NamedTuple):
         inputs /= self.spread
         return inputs
 
-    def of(self, f: Array) -> Array:
+    def transform(self, f: Array) -> Array:
         """Rates of outputs, shape (n,)."""
         return self.origin + self.unit * self.link.rate(_clipped(f))
 
@@ -252,7 +252,7 @@ class Loss:
 
     def mean_totals(self, theta: Array) -> Array:
         """lambda_a of each bag, shape (n,)."""
-        return self._outputs(Network.of(theta, self.bags.n_features))[1]
+        return self._outputs(Network.from_weights(theta, self.bags.n_features))[1]
 
     def deviance(self, theta: Array) -> float:
         """Half the mean deviance alone."""
@@ -261,7 +261,7 @@ class Loss:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Loss at parameters theta, and its gradient."""
         gradient = np.zeros_like(theta)
-        network, slopes = (Network.of(v, self.bags.n_features) for v in (theta, gradient))
+        network, slopes = (Network.from_weights(v, self.bags.n_features) for v in (theta, gradient))
         f, totals, means = self._outputs(network)
         each, by_total = self._deviances(totals)
         loss = each.mean()
@@ -309,7 +309,9 @@ class Loss:
         for rows, points, bag in self._chunks():
             f[rows] = network.output(network.activations(self.rates.inputs(points)))
             weights = self.weights[rows]
-            totals += np.bincount(bag, weights * self.rates.of(f[rows]), minlength=len(totals))
+            totals += np.bincount(
+                bag, weights * self.rates.transform(f[rows]), minlength=len(totals)
+            )
             sums += np.bincount(bag, weights * f[rows], minlength=len(totals))
         return f, totals, sums / self.totals
 

@@ -57,7 +57,7 @@ def doctor():
         detail = " ".join(finding.detail.split())
         click.echo(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.what}: {detail}")
         if not finding.ok:
-            click.echo(f"       fix it with: {finding.mend}")
+            click.echo(f"       fix it with: {finding.fix}")
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 

@@ -36,21 +36,21 @@ class Finding(NamedTuple):
     ok : bool
     detail : str
         Its version or location, or what is wrong.
-    mend : str, default ""
+    fix : str, default ""
         A command or advice; "" where it is well.
 
     Examples
     --------
     >>> from bdr_stan.cmdstan import Finding
-    >>> make = Finding("make", ok=False, detail="not found", mend="sudo apt-get install make")
-    >>> f"{make.what}: {make.detail}" if make.ok else f"{make.what}: {make.mend}"
+    >>> make = Finding("make", ok=False, detail="not found", fix="sudo apt-get install make")
+    >>> f"{make.what}: {make.detail}" if make.ok else f"{make.what}: {make.fix}"
     'make: sudo apt-get install make'
     """
 
     what: str
     ok: bool
     detail: str
-    mend: str = ""
+    fix: str = ""
 
 
 def doctor() -> list[Finding]:
@@ -61,7 +61,7 @@ def doctor() -> list[Finding]:
 
     Returns
     -------
-    list of Finding, with `mend` a command or advice where `ok` is False.
+    list of Finding, with `fix` a command or advice where `ok` is False.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def doctor() -> list[Finding]:
     >>> findings = doctor()
     >>> [finding.what for finding in findings]
     ['C++ compiler', 'make', ..., 'compiled programs']
-    >>> all(finding.ok or finding.mend for finding in findings)
+    >>> all(finding.ok or finding.fix for finding in findings)
     True
     """
     to_compile = [_compiler(), _make(), *_stan()]

@@ -20,7 +20,7 @@ class Coordinates:
     lam: Array  # shape (d,), within-bag variance of each coordinate
     prior_factor: Array  # shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
 
-    def of(self, mean: Array) -> Array:
+    def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
         return (mean - self.m0) @ self.basis
 
@@ -39,7 +39,7 @@ class Coordinates:
         }
 
     @classmethod
-    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
+    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
         """Coordinates from the arrays of a saved fit."""
         return cls(*(constants[name] for name in ("m0", "basis", "lambda", "prior_factor")))
 

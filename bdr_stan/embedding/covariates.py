@@ -38,7 +38,7 @@ class Covariates:
             for name in ([column] if levels is None else [f"{column}={level}" for level in levels])
         ]
 
-    def of(self, bags: Bags) -> Array:
+    def transform(self, bags: Bags) -> Array:
         """Columns x of bags, shape (n, Q), in units of `scale`."""
         return (_stacked(bags, self.levels) - self.mean) / self.scale
 
@@ -105,7 +105,7 @@ def _values(bags: Bags, name: str) -> "pd.Series":
     missing = np.flatnonzero(values.isna())
     if len(missing):
         raise ValueError(
-            f"covariate {name!r} is missing for {bags.name(missing[0])} ({len(missing)} such in "
+            f"covariate {name!r} is missing for {bags.name(missing[0])} ({len(missing)} in "
             "all): fill it in or leave the bag out, with its label"
         )
     return values

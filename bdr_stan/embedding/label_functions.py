@@ -61,7 +61,7 @@ class LabelFunctions:
         }
 
     @classmethod
-    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
+    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
         """The functions from the arrays of a saved fit."""
         return cls(
             float(constants["label_centre"]),

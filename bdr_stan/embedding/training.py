@@ -90,8 +90,8 @@ def training_features(
     if len(bags) > 1:
         _check_bags_differ(kernel, embedding.mean)
     if learned is not None:
-        embedding = replace(embedding, covariates=learned.of(bags))
-    return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.of(bags), learned)
+        embedding = replace(embedding, covariates=learned.transform(bags))
+    return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.from_bags(bags), learned)
 
 
 def _check_bags_differ(kernel, mean):

@@ -271,7 +271,9 @@ class BagEstimator(BaseEstimator):
     def _keep(self, result: Result, bags: Bags | None = None) -> Self:
         """Set the result of a fit, with the requirements on new bags."""
         if bags is not None:
-            result = replace(result, settings={**result.settings, **BagsRecord.of(bags).settings})
+            result = replace(
+                result, settings={**result.settings, **BagsRecord.from_bags(bags).settings}
+            )
         return self._restore(result, {})
 
     def _keep_too(self, **settings: Any) -> Self:
@@ -484,7 +486,7 @@ def _restored(groups, config, arrays, notes, path):
     def made(name, **params):
         """An unfitted estimator; a Stan program of its own is marked as loaded from a file."""
         if params.get("stan_file") is not None:
-            params["stan_file"] = StanFileOfFit.of(params["stan_file"], path)
+            params["stan_file"] = StanFileOfFit.from_fit(params["stan_file"], path)
         if name not in _CLASSES:  # its module was not imported yet
             package = import_module("bdr_stan")
             if name not in package.__all__:

@@ -18,7 +18,7 @@ from bdr_stan.bags import (
     check_classes,
     check_label_sd,
     check_labels,
-    label_sd_of,
+    label_sd_values,
 )
 from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.cmdstan.programs import program_text
@@ -176,7 +176,7 @@ class EmbeddingEstimator(BagEstimator):
         self.check_parameters()
         if label_sd is not None:
             self._check_takes_label_sd()
-            label_sd = label_sd_of(bags, label_sd)
+            label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(y, label_sd)
         settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
         training = self.training_features(bags, seed=settings.seed)
@@ -241,7 +241,9 @@ class EmbeddingEstimator(BagEstimator):
         with limited_blas():
             model = self._model(training, y, **of_labels)
         posterior, constants = self._sample(model, settings)
-        at = self.coordinates.of_constants({name: v for name, (v, _) in model.constants.items()})
+        coordinates = self.coordinates.from_constants(
+            {name: v for name, (v, _) in model.constants.items()}
+        )
         predicting = replace(posterior, draws=self._thinned(posterior.draws))
         groups = fitted_groups(
             _in_given_units(posterior.draws, training.covariates),
@@ -257,7 +259,7 @@ class EmbeddingEstimator(BagEstimator):
             training.record.index,
             y,
             lambda: self._predictive(
-                at, training.embedding, predicting.flat(), classes, **of_labels
+                coordinates, training.embedding, predicting.flat(), classes, **of_labels
             ),
             next(iter(predicting.draws.values())).shape[:2],
             covariates=training.covariates.names if training.covariates is not None else (),
@@ -407,11 +409,11 @@ class EmbeddingEstimator(BagEstimator):
             )
 
     def _check_same_covariates(self, training):
-        held = [] if training.covariates is None else list(training.covariates.levels)
-        if held != self.columns_of_bags:
+        held_out = [] if training.covariates is None else list(training.covariates.levels)
+        if held_out != self.columns_of_bags:
             raise ValueError(
                 f"the model has covariates={self.columns_of_bags or None}, but the training "
-                f"features have {held}: make these with the model's own training_features"
+                f"features have {held_out}: make these with the model's own training_features"
             )
 
     def _check_likelihood(self):
@@ -441,7 +443,11 @@ class EmbeddingEstimator(BagEstimator):
         raise NotImplementedError
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        draws: dict[str, Array],
+        classes: Array | None,
     ) -> Predictive | ClassPredictive:
         """Predictive distribution of embedded bags given draws of the parameters."""
         raise NotImplementedError
@@ -463,7 +469,7 @@ class EmbeddingEstimator(BagEstimator):
     def _set_fitted(self, result: Result) -> None:
         constants, settings = result.constants, result.settings
         self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
-        self.coordinates_ = self.coordinates.of_constants(constants)
+        self.coordinates_ = self.coordinates.from_constants(constants)
         self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates(**encoding)
@@ -477,7 +483,9 @@ class EmbeddingEstimator(BagEstimator):
 
 def _embedded(bags, feature_map, covariates):
     """Mean embeddings of bags, and their covariates."""
-    x = None if covariates is None else covariates.of(bags)  # before the pass over the points
+    x = (
+        None if covariates is None else covariates.transform(bags)
+    )  # before the pass over the points
     return replace(embed(bags, feature_map), covariates=x)
 
 

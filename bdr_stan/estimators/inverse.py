@@ -103,7 +103,7 @@ class InverseEstimator(EmbeddingEstimator):
 
     def _predictive(
         self,
-        at: Any,
+        coordinates: Any,
         embedding: Embedding,
         draws: dict[str, Array],
         classes: Array | None,
@@ -112,7 +112,12 @@ class InverseEstimator(EmbeddingEstimator):
     ) -> Any:
         known_variance = 0.0 if label_sd is None else label_sd**2
         return inverse_predictive(
-            at, embedding, draws["tau"], draws["curve"], classes, known_variance=known_variance
+            coordinates,
+            embedding,
+            draws["tau"],
+            draws["curve"],
+            classes,
+            known_variance=known_variance,
         )
 
     def _set_fitted(self, result):

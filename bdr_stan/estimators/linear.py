@@ -160,7 +160,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def _predictive(
         self,
-        at: Coordinates,
+        coordinates: Coordinates,
         embedding: Embedding,
         draws: dict[str, Array],
         classes: Array | None,
@@ -168,7 +168,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         label_sd: Array | None = None,
     ) -> Predictive:
         return label_predictive(
-            at,
+            coordinates,
             embedding,
             intercept=draws["intercept"],
             w=draws["w"],
@@ -197,10 +197,14 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
     prior_texts = CLASSES
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        draws: dict[str, Array],
+        classes: Array | None,
     ) -> ClassPredictive:
         return class_predictive(
-            at,
+            coordinates,
             embedding,
             classes,
             type(self).log_cdf,

@@ -26,7 +26,7 @@ from bdr_stan.kernel_means.outer_kernels import (
     between,
     check_outer,
     check_outer_bandwidth,
-    outer_at_median,
+    resolved_outer,
 )
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
@@ -171,14 +171,14 @@ class MERR(BagRegressor):
         if products is None:
             products = means.products()
         squares = products.diagonal()
-        outer = outer_at_median(self.outer, self.outer_bandwidth, products)
+        outer = resolved_outer(self.outer, self.outer_bandwidth, products)
         path = KernelRidgePath(between(outer, products, squares, squares), y)
         alphas = path.alphas(self.alpha)
         dual = path.dual(alphas)
         errors = None
         if validation is not None:
-            held = _means(validation[0], kernel, landmarks)
-            cross = _between_means(outer, held, means, squares)
+            held_out = _means(validation[0], kernel, landmarks)
+            cross = _between_means(outer, held_out, means, squares)
             predicted = path.level + cross @ dual
             errors = np.mean((predicted - validation[1][:, None]) ** 2, axis=0)
         best = path.best(alphas, errors)

@@ -18,7 +18,7 @@ from bdr_stan.estimators.validation import (
     checked_splits,
     checked_validation,
 )
-from bdr_stan.kernel_means.outer_kernels import between, check_outer, outer_at_median
+from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
 from bdr_stan.kernel_means.stacking import stacking_weights
@@ -152,8 +152,8 @@ class MERRCV(BagRegressor):
             check_folds(self.cv, len(y))
             splits = checked_splits(check_cv(self.cv, y).split(bags, y), y)
         else:
-            held, held_y = checked_validation(validation, bags)
-            together, labels = Bags.concatenate([bags, held]), np.concatenate([y, held_y])
+            held_out, held_out_y = checked_validation(validation, bags)
+            together, labels = Bags.concatenate([bags, held_out]), np.concatenate([y, held_out_y])
             splits = [(np.arange(len(y)), np.arange(len(y), len(labels)))]
         self._forget()
 
@@ -224,7 +224,7 @@ class MERRCV(BagRegressor):
         """Kernels by the name of their family, ready for these bags."""
         families = self.kernels
         if families is None:
-            families = [RBF().at_median(bags, seed=seed).scaled(scale) for scale in _SCALES]
+            families = [RBF().resolved(bags, seed=seed).scaled(scale) for scale in _SCALES]
         if not isinstance(families, dict):
             families = {"all": families}
         return {
@@ -235,7 +235,7 @@ class MERRCV(BagRegressor):
     def _outer_grid(self, products):
         """Pairs of the number of an entry of `outers` and a kernel of kernel means to try."""
         for kind, outer in enumerate(self.outers):
-            kernel = outer_at_median(outer, "median", products)
+            kernel = resolved_outer(outer, "median", products)
             if not isinstance(outer, str) or kernel is None:
                 yield kind, kernel
             else:

@@ -116,11 +116,15 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
         )
 
     def _predictive(
-        self, at: Coordinates, embedding: Embedding, draws: dict[str, Array], classes: Array | None
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        draws: dict[str, Array],
+        classes: Array | None,
     ) -> Any:
-        assert isinstance(at, CurvedCoordinates)
+        assert isinstance(coordinates, CurvedCoordinates)
         return nonlinear_predictive(
-            at,
+            coordinates,
             embedding,
             intercept=draws["intercept"],
             w=draws["w"],

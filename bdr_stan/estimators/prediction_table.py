@@ -47,7 +47,7 @@ def _table_by_parts(model, bags, level):
     import pandas as pd
 
     sizes, cut = bags.effective_sizes, bags.cut
-    x = None if model._covariates is None else model._covariates.of(bags)
+    x = None if model._covariates is None else model._covariates.transform(bags)
     place = np.cumsum(cut) - 1  # of a bag among those that are cut
     joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
     predict = partial(_predict_part, model=model, level=level)

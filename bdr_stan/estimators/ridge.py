@@ -155,12 +155,12 @@ class RBFNetwork(BagRegressor):
         self._check_bags(bags)
         if validation is not None:
             check_validation_chooses(self.alpha)
-            held, held_y = checked_validation(validation, bags)
-            self._check_bags(held)
+            held_out, held_out_y = checked_validation(validation, bags)
+            self._check_bags(held_out)
         seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
         if validation is not None:
-            validation = self.embed(held, training), held_y
+            validation = self.embed(held_out, training), held_out_y
         return self.fit_features(training, y, validation=validation)
 
     def fit_features(
@@ -195,9 +195,9 @@ class RBFNetwork(BagRegressor):
         errors = None
         if validation is not None:
             check_validation_chooses(self.alpha)
-            held, held_y = validation
-            predicted = path.level + (self._means(held) - path.origin) @ weights
-            errors = np.mean((predicted - np.asarray(held_y, float)[:, None]) ** 2, axis=0)
+            held_out, held_out_y = validation
+            predicted = path.level + (self._means(held_out) - path.origin) @ weights
+            errors = np.mean((predicted - np.asarray(held_out_y, float)[:, None]) ** 2, axis=0)
         best = path.best(alphas, errors)
         row = "frequency" if self.features == "fourier" else "landmark"
         groups = named_groups(
@@ -252,7 +252,7 @@ class RBFNetwork(BagRegressor):
         frequencies = draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
         feature_map = FourierFeatures(frequencies, cast(RBF, kernel).lengths)
         embedding = embed(bags, feature_map)
-        return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.of(bags))
+        return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.from_bags(bags))
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
         """Mean embeddings of new bags, as those of training features or, by default, of the fit."""

@@ -21,7 +21,7 @@ from bdr_stan.kernel_means.outer_kernels import (
     between,
     check_outer,
     check_outer_bandwidth,
-    outer_at_median,
+    resolved_outer,
 )
 from bdr_stan.kernel_means.set_kernels import bag_weights
 from bdr_stan.kernel_means.shrinkage import check_estimator
@@ -84,7 +84,7 @@ class _MeasureMachine(BagEstimator):
         means = BagMeans(bags, weights, kernel)
         products = means.products()
         squares = products.diagonal()
-        outer = outer_at_median(self.outer, self.outer_bandwidth, products)
+        outer = resolved_outer(self.outer, self.outer_bandwidth, products)
         machine.fit(between(outer, products, squares, squares), y)
         support = means.take(machine.support_)
         groups = named_groups(

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_a_bag
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_per_bag
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
@@ -91,7 +91,7 @@ class StanFileOfFit(str):
     fit: str
 
     @classmethod
-    def of(cls, stan_file: str, fit: str) -> Self:
+    def from_fit(cls, stan_file: str, fit: str) -> Self:
         found = cls(stan_file)
         found.fit = fit
         return found
@@ -138,7 +138,7 @@ def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Array:
             f"training must come from training_features(bags), found a {type(training).__name__}"
         )
     labels = np.asarray(match_to_ids(y, training.record.ids))
-    check_one_a_bag(labels, len(training.record.index))
+    check_one_per_bag(labels, len(training.record.index))
     return labels
 
 
@@ -221,16 +221,16 @@ def checked_validation(
     """Validation bags and labels, checked against the training bags."""
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         raise TypeError(f"validation must be a pair (bags, y), found a {type(validation).__name__}")
-    held = as_bags(validation[0]).like(bags.columns)
+    held_out = as_bags(validation[0]).like(bags.columns)
     try:
-        labels = check(held, validation[1])
+        labels = check(held_out, validation[1])
     except (TypeError, ValueError) as error:
         raise type(error)(f"validation: {error}") from None
-    held.check_like(
+    held_out.check_like(
         bags.n_features,
         bags.features,
         bags.columns,
         whose="the validation bags",
         known="the training bags have",
     )
-    return held, labels
+    return held_out, labels

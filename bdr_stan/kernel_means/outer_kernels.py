@@ -71,7 +71,7 @@ def between(
     return of_squares(outer, squared_distances(products, squares, other_squares))
 
 
-def outer_at_median(
+def resolved_outer(
     outer: str | Stationary, bandwidth: float | str, products: Array
 ) -> Stationary | None:
     """Kernel of kernel means with a number as bandwidth, from the training bags' products.

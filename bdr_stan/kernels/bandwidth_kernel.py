@@ -43,7 +43,7 @@ class BandwidthKernel(ColumnKernel):
             if np.ndim(self.bandwidth):  # a list is as good as an array
                 object.__setattr__(self, "bandwidth", np.asarray(self.bandwidth, np.float64))
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if not isinstance(self.bandwidth, str):
             return self
         bags = as_bags(bags, in_parts=True)
@@ -91,6 +91,6 @@ class BandwidthKernel(ColumnKernel):
         if isinstance(self.bandwidth, str):
             raise ValueError(
                 f"bandwidth={self.bandwidth!r} waits for data: give a number, or call "
-                "at_median(bags)"
+                "resolved(bags)"
             )
         return self.lengths

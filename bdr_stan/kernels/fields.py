@@ -197,8 +197,8 @@ class FieldFeatures(ConcatenatedFeatures):
             return only.projection
         return None
 
-    def left_out(self, points: Array, rows: Array) -> Array:
-        """What of k(x, x) the features leave out, shape (n,), >= 0; see `left_out_of_fields`.
+    def residual_variance(self, points: Array, rows: Array) -> Array:
+        """k(x, x) - |psi(x)|^2, shape (n,), >= 0; see `residual_variance_of_fields`.
 
         Parameters
         ----------
@@ -206,21 +206,21 @@ class FieldFeatures(ConcatenatedFeatures):
         rows : array, shape (n, n_columns)
             Their features.
         """
-        return np.sum(self.left_out_of_fields(points, rows), axis=0)
+        return np.sum(self.residual_variance_of_fields(points, rows), axis=0)
 
-    def left_out_of_fields(self, points: Array, rows: Array) -> Array:
+    def residual_variance_of_fields(self, points: Array, rows: Array) -> Array:
         """What of each field's k(x, x) its features leave out, shape (number of fields, n).
 
         Nothing of linear effects, whose features are exact; 0 too of fields in more than three
         columns, of which it is not known.
         """
-        left_out = np.zeros((len(self.fields), len(points)))
+        residual_variance = np.zeros((len(self.fields), len(points)))
         for k, (field, block) in enumerate(zip(self.fields, self.blocks, strict=True)):
             covered = len(field.columns_seen(self.n_inputs)) <= COVERED_COLUMNS
             if covered and not isinstance(field, LinearEffects):
                 own = np.einsum("ij,ij->i", rows[:, block], rows[:, block])
-                left_out[k] = np.maximum(field.diagonal(points) - own, 0)
-        return left_out
+                residual_variance[k] = np.maximum(field.diagonal(points) - own, 0)
+        return residual_variance
 
 
 def field_features(field: Kernel, landmarks: Array) -> FeatureMap:

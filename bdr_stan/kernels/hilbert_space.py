@@ -67,7 +67,7 @@ class HilbertSpace(Kernel):
     >>> from bdr_stan.kernels import FieldFeatures, HilbertSpace
     >>> x = np.linspace(0, 10, 50)[:, None]
     >>> field = HilbertSpace(Matern32(2.0, columns=[0]), n_functions=60)
-    >>> field = field.at_median([x])
+    >>> field = field.resolved([x])
     >>> phi = FieldFeatures(field, np.empty((0, 1)))(x)
     >>> phi.shape
     (50, 60)
@@ -101,9 +101,9 @@ class HilbertSpace(Kernel):
     def columns_seen(self, n_columns: int) -> tuple[int, ...]:
         return self.base.columns_seen(n_columns)
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         bags = as_bags(bags, in_parts=True)
-        base = self.base.at_median(bags, seed=seed)
+        base = self.base.resolved(bags, seed=seed)
         if self.reach is not None:
             return replace(self, base=base)
         points = base.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
@@ -163,7 +163,7 @@ class HilbertSpaceFeatures:
 
     def __init__(self, kernel: HilbertSpace, n_inputs: int):
         if kernel.reach is None or kernel.centre is None:
-            raise ValueError("HilbertSpace waits for data: call at_median(bags)")
+            raise ValueError("HilbertSpace waits for data: call resolved(bags)")
         self.kernel, self.n_inputs, self.n_columns = kernel, n_inputs, kernel.n_functions
         self._centre, reach = np.asarray(kernel.centre), np.asarray(kernel.reach)
         lengths = np.broadcast_to(np.asarray(kernel.base.lengths, float), reach.shape)

@@ -24,7 +24,7 @@ class Kernel:
     ``k.diagonal(x)`` those of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
 
     A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `columns_seen`,
-    `at_median`, `scaled`, `learnable` and `with_log_parameters`; one of the distance between points
+    `resolved`, `scaled`, `learnable` and `with_log_parameters`; one of the distance between points
     needs only what `bdr_stan.kernels.stationary.Stationary` asks for.
 
     Raises
@@ -107,7 +107,7 @@ class Kernel:
         """Indices of the columns that the kernel looks at, ascending, once it is `on` them."""
         raise NotImplementedError
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         """The kernel with numbers for these bags in place of "scaled", "ard" or "median".
 
         Parameters
@@ -232,8 +232,8 @@ class Pair(Kernel):
         both = {c for part in (self.first, self.second) for c in part.columns_seen(n_columns)}
         return tuple(sorted(both))
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        return self._with_parts(lambda part: part.at_median(bags, seed=seed))
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        return self._with_parts(lambda part: part.resolved(bags, seed=seed))
 
     def scaled(self, factor: float) -> Self:
         return self._with_parts(lambda part: part.scaled(factor))

@@ -45,7 +45,7 @@ class LinearEffects(ColumnKernel):
     >>> import numpy as np
     >>> from bdr_stan.kernels import LinearEffects
     >>> points = np.array([[20.0, 30_000.0], [40.0, 50_000.0]])
-    >>> kernel = LinearEffects().at_median([points])
+    >>> kernel = LinearEffects().resolved([points])
     >>> kernel.standardised(points)
     array([[-1., -1.],
            [ 1.,  1.]])
@@ -67,7 +67,7 @@ class LinearEffects(ColumnKernel):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         """The kernel with the columns' mean and standard deviation."""
         if self.units is not None:
             return self
@@ -83,10 +83,10 @@ class LinearEffects(ColumnKernel):
     def standardised(self, points: Array) -> Array:
         """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k).
 
-        Raises ValueError while these wait for data, see `at_median`.
+        Raises ValueError while these wait for data, see `resolved`.
         """
         if self.units is None:
-            raise ValueError("LinearEffects waits for data: call at_median(bags)")
+            raise ValueError("LinearEffects waits for data: call resolved(bags)")
         seen = np.asarray(self.select(points), np.float64)
         return (seen - np.asarray(self.centre)) / self.units
 

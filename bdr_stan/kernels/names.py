@@ -69,7 +69,7 @@ def check_kernel(kernel: str | Kernel) -> None:
     """
     if isinstance(kernel, Kernel):
         return
-    if not isinstance(kernel, str) or _of_each_column(kernel) not in KERNELS:
+    if not isinstance(kernel, str) or _name_per_column(kernel) not in KERNELS:
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(
             f"kernel must be a Kernel or one of {names}, with 'additive' before it where each "
@@ -77,7 +77,7 @@ def check_kernel(kernel: str | Kernel) -> None:
         )
 
 
-def _of_each_column(name):
+def _name_per_column(name):
     """The name of the kernel of each column where a name is additive, else the name."""
     head, _, rest = name.partition(" ")
     return (rest or "rbf") if head == ADDITIVE else name
@@ -157,7 +157,7 @@ def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str)
             "bandwidth must be 'scaled', 'ard', 'median', a positive number, or one for each "
             f"column, found {bandwidth!r}"
         )
-    kernel_named(_of_each_column(kernel), bandwidth)
+    kernel_named(_name_per_column(kernel), bandwidth)
 
 
 def resolve_kernel(
@@ -207,14 +207,14 @@ def resolve_kernel(
     if isinstance(kernel, str) and np.ndim(bandwidth):
         check_bandwidth(bandwidth, n_features=bags.n_features)
     if is_additive(kernel):
-        kernel = additive_kernel(_of_each_column(kernel), bandwidth, bags)
+        kernel = additive_kernel(_name_per_column(kernel), bandwidth, bags)
     elif not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)
     elif (
         isinstance(kernel, BandwidthKernel) and kernel.columns is None and np.ndim(kernel.bandwidth)
     ):
         check_bandwidth(kernel.bandwidth, n_features=bags.n_features)
-    return kernel.on(bags.features, bags.n_features).at_median(bags, seed=seed).scaled(scale)
+    return kernel.on(bags.features, bags.n_features).resolved(bags, seed=seed).scaled(scale)
 
 
 def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:

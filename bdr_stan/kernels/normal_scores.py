@@ -45,7 +45,7 @@ class NormalScores(ColumnKernel):
     >>> import numpy as np
     >>> from bdr_stan.kernels import RBF, NormalScores
     >>> hours = np.random.default_rng(0).lognormal(sigma=2, size=(2000, 1))
-    >>> kernel = NormalScores(RBF(1.0), columns=[0]).at_median([hours])
+    >>> kernel = NormalScores(RBF(1.0), columns=[0]).resolved([hours])
     >>> quartiles = np.quantile(hours, [0.25, 0.5, 0.75])[:, None]
     >>> kernel.scores(quartiles).ravel().round(2)
     array([-0.67,  0.  ,  0.68])
@@ -94,7 +94,7 @@ class NormalScores(ColumnKernel):
     @property
     def _knots(self):
         if self.knots is None:
-            raise ValueError("NormalScores waits for data: call at_median(bags)")
+            raise ValueError("NormalScores waits for data: call resolved(bags)")
         return np.asarray(self.knots)
 
     def spaced(self, n: int) -> Array:
@@ -102,13 +102,13 @@ class NormalScores(ColumnKernel):
         values, scores = self._knots
         return np.unique(np.interp(np.linspace(scores[0], scores[-1], n), scores, values))
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if self.knots is not None:
             return self
         points = as_bags(bags, in_parts=True).sample_points(_SAMPLE, np.random.default_rng(seed))
         changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
         scores = Bags.from_points(changed.scores(points), sizes=[len(points)])
-        return replace(changed, base=self.base.at_median(scores, seed=seed))
+        return replace(changed, base=self.base.resolved(scores, seed=seed))
 
     def scaled(self, factor: float) -> Self:
         return replace(self, base=self.base.scaled(factor))

@@ -50,7 +50,7 @@ class Polynomial(ColumnKernel):
                 f"constant of Polynomial must be a number >= 0, found {self.constant!r}"
             )
 
-    def at_median(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         """The kernel itself: it has no bandwidth."""
         return self
 

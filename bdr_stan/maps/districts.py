@@ -73,13 +73,13 @@ def _check_ids(table, id):
     if missing.any():
         raise ValueError(
             f"column {id!r} is missing at row {missing.argmax()} of the districts ({missing.sum()} "
-            "such in all): fill it in or leave these out"
+            "in all): fill it in or leave these out"
         )
     twice = table[id].duplicated(keep=False)
     if twice.any():
         raise ValueError(
             f"the id {plain(table.loc[twice, id].iloc[0])!r} stands at several rows of the "
-            f"districts ({twice.sum()} such in all): name a column whose values differ by id=, or "
+            f"districts ({twice.sum()} in all): name a column whose values differ by id=, or "
             f"join the parts by districts.dissolve({id!r}).reset_index()"
         )
 
@@ -97,6 +97,6 @@ def _check_are_areas(shapes):
     if len(invalid):
         raise ValueError(
             f"the border of the district {plain(invalid.index[0])!r} is not valid ("
-            f"{invalid.is_valid_reason().iloc[0]}; {len(invalid)} such in all): mend it by "
+            f"{invalid.is_valid_reason().iloc[0]}; {len(invalid)} in all): fix it by "
             "districts.set_geometry(districts.make_valid())"
         )

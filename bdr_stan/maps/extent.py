@@ -43,7 +43,7 @@ def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
             raise ValueError(
                 f"the longitudes of the rasters go from {left:g} to {right:g}, those of the "
                 f"districts from {west:g} to {east:g}: {plain(table.index[shifted.argmax()])!r} "
-                f"({shifted.sum()} such in all) is on the raster only after a turn of 360 degrees; "
+                f"({shifted.sum()} in all) is on the raster only after a turn of 360 degrees; "
                 f"bring the rasters to the districts' range by .assign_coords(x={formula})"
                 ".sortby('x')"
             )

@@ -99,7 +99,7 @@ def _check_weights(weights, pixels):
     if len(negative):
         i, n = negative[0], len(np.unique(pixels.cell[negative]))
         raise ValueError(
-            f"weight is {weights[i]:g} in row {pixels.row[i]}, column {pixels.col[i]} ({n} such in "
+            f"weight is {weights[i]:g} in row {pixels.row[i]}, column {pixels.col[i]} ({n} in "
             "all): weights must be >= 0; where it marks missing data, say so by .rio.write_nodata"
         )
 

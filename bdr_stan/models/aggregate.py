@@ -58,7 +58,9 @@ def aggregate_data(
         **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
     }
     if rows.weights is None:
-        data["left_out"] = np.zeros(len(y)) if rows.left_out is None else rows.left_out
+        data["residual_variance"] = (
+            np.zeros(len(y)) if rows.residual_variance is None else rows.residual_variance
+        )
     if rows.packs:
         packed = rows.packed()
         empty = np.empty((0, rows.rows.shape[1]))
@@ -115,7 +117,7 @@ def aggregate_model(
         prior_factor=np.eye(d),
         weight_basis=weight_basis,
         likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
-        rho_in_likelihood=link.counts_left_out,
+        rho_in_likelihood=link.uses_residual_variance,
         stan_data=partial(
             aggregate_data, rows, y, likelihood, trials=trials, has_effects=bag_effects
         ),

@@ -37,7 +37,7 @@ class InverseCoordinates:
     power: float
     sigma_point: float | None = None
 
-    def of(self, mean: Array) -> Array:
+    def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
         return (mean - self.m0) @ self.basis
 
@@ -55,9 +55,9 @@ class InverseCoordinates:
         }
 
     @classmethod
-    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
+    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
         """Coordinates from the arrays that a fit keeps."""
-        functions = LabelFunctions.of_constants(constants)
+        functions = LabelFunctions.from_constants(constants)
         names = "m0", "basis", "lambda", "labels", "log_prior"
         m0, basis, lam, labels, log_prior = (constants[name] for name in names)
         power = float(constants["power"])
@@ -66,7 +66,7 @@ class InverseCoordinates:
 
 
 def log_likelihoods(
-    at: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
+    coordinates: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
 ) -> Array:
     """Log density of embeddings z, shape (n, K), at M labels, to the power: shape (n, M).
 
@@ -74,12 +74,12 @@ def log_likelihoods(
     """
     path = curve @ B.T
     size, group = np.unique(sizes, return_inverse=True)
-    weight = at.power / (tau**2 + at.lam / size[:, None])
+    weight = coordinates.power / (tau**2 + coordinates.lam / size[:, None])
     return (z * weight[group]) @ path - 0.5 * (weight @ path**2)[group]
 
 
 def inverse_predictive(
-    at: InverseCoordinates,
+    coordinates: InverseCoordinates,
     embedding: Embedding,
     tau: Array,
     curve: Array,
@@ -92,20 +92,27 @@ def inverse_predictive(
     `tau` has shape (S, K), `curve` (S, K, J); `known_variance` is that of the errors of the
     labels.
     """
-    z, sizes, B = at.of(embedding.mean), embedding.sizes, at.functions(at.labels)
-    widths = np.ones(len(B)) if classes is not None else trapezoid_weights(at.labels)
+    z, sizes, B = (
+        coordinates.transform(embedding.mean),
+        embedding.sizes,
+        coordinates.functions(coordinates.labels),
+    )
+    widths = np.ones(len(B)) if classes is not None else trapezoid_weights(coordinates.labels)
 
     def log_densities(i):
         """Under one draw after the other, shape (len(i), M)."""
         for own_tau, own_curve in zip(tau, curve, strict=True):
-            values = log_likelihoods(at, z[i], sizes[i], own_tau, own_curve, B) + at.log_prior
+            values = (
+                log_likelihoods(coordinates, z[i], sizes[i], own_tau, own_curve, B)
+                + coordinates.log_prior
+            )
             values -= values.max(axis=1, keepdims=True)
             # logsumexp of SciPy takes longer than all the rest of a draw.
             yield values - np.log(np.exp(values) @ widths)[:, None]
 
     if classes is None:
-        noise_sd = np.sqrt((at.sigma_point or 0.0) ** 2 / sizes + known_variance)
-        return GridPredictive(log_densities, at.labels, len(z), len(tau), noise_sd)
+        noise_sd = np.sqrt((coordinates.sigma_point or 0.0) ** 2 / sizes + known_variance)
+        return GridPredictive(log_densities, coordinates.labels, len(z), len(tau), noise_sd)
 
     def log_probabilities(i):
         return np.array(list(log_densities(i)))

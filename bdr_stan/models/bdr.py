@@ -90,32 +90,34 @@ def bdr_model(
         K, R, Sigma = landmark_matrices(
             training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
         )
-        at = joint_coordinates(mean, Sigma, R, K)
-        z = at.of(mean)
+        coordinates = joint_coordinates(mean, Sigma, R, K)
+        z = coordinates.transform(mean)
         defaults = {
-            **weight_priors(y, at.prior_variance(z), x.shape[1]),
+            **weight_priors(y, coordinates.prior_variance(z), x.shape[1]),
             **(size_noise_prior(y, sizes) if by_size else {}),
-            **eta_prior(mean - at.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
+            **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
         }
         rows = compress(
             np.column_stack([z, x]), y, sizes, lossless=lossless, known_variance=known_variance
         )
-        likelihood = partial(normal_likelihood, rows, at.lam)
+        likelihood = partial(normal_likelihood, rows, coordinates.lam)
         followed = ("sigma", "eta", *(["sigma_point"] if by_size else []))
 
         def rescaled(whitened, scales, mode):
-            return with_mode_shift(whitened, likelihood, at.prior_factor, mode, scales, followed)
+            return with_mode_shift(
+                whitened, likelihood, coordinates.prior_factor, mode, scales, followed
+            )
 
         return Model(
             program="bdr",
             scales=("sigma", *(["sigma_point"] if by_size else []), "rho", "eta"),
             priors=with_user_values(defaults, prior),
-            prior_factor=at.prior_factor,
-            weight_basis=at.basis,
+            prior_factor=coordinates.prior_factor,
+            weight_basis=coordinates.basis,
             likelihood=likelihood,
-            stan_data=partial(bdr_data, rows, at.lam, at.prior_factor),
+            stan_data=partial(bdr_data, rows, coordinates.lam, coordinates.prior_factor),
             n_covariates=x.shape[1],
-            constants=at.constants(),
+            constants=coordinates.constants(),
             rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
             inits=size_noise_inits,
             draws=size_noise_draws,

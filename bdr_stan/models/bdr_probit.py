@@ -114,29 +114,29 @@ def bdr_probit_model(
         K, R, Sigma = landmark_matrices(
             training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
         )
-        at = joint_coordinates(mean, Sigma, R, K)
-        z = at.of(mean)
+        coordinates = joint_coordinates(mean, Sigma, R, K)
+        z = coordinates.transform(mean)
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
         defaults = {
-            **class_priors(_LATENT_SD, at.prior_variance(z), x.shape[1]),
-            **eta_prior(mean - at.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
+            **class_priors(_LATENT_SD, coordinates.prior_variance(z), x.shape[1]),
+            **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
         }
 
         def rescaled(whitened, scales, mode):
-            s = shrinkage_factors(rows.bag_size, at.lam, scales["eta"])
-            nu = scales["eta"] * (1 - s) @ mode.theta[: len(at.lam)] ** 2
+            s = shrinkage_factors(rows.bag_size, coordinates.lam, scales["eta"])
+            nu = scales["eta"] * (1 - s) @ mode.theta[: len(coordinates.lam)] ** 2
             return follow_latent_scale(whitened, np.repeat(nu, rows.n_bags), scales["rho"])
 
         return Model(
             program="bdr_probit",
             scales=("rho", "eta"),
             priors=with_user_values(defaults, prior),
-            prior_factor=at.prior_factor,
-            weight_basis=at.basis,
-            likelihood=partial(probit_likelihood, rows, at.lam),
-            stan_data=partial(bdr_probit_data, rows, at.lam, at.prior_factor),
+            prior_factor=coordinates.prior_factor,
+            weight_basis=coordinates.basis,
+            likelihood=partial(probit_likelihood, rows, coordinates.lam),
+            stan_data=partial(bdr_probit_data, rows, coordinates.lam, coordinates.prior_factor),
             n_covariates=x.shape[1],
-            constants=at.constants(),
+            constants=coordinates.constants(),
             rescaled=rescaled,
             draws=by_bag,
             sampler_only=("t", "precision", "unit"),

@@ -59,8 +59,8 @@ def blr_model(
 ) -> Model:
     """The model of ``stan/blr.stan`` with its data; arguments as of `bdr_model`."""
     by_size = label_noise == "size"
-    at = principal_axes(embedding.mean)
-    z, x = at.of(embedding.mean), embedding.x
+    coordinates = principal_axes(embedding.mean)
+    z, x = coordinates.transform(embedding.mean), embedding.x
     rows = compress(
         np.column_stack([z, x]),
         y,
@@ -75,12 +75,12 @@ def blr_model(
         program="blr",
         scales=("sigma", *(["sigma_point"] if by_size else []), "rho"),
         priors=with_user_values(defaults, prior),
-        prior_factor=at.prior_factor,
-        weight_basis=at.basis,
-        likelihood=partial(normal_likelihood, rows, at.lam),
+        prior_factor=coordinates.prior_factor,
+        weight_basis=coordinates.basis,
+        likelihood=partial(normal_likelihood, rows, coordinates.lam),
         stan_data=partial(blr_data, rows),
         n_covariates=x.shape[1],
-        constants=at.constants(),
+        constants=coordinates.constants(),
         inits=size_noise_inits,
         draws=size_noise_draws,
         level=float(np.mean(y)),
@@ -112,7 +112,7 @@ def exact_posterior(
 
 
 def exact_predictive(
-    at: Coordinates,
+    coordinates: Coordinates,
     embedding: Embedding,
     *,
     theta: Array,
@@ -121,7 +121,7 @@ def exact_predictive(
     sigma_point: float = 0.0,
 ) -> Predictive:
     """Normal predictive distribution of labels under the closed-form posterior of theta."""
-    z = at.of(embedding.mean)
+    z = coordinates.transform(embedding.mean)
     design = np.column_stack([z, embedding.x, np.ones(len(z))])
     mean = design @ theta
     noise = sigma**2 + sigma_point**2 / embedding.sizes

@@ -49,8 +49,8 @@ def blr_logit_model(
     embedding: Embedding, y: Array, *, prior: Mapping[str, float] | None = None
 ) -> Model:
     """The model of ``stan/blr_logit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
-    at = principal_axes(embedding.mean)
-    z, x = at.of(embedding.mean), embedding.x
+    coordinates = principal_axes(embedding.mean)
+    z, x = coordinates.transform(embedding.mean), embedding.x
     rows = compress(np.column_stack([z, x]), y, embedding.sizes, lossless=False)
     defaults = class_priors(_LATENT_SD, np.sum(z**2, axis=1), x.shape[1])
 
@@ -61,10 +61,10 @@ def blr_logit_model(
         program="blr_logit",
         scales=("rho",),
         priors=with_user_values(defaults, prior),
-        prior_factor=at.prior_factor,
-        weight_basis=at.basis,
+        prior_factor=coordinates.prior_factor,
+        weight_basis=coordinates.basis,
         likelihood=likelihood,
         stan_data=partial(blr_logit_data, rows),
         n_covariates=x.shape[1],
-        constants=at.constants(),
+        constants=coordinates.constants(),
     )

@@ -41,8 +41,8 @@ class CurvedCoordinates(Coordinates):
         return super().constants() | {"frequencies": (self.frequencies, ["function", "leading"])}
 
     @classmethod
-    def of_constants(cls, constants: Mapping[str, Array]) -> Self:
-        plain = Coordinates.of_constants(constants)
+    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
+        plain = Coordinates.from_constants(constants)
         return cls(**vars(plain), frequencies=constants["frequencies"])
 
 

@@ -48,7 +48,7 @@ class CurveSums:
     squares: Array
 
     @classmethod
-    def of(cls, B: Array, z: Array, sizes: Array) -> Self:
+    def from_rows(cls, B: Array, z: Array, sizes: Array) -> Self:
         """Sums of functions B of the labels, (n, J), and coordinates z, (n, K), by size."""
         size, group = np.unique(sizes, return_inverse=True)
         n_bags, order = np.bincount(group), np.argsort(group, kind="stable")

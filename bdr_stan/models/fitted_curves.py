@@ -81,7 +81,7 @@ class FittedCurves:
     curves : Curves, at the modes
     """
 
-    at: InverseCoordinates
+    coordinates: InverseCoordinates
     sums: CurveSums
     modes: dict[str, Array]
     curves: Curves
@@ -109,18 +109,20 @@ def fitted_curves(
         grid, log_prior = _grid(prior, _LABELS[0])
     B, blur = (functions(y), None) if true is None else true.moments(functions)
     m0, basis, lam = residual_coordinates(training, B, jitter=jitter, kernel_share=kernel_share)
-    at = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power=1.0)
-    z, sizes = at.of(training.embedding.mean), training.embedding.sizes
-    sums = CurveSums.of(B, z, sizes)
+    coordinates = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power=1.0)
+    z, sizes = coordinates.transform(training.embedding.mean), training.embedding.sizes
+    sums = CurveSums.from_rows(B, z, sizes)
     modes, curves = most_probable_curves(sums, lam, functions, priors)
     if blur is not None:
         rows = rows_without_blur(z, sizes, lam, B, blur, modes["tau"], curves.mean)
-        sums = CurveSums.of(*rows, sizes)
+        sums = CurveSums.from_rows(*rows, sizes)
         modes, curves = most_probable_curves(sums, lam, functions, priors)
     if prior is not None:
-        grid, log_prior = _grid(prior, _n_labels(at, prior, sums, modes["tau"], curves.mean))
-        at = replace(at, labels=grid, log_prior=log_prior)
-    return FittedCurves(at, sums, modes, curves)
+        grid, log_prior = _grid(
+            prior, _n_labels(coordinates, prior, sums, modes["tau"], curves.mean)
+        )
+        coordinates = replace(coordinates, labels=grid, log_prior=log_prior)
+    return FittedCurves(coordinates, sums, modes, curves)
 
 
 def _grid(prior, n):
@@ -130,10 +132,10 @@ def _grid(prior, n):
     return grid, log_density - logsumexp(log_density, b=trapezoid_weights(grid))
 
 
-def _n_labels(at, prior, sums, tau, curve):
+def _n_labels(coordinates, prior, sums, tau, curve):
     """Labels of a grid fine enough for the sharpest prediction, of the largest bags."""
-    path = curve @ at.functions(at.labels).T
-    slopes = np.gradient(path, at.labels, axis=1)
-    information = np.sum(slopes**2 / (tau**2 + at.lam / sums.size.max())[:, None], axis=0)
+    path = curve @ coordinates.functions(coordinates.labels).T
+    slopes = np.gradient(path, coordinates.labels, axis=1)
+    information = np.sum(slopes**2 / (tau**2 + coordinates.lam / sums.size.max())[:, None], axis=0)
     wanted = _LABELS_PER_SD * (prior.most - prior.least) * np.sqrt(information.max())
     return int(np.clip(wanted, *_LABELS))

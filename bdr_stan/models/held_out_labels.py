@@ -44,7 +44,7 @@ class Fold:
     error_sd : array, shape (len(held),), of the errors of the held-out labels, or None
     """
 
-    held: Array
+    held_out: Array
     fitted: FittedCurves
     error_sd: Array | None = None
 
@@ -97,16 +97,16 @@ def folds_of(
     in_order = np.lexsort((training.embedding.mean[:, 0], labels.y))
     order = in_order[np.random.default_rng(0).permutation(n)]
     folds: dict[float, list[Fold]] = {share: [] for share in kernel_shares}
-    for held in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
-        kept = np.setdiff1d(order, held)
+    for held_out in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
+        kept = np.setdiff1d(order, held_out)
         fewest = n_classes if labels.distribution is None else 2
         if len(np.unique(labels.y[kept])) < fewest:
             continue  # nothing to learn a curve from, or a class that is held out whole
-        error_sd = None if variance is None else np.sqrt(variance[held])
+        error_sd = None if variance is None else np.sqrt(variance[held_out])
         others = training.take(kept), labels.take(kept), priors
         for share, of_share in folds.items():
             fitted = fitted_curves(*others, jitter=jitter, kernel_share=share)
-            of_share.append(Fold(held, fitted, error_sd))
+            of_share.append(Fold(held_out, fitted, error_sd))
     return folds
 
 
@@ -118,7 +118,7 @@ def learned_power(
     The weak prior is lognormal about 0.6, which is the power if there are no folds. The loss is
     the negative log density of labels and power.
     """
-    parts = [_log_density(fold, fold.held[:_MOST_HELD], embedding, y) for fold in folds]
+    parts = [_log_density(fold, fold.held_out[:_MOST_HELD], embedding, y) for fold in folds]
 
     def loss(log_power):
         away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
@@ -164,28 +164,32 @@ def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, powe
     """Log density of each label given its bag by the fold that held it out, NaN where none did."""
     value = np.full(len(y), np.nan)
     for fold in folds:
-        for bags in np.array_split(fold.held, -(-len(fold.held) // _MOST_HELD)):
+        for bags in np.array_split(fold.held_out, -(-len(fold.held_out) // _MOST_HELD)):
             value[bags] = _log_density(fold, bags, embedding, y)(power)
     return value
 
 
 def _log_density(fold, bags, embedding, y):
     """The log density of the labels of some held-out bags as a function of the power."""
-    at, embedding, y = fold.fitted.at, embedding.take(bags), y[bags]
+    coordinates, embedding, y = fold.fitted.coordinates, embedding.take(bags), y[bags]
     tau, curve = fold.fitted.modes["tau"], fold.fitted.curves.mean
-    z, sizes = at.of(embedding.mean), embedding.sizes
-    at_labels = log_likelihoods(at, z, sizes, tau, curve, at.functions(at.labels))
-    path = at.functions(y) @ curve.T
-    own = np.sum((z - path / 2) * path / (tau**2 + at.lam / sizes[:, None]), axis=1)
-    own_prior = np.interp(y, at.labels, at.log_prior, _NO_LABEL, _NO_LABEL)
-    continuous = not at.functions.of_classes
-    widths = trapezoid_weights(at.labels) if continuous else np.ones(len(at.labels))
+    z, sizes = coordinates.transform(embedding.mean), embedding.sizes
+    at_labels = log_likelihoods(
+        coordinates, z, sizes, tau, curve, coordinates.functions(coordinates.labels)
+    )
+    path = coordinates.functions(y) @ curve.T
+    own = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
+    own_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
+    continuous = not coordinates.functions.of_classes
+    widths = (
+        trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
+    )
     errors = None
     if fold.error_sd is not None:
-        errors = _errors_at(y, at.labels, fold.error_sd[np.isin(fold.held, bags)])
+        errors = _errors_at(y, coordinates.labels, fold.error_sd[np.isin(fold.held_out, bags)])
 
     def log_density(power):
-        values = power * at_labels + at.log_prior
+        values = power * at_labels + coordinates.log_prior
         own_value = power * own + own_prior
         if errors is not None:
             log_weights, wide = errors

@@ -66,7 +66,7 @@ class InverseModel:
     held_out : array, shape (n,), log density of each label by a fit to other bags
     """
 
-    at: InverseCoordinates
+    coordinates: InverseCoordinates
     sums: CurveSums
     priors: dict[str, float]
     modes: dict[str, Array]
@@ -76,7 +76,7 @@ class InverseModel:
     @property
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """What prediction needs besides the draws; kept with a fit."""
-        return {**self.at.constants(), "held_out": (self.held_out, ["bag"])}
+        return {**self.coordinates.constants(), "held_out": (self.held_out, ["bag"])}
 
 
 def inverse_data(
@@ -152,8 +152,10 @@ def inverse_model(
         jitter=jitter,
         kernel_share=chosen.kernel_share,
     )
-    at = replace(fitted.at, power=chosen.power, sigma_point=sigma_point)
-    return InverseModel(at, fitted.sums, priors, fitted.modes, fitted.curves, chosen.log_density)
+    coordinates = replace(fitted.coordinates, power=chosen.power, sigma_point=sigma_point)
+    return InverseModel(
+        coordinates, fitted.sums, priors, fitted.modes, fitted.curves, chosen.log_density
+    )
 
 
 # ------------------------------------------------------------------ its posterior
@@ -180,7 +182,7 @@ def sample_inverse(
         settings = replace(settings, options={"jacobian": True, **settings.options})
     drawn, stats, attrs = run(
         stan_file or "inverse",
-        inverse_data(model.sums, model.at.lam, model.at.functions, model.priors),
+        inverse_data(model.sums, model.coordinates.lam, model.coordinates.functions, model.priors),
         _starts(model.modes, method, settings.chains, settings.seed),
         settings,
         unit=_POSTERIOR_LOG_SDS,
@@ -233,8 +235,8 @@ def _average_curves(model, drawn):
     tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
     curvature = float(drawn["curvature"][0, 0]) if "curvature" in drawn else 1.0
     level_scale = model.priors["level_scale"]
-    scales = coefficient_scales(model.at.functions, amplitude, curvature, level_scale)
-    return curves_given(model.sums, model.at.lam, tau, scales).mean[None, None]
+    scales = coefficient_scales(model.coordinates.functions, amplitude, curvature, level_scale)
+    return curves_given(model.sums, model.coordinates.lam, tau, scales).mean[None, None]
 
 
 def _with_shares(drawn):

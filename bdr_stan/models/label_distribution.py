@@ -117,10 +117,10 @@ def _edges(y, low, high, seed):
     def score(edges):
         total = -0.5 * np.log(len(y)) * sum(edges)
         for fold in np.unique(folds):
-            kept, held = y[folds != fold], y[folds == fold]
+            kept, held_out = y[folds != fold], y[folds == fold]
             if np.ptp(kept) > 0:
                 density = _with_edges(kept, low, high, edges)
-                total += np.log(np.maximum(density(held), _LEAST_DENSITY)).sum()
+                total += np.log(np.maximum(density(held_out), _LEAST_DENSITY)).sum()
         return total
 
     return max(product(*possible), key=score)

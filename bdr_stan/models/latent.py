@@ -59,7 +59,7 @@ def latent_moments(
 
 
 def label_predictive(
-    at: Coordinates,
+    coordinates: Coordinates,
     embedding: Embedding,
     *,
     intercept: Array,
@@ -78,9 +78,9 @@ def label_predictive(
     """
     latent = partial(
         latent_moments,
-        z=at.of(embedding.mean),
+        z=coordinates.transform(embedding.mean),
         sizes=embedding.sizes,
-        lam=at.lam,
+        lam=coordinates.lam,
         intercept=intercept,
         w=w,
         eta=eta,
@@ -100,7 +100,7 @@ def label_predictive(
 
 
 def class_predictive(
-    at: Coordinates,
+    coordinates: Coordinates,
     embedding: Embedding,
     classes: Any,
     log_cdf: Callable[[Array], Array],
@@ -118,9 +118,9 @@ def class_predictive(
     """
     latent = partial(
         latent_moments,
-        z=at.of(embedding.mean),
+        z=coordinates.transform(embedding.mean),
         sizes=embedding.sizes,
-        lam=at.lam,
+        lam=coordinates.lam,
         intercept=intercept,
         w=w,
         eta=eta,

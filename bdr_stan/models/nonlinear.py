@@ -51,7 +51,7 @@ _LEAST_PRIOR_SD = 1e-4
 
 def nonlinear_data(
     rows: Rows,
-    at: CurvedCoordinates,
+    coordinates: CurvedCoordinates,
     curve: Mapping[str, float],
     whitened: Mapping[str, Any],
     priors: Mapping[str, float],
@@ -59,23 +59,23 @@ def nonlinear_data(
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/nonlinear.stan``; `curve` has kappa and ell, `rows` one row per bag."""
-    points = normal_points(at.frequencies.shape[1])
+    points = normal_points(coordinates.frequencies.shape[1])
     return {
         "N": len(rows.rows),
-        "D": len(at.lam),
-        "Q": rows.rows.shape[1] - len(at.lam) - 2,
+        "D": len(coordinates.lam),
+        "Q": rows.rows.shape[1] - len(coordinates.lam) - 2,
         "G": len(rows.length),
         "K": points.shape[1],
         "M": len(points),
-        "B": len(at.frequencies),
+        "B": len(coordinates.frequencies),
         "bag_size": rows.bag_size,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
         "rows": rows.rows,
-        "lambda": at.lam,
-        "prior_factor": at.prior_factor,
+        "lambda": coordinates.lam,
+        "prior_factor": coordinates.prior_factor,
         "points": points,
-        "frequencies": at.frequencies,
+        "frequencies": coordinates.frequencies,
         "half_width": HALF_WIDTH,
         **curve,
         **whitened,
@@ -87,7 +87,7 @@ def nonlinear_data(
 
 def nonlinear_likelihood(
     rows: Rows,
-    at: CurvedCoordinates,
+    coordinates: CurvedCoordinates,
     *,
     sigma: float,
     kappa: float,
@@ -100,7 +100,7 @@ def nonlinear_likelihood(
     c = kappa spectral_sd(ell) v; the intercept counts from `level`. The Fisher information is that
     of normal labels of the same mean and variance; the curvature is exact.
     """
-    design = _Design.from_rows(rows, at, kappa, ell)
+    design = _Design.from_rows(rows, coordinates, kappa, ell)
     y = rows.rows[:, -1] - level * rows.rows[:, -2]
     n, M = len(y), design.n_points
     mean_design = design.averaged(np.full((n, M), 1 / M))
@@ -141,20 +141,20 @@ class _Design:
     lost: Array
 
     @classmethod
-    def from_rows(cls, rows, at, kappa, ell):
-        d, points = len(at.lam), normal_points(at.frequencies.shape[1])
-        q, B = points.shape[1], len(at.frequencies)
+    def from_rows(cls, rows, coordinates, kappa, ell):
+        d, points = len(coordinates.lam), normal_points(coordinates.frequencies.shape[1])
+        q, B = points.shape[1], len(coordinates.frequencies)
         sizes = np.repeat(rows.bag_size, rows.n_bags)
         z, other_columns = rows.rows[:, :d], rows.rows[:, d:-1]
         D = rows.rows.shape[1] - 1 + B
         varying = np.r_[:q, d : d + B]
-        u = leading_points(z, sizes, at.lam, points)
-        amplitude = kappa * spectral_sd(at.frequencies, ell)
-        s = shrinkage_factors(sizes, at.lam, 1.0)
+        u = leading_points(z, sizes, coordinates.lam, points)
+        amplitude = kappa * spectral_sd(coordinates.frequencies, ell)
+        s = shrinkage_factors(sizes, coordinates.lam, 1.0)
         lost = np.zeros((len(z), D))
         lost[:, q:d] = 1 - s[:, q:]
         return cls(
-            np.concatenate([u, amplitude * basis_functions(u, at.frequencies)], axis=2),
+            np.concatenate([u, amplitude * basis_functions(u, coordinates.frequencies)], axis=2),
             np.column_stack([(s * z)[:, q:], other_columns]),
             varying,
             np.setdiff1d(np.arange(D), varying),
@@ -255,14 +255,14 @@ def nonlinear_model(
     eta = straight.pop("eta")
     K, R, Sigma = landmark_matrices(training, jitter=jitter)
     linear = joint_coordinates(mean, Sigma, eta * R, K)
-    at = CurvedCoordinates(
+    coordinates = CurvedCoordinates(
         **vars(linear), frequencies=basis_frequencies(min(n_curved, len(K)), n_functions)
     )
-    z = at.of(mean)
+    z = coordinates.transform(mean)
     rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-    spread = float(np.sqrt(np.mean(at.prior_variance(z))))
+    spread = float(np.sqrt(np.mean(coordinates.prior_variance(z))))
     defaults = {
-        **weight_priors(y, at.prior_variance(z), x.shape[1]),
+        **weight_priors(y, coordinates.prior_variance(z), x.shape[1]),
         "kappa_median": spread / 2,  # half as much of the labels as the linear part
         "kappa_log_sd": 1.0,
         "ell_median": 1.5,
@@ -272,10 +272,10 @@ def nonlinear_model(
         program="nonlinear",
         scales=("sigma", "rho", *_CURVE_SCALES),
         priors=with_user_values(defaults, prior),
-        prior_factor=block_diag(at.prior_factor, np.eye(len(at.frequencies))),
-        weight_basis=at.basis,
-        likelihood=partial(nonlinear_likelihood, rows, at),
-        stan_data=partial(nonlinear_data, rows, at, {}),
+        prior_factor=block_diag(coordinates.prior_factor, np.eye(len(coordinates.frequencies))),
+        weight_basis=coordinates.basis,
+        likelihood=partial(nonlinear_likelihood, rows, coordinates),
+        stan_data=partial(nonlinear_data, rows, coordinates, {}),
         n_covariates=x.shape[1],
         level=float(np.mean(y)),
         predicting=("c",),
@@ -283,22 +283,22 @@ def nonlinear_model(
     )
     scales = most_probable_scales(model, start=straight)[0]
     curve = {name: scales[name] for name in _CURVE_SCALES}
-    sd = spectral_sd(at.frequencies, curve["ell"])
+    sd = spectral_sd(coordinates.frequencies, curve["ell"])
     kept = sd > _LEAST_PRIOR_SD * sd.max(initial=0.0)  # few, where the curve is long
-    at = replace(at, frequencies=at.frequencies[kept])
+    coordinates = replace(coordinates, frequencies=coordinates.frequencies[kept])
     return replace(
         model,
         scales=("sigma", "rho"),
-        prior_factor=block_diag(at.prior_factor, np.eye(len(at.frequencies))),
-        likelihood=partial(nonlinear_likelihood, rows, at, **curve),
-        stan_data=partial(nonlinear_data, rows, at, curve),
-        constants=at.constants()
+        prior_factor=block_diag(coordinates.prior_factor, np.eye(len(coordinates.frequencies))),
+        likelihood=partial(nonlinear_likelihood, rows, coordinates, **curve),
+        stan_data=partial(nonlinear_data, rows, coordinates, curve),
+        constants=coordinates.constants()
         | {name: (value, []) for name, value in (curve | {"eta": eta}).items()},
     )
 
 
 def nonlinear_predictive(
-    at: CurvedCoordinates,
+    coordinates: CurvedCoordinates,
     embedding: Embedding,
     *,
     intercept: Array,
@@ -312,7 +312,10 @@ def nonlinear_predictive(
     `intercept` and `sigma` have shape (S,), `w` (S, d), `c`, the weights of the basis functions,
     (S, B), `gamma` (S, Q).
     """
-    z, points = at.of(embedding.mean), normal_points(at.frequencies.shape[1])
+    z, points = (
+        coordinates.transform(embedding.mean),
+        normal_points(coordinates.frequencies.shape[1]),
+    )
     S, (M, q) = len(sigma), points.shape
     tail = w.copy()
     tail[:, :q] = 0
@@ -322,14 +325,14 @@ def nonlinear_predictive(
             i,
             z=z,
             sizes=embedding.sizes,
-            lam=at.lam,
+            lam=coordinates.lam,
             intercept=intercept,
             w=tail,
             x=embedding.x,
             gamma=gamma,
         )
-        u = leading_points(z[i], embedding.sizes[i], at.lam, points)
-        curve = np.concatenate([u, basis_functions(u, at.frequencies)], axis=2)
+        u = leading_points(z[i], embedding.sizes[i], coordinates.lam, points)
+        curve = np.concatenate([u, basis_functions(u, coordinates.frequencies)], axis=2)
         by_point = np.column_stack([w[:, :q], c]) @ curve.reshape(len(i) * M, -1).T
         means = mean[:, None] + by_point.reshape(S, len(i), M).swapaxes(1, 2)
         sds = np.sqrt(variance + sigma[:, None] ** 2)

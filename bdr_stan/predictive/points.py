@@ -24,10 +24,10 @@ class PointPredictive:
 
         rate_s(x) = link.rate(psi(x)' w_s + c_s).
 
-    At a point of a bag whose effect is known the rate has that effect besides.
+    At a point of a bag whose effect is known the rate includes that effect.
 
-    What the features leave out of the Gaussian process, a normal number of variance
-    rho_s^2 (k(x, x) - |psi(x)|^2) at x, is added where rho is given; see `Link.with_left_out`.
+    Where rho is given, a normal number of variance rho_s^2 (k(x, x) - |psi(x)|^2), the part of the
+    Gaussian process outside the basis, is added; see `Link.with_residual_variance`.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ class PointPredictive:
         weights = self._weights
 
         def moments(points, at):
-            f, left_out = self._function(points, at)
-            mean = self.link.mean_rate(f, left_out) @ weights
-            rates = self._rates(f, left_out)
+            f, residual_variance = self._function(points, at)
+            mean = self.link.mean_rate(f, residual_variance) @ weights
+            rates = self._rates(f, residual_variance)
             rates -= mean[:, None]
             np.square(rates, out=rates)
             return mean, np.sqrt(rates @ weights)
@@ -282,20 +282,20 @@ class PointPredictive:
         self._features(points, out=phi[:, :-1])
         phi[:, -1] = 1
         f = phi @ self.theta.T
-        left_out = None
+        residual_variance = None
         if self.rho is not None:
-            left_out = self._features.left_out(points, phi[:, :-1])
-            left_out = np.multiply.outer(left_out, self.rho**2)
+            residual_variance = self._features.residual_variance(points, phi[:, :-1])
+            residual_variance = np.multiply.outer(residual_variance, self.rho**2)
         if self.effects is None:
-            return f, left_out
+            return f, residual_variance
         bag = self.bag[at]
         effect = np.where(bag[:, None] < 0, 0.0, self.effects[:, bag].T)
-        return self.link.with_effect(f, left_out, effect)
+        return self.link.with_effect(f, residual_variance, effect)
 
-    def _rates(self, f, left_out):
+    def _rates(self, f, residual_variance):
         """Rates at points under all draws; may write to f."""
-        if left_out is not None:
-            f = self.link.with_left_out(f, left_out, self._noise)
+        if residual_variance is not None:
+            f = self.link.with_residual_variance(f, residual_variance, self._noise)
         return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):

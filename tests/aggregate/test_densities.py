@@ -72,7 +72,8 @@ def test_information_is_the_expected_curvature_and_square_of_the_slope(likelihoo
     squared, curved = np.zeros((2, 4, 4))
     for a in range(3):
         one = replace(
-            p, psi=p.psi[a : a + 1], weights=p.weights[a : a + 1], left_out=p.left_out[a : a + 1],
+            p, psi=p.psi[a : a + 1], weights=p.weights[a : a + 1],
+            residual_variance=p.residual_variance[a : a + 1],
             trials=None if p.trials is None else p.trials[a : a + 1],
         )  # fmt: skip
         law = totals.law_of_labels(one, w=theta[:-1], intercept=theta[-1], **scales)

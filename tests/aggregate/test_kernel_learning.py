@@ -31,7 +31,7 @@ def rows_of(bags, landmarks, link):
 
     def rows_at(kernel):
         features = FieldFeatures(kernel, landmarks)
-        return point_rows(bags, features, with_left_out=link.counts_left_out)
+        return point_rows(bags, features, with_residual_variance=link.uses_residual_variance)
 
     return rows_at
 
@@ -65,11 +65,11 @@ def test_slope_of_the_evidence_in_what_is_left_out(likelihood):
         rows, p.y, LIKELIHOODS[likelihood], LINKS["square"], mode_of(rows, p, scales), **scales
     )
 
-    def evidence(left_out):
-        return mode_of(replace(rows, left_out=left_out), p, scales).log_evidence
+    def evidence(residual_variance):
+        return mode_of(replace(rows, residual_variance=residual_variance), p, scales).log_evidence
 
-    by_step = reference.gradient(evidence, p.left_out, step=1e-3)
-    np.testing.assert_allclose(slope.by_left_out, by_step, rtol=1e-6, atol=1e-6)
+    by_step = reference.gradient(evidence, p.residual_variance, step=1e-3)
+    np.testing.assert_allclose(slope.by_residual_variance, by_step, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("likelihood, link", [("poisson", "square"), ("normal", "identity")])

@@ -151,7 +151,7 @@ def test_packed_squares_are_those_of_the_points(rng):
 @pytest.mark.parametrize("name", ["square", "exp"])
 def test_moments_of_the_means(bags, name, rng):
     """Against draws: with squares mean and variance, with exponentials three sums."""
-    rows = replace(LINKS["exp"].rows(bags, Given(3)), left_out=np.array([0.5, 1.0, 2.0]))
+    rows = replace(LINKS["exp"].rows(bags, Given(3)), residual_variance=np.array([0.5, 1.0, 2.0]))
     mean, factor = rng.normal(0.5, 0.3, 4), 0.2 * np.tril(rng.normal(size=(4, 4)))
     seen = []
 

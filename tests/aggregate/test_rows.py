@@ -200,18 +200,21 @@ def test_what_fields_leave_out_of_each_bag(bags, monkeypatch, points_at_once):
     kernel = RBF(0.7, columns=(0, 1)) + Matern32(1.0, columns=(2,), variance=0.5)
     features = FieldFeatures(kernel, bags.points[:9])
     expected = [
-        weights @ features.left_out(points, features(points))
+        weights @ features.residual_variance(points, features(points))
         for weights, points in zip(np.split(bags.weights, bags.offsets[1:-1]), bags)
     ]
     assert min(expected) > 0
     monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 8 * (18 + 5) * points_at_once)
-    for rows in (square_factors(bags, features), point_rows(bags, features, with_left_out=True)):
-        np.testing.assert_allclose(rows.left_out, expected)
-    assert point_rows(bags, features).left_out is None
+    for rows in (
+        square_factors(bags, features),
+        point_rows(bags, features, with_residual_variance=True),
+    ):
+        np.testing.assert_allclose(rows.residual_variance, expected)
+    assert point_rows(bags, features).residual_variance is None
 
 
 def test_of_other_features_nothing_is_known(bags, features):
-    assert not square_factors(bags, features).left_out.any()
+    assert not square_factors(bags, features).residual_variance.any()
 
 
 # ---------------------------------------------------------------- sums, rows, means

@@ -41,7 +41,7 @@ def rows_of(rng, sizes, d):
     p = rng.uniform(0.5, 2, len(X))
     start = np.cumsum(sizes) - sizes
     total, noise = np.add.reduceat(p, start), np.sqrt(np.add.reduceat(p**2, start))
-    return AggregateRows(X, start, sizes, p, total, noise, left_out=0.3 * total)
+    return AggregateRows(X, start, sizes, p, total, noise, residual_variance=0.3 * total)
 
 
 def labels(rng, rows, link, likelihood="poisson", level=1.5):
@@ -228,7 +228,7 @@ def log_evidence(rows, y, likelihood, link, priors, rho):
         axis=1,
     )
     if link == "square":
-        totals += rho**2 * rows.left_out
+        totals += rho**2 * rows.residual_variance
     log_density += log_density_by_scipy(likelihood, y, totals).sum(axis=1)
     cell = (w[1] - w[0]) * (f0[1] - f0[0])
     return np.logaddexp.reduce(log_density) + np.log(cell)

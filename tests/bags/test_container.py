@@ -189,7 +189,7 @@ def test_bad_values_in_a_memory_map_are_found_when_read(tmp_path):
     points[7, 1] = np.inf
     np.save(tmp_path / "points.npy", points)
     bags = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=[3, 3, 3])
-    message = r"bag 2, point 1, column 1: value is inf \(1 such in all\)"
+    message = r"bag 2, point 1, column 1: value is inf \(1 in all\)"
     with pytest.raises(ValueError, match=message):
         bags.check_values()
     with pytest.raises(ValueError, match=message):
@@ -235,7 +235,7 @@ def bad_bags():
     yield (
         lambda: Bags(ones, [0, 1, 3], weights=[1, 1, -2]),
         ValueError,
-        r"bag 1, point 1: weight is -2 \(1 such in all\): weights must be finite and >= 0",
+        r"bag 1, point 1: weight is -2 \(1 in all\): weights must be finite and >= 0",
     )
     yield (
         lambda: Bags(ones, [0, 1, 3], weights=[1, np.nan, 2]),
@@ -286,7 +286,7 @@ def test_bad_bags(make, error, message):
 def test_all_bad_values_are_counted():
     points = np.ones((300_000, 2))  # more than one block
     points[[5, 299_999], 1] = np.nan
-    with pytest.raises(ValueError, match=r"bag 0, point 5, column 1: .* \(2 such in all\)"):
+    with pytest.raises(ValueError, match=r"bag 0, point 5, column 1: .* \(2 in all\)"):
         Bags.from_points(points, sizes=[100_000] * 3)
 
 

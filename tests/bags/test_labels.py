@@ -23,7 +23,7 @@ def test_check_labels(bags):
         (np.ones((5, 2)), ValueError, r"y has shape \(5, 2\), expected \(5,\)"),
         (3.0, ValueError, r"y has shape \(\), expected \(5,\)"),
         ([1, 2, np.nan, 4, np.inf], ValueError,
-         r"label of bag 2 \(id 'c'\) is nan \(2 such in all\): leave these bags out"),
+         r"label of bag 2 \(id 'c'\) is nan \(2 in all\): leave these bags out"),
         ([1, None, 2, 3, 4], ValueError, r"label of bag 1 \(id 'b'\) is nan"),
         (list("vwxyz"), TypeError, "labels y are not numbers"),
         (np.array(["1.5", 2, 3, 4, 5], object), TypeError, "labels y are not numbers"),
@@ -54,7 +54,7 @@ def test_check_classes(bags, arrays, y):
         ([0, 1, 1], ValueError, "y has 3 labels, but there are 5 bags"),
         ([["a", None, "b", None, "a"]], ValueError, r"y has shape \(1, 5\), expected \(5,\)"),
         (["a", None, "b", None, "a"], ValueError,
-         r"label of bag 1 \(id 'b'\) is missing \(2 such in all\): leave these bags out"),
+         r"label of bag 1 \(id 'b'\) is missing \(2 in all\): leave these bags out"),
         ([0, 1, np.nan, 1, 0], ValueError, r"label of bag 2 \(id 'c'\) is missing \(1 such"),
         (np.array([1j, 2, 1, 2, 1]), TypeError, "all be numbers, all strings or all true or false"),
         ([1, 1, 1, 1, 1], ValueError, r"y has 1 class \(1\), but a classifier needs two$"),
@@ -91,7 +91,7 @@ def test_labels_within_bounds(bags, arrays):
     y = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     for bounds in [(1, 5), (None, 5), (1.0, None), (None, None)]:
         check_within(bags, y, bounds)
-    beyond = r"label of bag 3 \(id 'd'\) is 4, beyond the bound 3.5 \(2 such in all\): widen"
+    beyond = r"label of bag 3 \(id 'd'\) is 4, beyond the bound 3.5 \(2 in all\): widen"
     with pytest.raises(ValueError, match=beyond):
         check_within(bags, y, (None, 3.5))
     with pytest.raises(ValueError, match="label of bag 0 is 1, beyond the bound 1.5"):

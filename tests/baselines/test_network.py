@@ -118,7 +118,7 @@ def test_penalty_below_zero_counts_as_zero(rng):
         Penalties(manifold=1.0, inputs=rng.normal(size=(4, 2)), features=against),
     )
     theta = first_parameters(2, 3, 0.0, rng) + rng.normal(size=13)
-    net = Network.of(theta, 2)
+    net = Network.from_weights(theta, 2)
     assert laplacian_penalty(net.output(net.activations(on.penalties.inputs)), against)[0] < 0
     np.testing.assert_array_equal(on(theta)[1], off(theta)[1])
     assert on(theta)[0] == off(theta)[0]
@@ -131,7 +131,7 @@ def test_common_output_has_the_common_rate(rng):
     common = y.sum() / bags.weights.sum()
     for link in ("exp", "square", "identity"):
         rates = Rates.of_bags(bags, y, points, LINKS[link])
-        assert rates.of(np.array([rates.common_output])) == pytest.approx(common)
+        assert rates.transform(np.array([rates.common_output])) == pytest.approx(common)
         assert rates.inputs(points).std(axis=0) == pytest.approx([1, 1])
     with pytest.raises(ValueError, match="link='exp' has positive rates, but the labels sum to -"):
         Rates.of_bags(bags, -y, points, LINKS["exp"])
@@ -140,5 +140,5 @@ def test_common_output_has_the_common_rate(rng):
 def test_outputs_too_large_for_rates_stay_finite():
     rates = Rates(np.zeros(1), np.ones(1), 0.0, 2.0, LINKS["exp"])
     f = np.array([-1e4, 0.0, 49.0, 1e4])
-    np.testing.assert_allclose(rates.of(f), 2 * np.exp([-50, 0, 49, 50]))
-    np.testing.assert_allclose(rates.slopes(f), rates.of(f))
+    np.testing.assert_allclose(rates.transform(f), 2 * np.exp([-50, 0, 49, 50]))
+    np.testing.assert_allclose(rates.slopes(f), rates.transform(f))

@@ -49,7 +49,7 @@ class RateProblem:
     """Bags of points whose labels have the points' total rates as means.
 
     psi, weights : lists of arrays, shapes (n_a, d) and (n_a,), features and weights of the points
-    left_out : array, shape (n,), sum of weights times the variance that features leave out
+    residual_variance : array, shape (n,), sum of weights times the variance that features leave out
     y : array, shape (n,), labels
     trials : array, shape (n,), of binomial labels
     """
@@ -60,7 +60,7 @@ class RateProblem:
     link: str
     has_effects: bool
     priors: dict
-    left_out: Array
+    residual_variance: Array
     y: Array | None = None
     trials: Array | None = None
 
@@ -81,7 +81,7 @@ def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
         link=link,
         has_effects=has_effects,
         priors=priors,
-        left_out=rng.gamma(2, 1, n) if LINKS[link].counts_left_out else np.zeros(n),
+        residual_variance=rng.gamma(2, 1, n) if LINKS[link].uses_residual_variance else np.zeros(n),
         trials=rng.integers(1, 30, n) if likelihood == "binomial" else None,
     )
     true = draw_parameters(rng, p)
@@ -104,12 +104,12 @@ def draw_parameters(rng, p):
 def rate_means(p, w, intercept, effect, rho=0.0):
     """Mean of each bag's label; of binomial labels the probability."""
     rate, means = RATES[p.link], []
-    for psi, weights, own, left_out in zip(p.psi, p.weights, effect, p.left_out):
+    for psi, weights, own, residual_variance in zip(p.psi, p.weights, effect, p.residual_variance):
         f = intercept + psi @ w
         if p.link == "logit":
             means.append(weights @ rate(f + own) / weights.sum())
         else:
-            means.append(np.exp(own) * (weights @ rate(f) + rho**2 * left_out))
+            means.append(np.exp(own) * (weights @ rate(f) + rho**2 * residual_variance))
     return np.array(means)
 
 
@@ -226,7 +226,7 @@ def compressed(p):
     """The bags' rows as a fit takes them: factors, weighted sums or the points."""
     bags = Bags.from_list(p.psi, weights=p.weights)
     rows = LINKS[p.link].rows(bags, Given(p.psi[0].shape[1]))
-    return replace(rows, left_out=p.left_out)
+    return replace(rows, residual_variance=p.residual_variance)
 
 
 def point_rows(p):
@@ -237,7 +237,9 @@ def point_rows(p):
     noise = np.array([np.linalg.norm(weights) for weights in p.weights])
     start = np.cumsum(length) - length
     rows = np.column_stack([psi, np.ones(len(psi))])
-    return AggregateRows(rows, start, length, np.concatenate(p.weights), total, noise, p.left_out)
+    return AggregateRows(
+        rows, start, length, np.concatenate(p.weights), total, noise, p.residual_variance
+    )
 
 
 def whitening(p, rows, whitened=True):

@@ -77,8 +77,8 @@ def scale_between(mu, sizes, Sigma):
 def relative_error_of_scale(mu, sizes, Sigma):
     """Of that estimate, before its limits: bags are left out one by one."""
     n, each = len(mu), np.arange(len(mu))
-    left_out = [scale_between(mu[each != i], sizes[each != i], Sigma) for i in each]
-    trace = np.sqrt((n - 1) ** 2 / n * np.var(left_out, ddof=1))
+    residual_variance = [scale_between(mu[each != i], sizes[each != i], Sigma) for i in each]
+    trace = np.sqrt((n - 1) ** 2 / n * np.var(residual_variance, ddof=1))
     total = np.mean(np.sum((mu - mu.mean(axis=0)) ** 2, axis=1))
     by_size = np.trace(Sigma) * np.std(1 / sizes)
     error = np.hypot(max(trace, np.sqrt(2 / (n - 1)) * total), by_size)

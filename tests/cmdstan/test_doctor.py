@@ -15,9 +15,9 @@ def test_doctor_says_how_to_fix_what_is_wrong(monkeypatch, no_cmdstan):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0")
     bad = {finding.what: finding for finding in cmdstan.doctor() if not finding.ok}
     assert set(bad) == {"C++ compiler", "httpstan package", "CmdStan"}
-    assert bad["C++ compiler"].mend.startswith("sudo apt-get install g++, or pip install")
-    assert bad["httpstan package"].mend == "pip install 'httpstan==4.13.0'"
-    assert bad["CmdStan"].mend == "bdr-stan setup"
+    assert bad["C++ compiler"].fix.startswith("sudo apt-get install g++, or pip install")
+    assert bad["httpstan package"].fix == "pip install 'httpstan==4.13.0'"
+    assert bad["CmdStan"].fix == "bdr-stan setup"
     assert "it has not been built" in bad["CmdStan"].detail
 
 
@@ -44,4 +44,4 @@ def test_doctor_sees_a_cache_that_cannot_be_written(monkeypatch, no_cmdstan, tmp
     monkeypatch.setenv("BDR_STAN_CACHE", str(tmp_path / "file"))
     folder = next(f for f in cmdstan.doctor() if f.what == "cache folder")
     assert not folder.ok
-    assert folder.mend.startswith("export BDR_STAN_CACHE=")
+    assert folder.fix.startswith("export BDR_STAN_CACHE=")

@@ -18,47 +18,54 @@ def coordinates_of(p):
 
 
 def test_principal_axes_make_the_design_diagonal(mean):
-    at = principal_axes(mean)
+    coordinates = principal_axes(mean)
     d = mean.shape[1]
-    np.testing.assert_allclose(at.m0, mean.mean(axis=0))
-    np.testing.assert_allclose(at.basis.T @ at.basis, np.eye(d), atol=1e-12)
-    squares = at.of(mean).T @ at.of(mean)
+    np.testing.assert_allclose(coordinates.m0, mean.mean(axis=0))
+    np.testing.assert_allclose(coordinates.basis.T @ coordinates.basis, np.eye(d), atol=1e-12)
+    squares = coordinates.transform(mean).T @ coordinates.transform(mean)
     np.testing.assert_allclose(squares, np.diag(np.diag(squares)), atol=1e-9 * (1 + squares.max()))
     assert np.all(np.diff(np.diag(squares)) <= 1e-9)
-    np.testing.assert_array_equal(at.lam, np.zeros(d))
-    np.testing.assert_array_equal(at.prior_factor, np.eye(d))
+    np.testing.assert_array_equal(coordinates.lam, np.zeros(d))
+    np.testing.assert_array_equal(coordinates.prior_factor, np.eye(d))
 
 
 def test_principal_axes_keep_the_regression_and_its_prior(mean, rng):
     """beta = V w gives the same function, and N(0, rho^2 I) is that of beta as well."""
-    at = principal_axes(mean)
+    coordinates = principal_axes(mean)
     w = rng.normal(size=mean.shape[1])
-    function = (mean - mean.mean(axis=0)) @ (at.basis @ w)
-    np.testing.assert_allclose(at.of(mean) @ w, function, rtol=1e-10, atol=1e-12)
+    function = (mean - mean.mean(axis=0)) @ (coordinates.basis @ w)
+    np.testing.assert_allclose(coordinates.transform(mean) @ w, function, rtol=1e-10, atol=1e-12)
     away = mean - mean.mean(axis=0)
     np.testing.assert_allclose(
-        at.prior_variance(at.of(mean)), np.sum(away**2, axis=1), rtol=1e-10, atol=1e-20
+        coordinates.prior_variance(coordinates.transform(mean)),
+        np.sum(away**2, axis=1),
+        rtol=1e-10,
+        atol=1e-20,
     )
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_joint_coordinates_make_both_covariances_diagonal(rng, d):
     p = reference.random_problem(rng, d=d)
-    at = coordinates_of(p)
-    V = at.basis
-    np.testing.assert_allclose(at.m0, p.mu.mean(axis=0))
+    coordinates = coordinates_of(p)
+    V = coordinates.basis
+    np.testing.assert_allclose(coordinates.m0, p.mu.mean(axis=0))
     np.testing.assert_allclose(V.T @ p.R @ V, np.eye(d), atol=1e-11)
-    np.testing.assert_allclose(V.T @ p.Sigma @ V, np.diag(at.lam), atol=1e-10 * at.lam[-1])
-    precision = at.prior_factor.T @ at.prior_factor  # of w where alpha = V w has K
+    np.testing.assert_allclose(
+        V.T @ p.Sigma @ V, np.diag(coordinates.lam), atol=1e-10 * coordinates.lam[-1]
+    )
+    precision = (
+        coordinates.prior_factor.T @ coordinates.prior_factor
+    )  # of w where alpha = V w has K
     np.testing.assert_allclose(precision, V.T @ p.K @ V, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(at.prior_factor, np.triu(at.prior_factor))
+    np.testing.assert_allclose(coordinates.prior_factor, np.triu(coordinates.prior_factor))
 
 
 def test_where_the_prior_kernel_is_that_of_the_weights_their_precision_is_one(rng):
     p = reference.random_problem(rng, same_kernel=True)
-    at = coordinates_of(p)
-    np.testing.assert_array_equal(at.prior_factor, np.eye(4))
-    np.testing.assert_allclose(at.basis.T @ p.K @ at.basis, np.eye(4), atol=1e-11)
+    coordinates = coordinates_of(p)
+    np.testing.assert_array_equal(coordinates.prior_factor, np.eye(4))
+    np.testing.assert_allclose(coordinates.basis.T @ p.K @ coordinates.basis, np.eye(4), atol=1e-11)
     equal = joint_coordinates(p.mu, p.Sigma, p.K.copy(), p.K)  # equal, but not known to be
     np.testing.assert_allclose(equal.prior_factor, np.eye(4), atol=1e-11)
 
@@ -66,8 +73,8 @@ def test_where_the_prior_kernel_is_that_of_the_weights_their_precision_is_one(rn
 def test_prior_variance_of_the_regression_function(rng):
     """That of (mu_i - m0)' alpha, alpha ~ N(0, K^-1), from the dense formula and from draws."""
     p = reference.random_problem(rng, n=6, d=3)
-    at, away = coordinates_of(p), p.mu - p.m0
-    found = at.prior_variance(at.of(p.mu))
+    coordinates, away = coordinates_of(p), p.mu - p.m0
+    found = coordinates.prior_variance(coordinates.transform(p.mu))
     np.testing.assert_allclose(found, np.diag(away @ np.linalg.inv(p.K) @ away.T), rtol=1e-9)
     draws = rng.multivariate_normal(np.zeros(3), np.linalg.inv(p.K), 100_000) @ away.T
     np.testing.assert_allclose(found, draws.var(axis=0), rtol=0.03)
@@ -75,19 +82,21 @@ def test_prior_variance_of_the_regression_function(rng):
 
 def test_coordinates_of_other_bags_are_taken_from_the_same_origin(rng):
     p = reference.random_problem(rng)
-    at = coordinates_of(p)
-    np.testing.assert_allclose(at.of(p.m0[None]), np.zeros((1, 4)), atol=1e-12)
-    np.testing.assert_allclose(at.of(p.mu[3:5]), at.of(p.mu)[3:5], rtol=1e-12)
+    coordinates = coordinates_of(p)
+    np.testing.assert_allclose(coordinates.transform(p.m0[None]), np.zeros((1, 4)), atol=1e-12)
+    np.testing.assert_allclose(
+        coordinates.transform(p.mu[3:5]), coordinates.transform(p.mu)[3:5], rtol=1e-12
+    )
 
 
 def test_a_fit_keeps_the_coordinates(rng):
-    at = coordinates_of(reference.random_problem(rng))
-    constants = at.constants()
+    coordinates = coordinates_of(reference.random_problem(rng))
+    constants = coordinates.constants()
     for values, dimensions in constants.values():
         assert len(dimensions) == np.ndim(values)
-    again = Coordinates.of_constants({name: values for name, (values, _) in constants.items()})
+    again = Coordinates.from_constants({name: values for name, (values, _) in constants.items()})
     for name in ("m0", "basis", "lam", "prior_factor"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(at, name))
+        np.testing.assert_array_equal(getattr(again, name), getattr(coordinates, name))
 
 
 def test_prior_that_is_not_positive_definite(rng):

@@ -33,7 +33,7 @@ def learned():
 
 def test_numbers_are_standardised_and_levels_centred(learned):
     assert learned.names == NAMES
-    found = learned.of(bags_with(TABLE))
+    found = learned.transform(bags_with(TABLE))
     population = TABLE["population"].to_numpy(float)
     expected = np.column_stack(
         [(population - 4000) / population.std()]
@@ -47,7 +47,9 @@ def test_numbers_are_standardised_and_levels_centred(learned):
 
 def test_new_bags_are_measured_by_the_training_bags(learned):
     new = pd.DataFrame({"region": ["west"], "urban": [True], "population": [4000]})
-    np.testing.assert_allclose(learned.of(bags_with(new)), [[0, -0.25, -0.5, 0.75, -0.75, 0.75]])
+    np.testing.assert_allclose(
+        learned.transform(bags_with(new)), [[0, -0.25, -0.5, 0.75, -0.75, 0.75]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,15 +64,15 @@ def test_only_the_levels_count_not_their_order_or_type(learned, values):
     bags = changed(region=values)
     again = learn_covariates(bags, list(TABLE.columns))
     assert again.names == NAMES
-    np.testing.assert_array_equal(again.of(bags), learned.of(bags_with(TABLE)))
-    np.testing.assert_array_equal(learned.of(bags), learned.of(bags_with(TABLE)))
+    np.testing.assert_array_equal(again.transform(bags), learned.transform(bags_with(TABLE)))
+    np.testing.assert_array_equal(learned.transform(bags), learned.transform(bags_with(TABLE)))
 
 
 def test_weights_in_given_units_predict_the_same(learned, rng):
     gamma = rng.normal(size=(3, 2, 6))
     given = learned.in_given_units(gamma)
     np.testing.assert_allclose(given[..., 0], gamma[..., 0] / learned.scale[0])
-    x = learned.of(bags_with(TABLE))
+    x = learned.transform(bags_with(TABLE))
     np.testing.assert_allclose((given * learned.scale) @ x.T, gamma @ x.T, atol=1e-12)
     shares = np.array([0.25, 0.5, 0.25])  # north, south, west
     np.testing.assert_allclose(given[..., 1:4] @ shares, np.zeros((3, 2)), atol=1e-12)
@@ -93,7 +95,9 @@ def test_a_file_keeps_them(learned):
     arrays = {}
     again = Covariates(**decode(encode(vars(learned), arrays, "covariates"), arrays, dict))
     assert again.names == NAMES and again.levels == learned.levels
-    np.testing.assert_array_equal(again.of(bags_with(TABLE)), learned.of(bags_with(TABLE)))
+    np.testing.assert_array_equal(
+        again.transform(bags_with(TABLE)), learned.transform(bags_with(TABLE))
+    )
 
 
 @pytest.mark.parametrize("name, value", [("population", 7.5), ("region", "north")])
@@ -101,7 +105,7 @@ def test_what_all_bags_share_says_nothing(name, value):
     bags = changed(**{name: value})
     with pytest.warns(UserWarning, match=f"covariate '{name}' is the same for all training bags"):
         columns = learn_covariates(bags, [name])
-    np.testing.assert_array_equal(columns.of(bags), np.zeros((4, 1)))
+    np.testing.assert_array_equal(columns.transform(bags), np.zeros((4, 1)))
     np.testing.assert_array_equal(columns.scale, [1.0])
 
 
@@ -133,12 +137,12 @@ def test_names_must_be_a_list_of_different_names(names, error, says):
         (
             bags_with(TABLE.assign(population=[1, np.nan, 2, np.nan]), ids=list("abcd")),
             ["population"],
-            r"'population' is missing for bag 1 \(id 'b'\) \(2 such in all\): fill it in",
+            r"'population' is missing for bag 1 \(id 'b'\) \(2 in all\): fill it in",
         ),
         (
             changed(region=["south", "north", None, "west"]),
             ["region"],
-            r"'region' is missing for bag 2 \(1 such in all\)",
+            r"'region' is missing for bag 2 \(1 in all\)",
         ),
         (changed(population=[1, 2, 3, np.inf]), ["population"], "of bag 3 is inf, but must be"),
     ],
@@ -156,8 +160,8 @@ def test_what_is_no_number_text_or_boolean_is_refused():
 
 def test_new_bags_must_be_of_known_levels_and_kinds(learned):
     with pytest.raises(ValueError, match="'region' of bag 1 is 'east', which no training bag has"):
-        learned.of(changed(region=["south", "east", "south", "east"]))
+        learned.transform(changed(region=["south", "east", "south", "east"]))
     with pytest.raises(TypeError, match="'population' holds .*, but in the training bags it holds"):
-        learned.of(changed(population=["few", "few", "many", "many"]))
+        learned.transform(changed(population=["few", "few", "many", "many"]))
     with pytest.raises(ValueError, match="no column 'urban'"):
-        learned.of(bags_with(TABLE[["population", "region"]]))
+        learned.transform(bags_with(TABLE[["population", "region"]]))

@@ -94,6 +94,6 @@ def test_constants_keep_the_functions(y):
         (functions_of_classes(3), np.array([2, 0, 1])),
     ):
         constants = {name: np.asarray(v) for name, (v, _) in functions.constants().items()}
-        again = LabelFunctions.of_constants(constants)
+        again = LabelFunctions.from_constants(constants)
         np.testing.assert_array_equal(again(labels), functions(labels))
         assert again.n_straight == functions.n_straight

@@ -302,7 +302,7 @@ def test_bad_value_in_a_memory_map_is_named_by_the_pass(tmp_path, rng, feature_m
     bags = Bags.from_points(mapped, sizes=np.full(50, 100), features=["x", "y", "z"])
     message = (
         r"bag 30, point 1, column 2 \('z'\): value -3.4e\+38 looks like a nodata marker "
-        r"\(2 such in all\)"
+        r"\(2 in all\)"
     )
     with pytest.raises(ValueError, match=message):
         embed(bags, feature_map, chunk_bytes=4000)

@@ -34,7 +34,7 @@ def assert_same_embedding(found, expected):
 def test_defaults(bags):
     training = training_features(bags, n_landmarks=7, seed=3)
     assert type(training.kernel) is RBF
-    kernel = RBF().at_median(bags, seed=3)
+    kernel = RBF().resolved(bags, seed=3)
     np.testing.assert_array_equal(training.bandwidth, kernel.lengths)
     u = choose_landmarks(bags, 7, scale=kernel.lengths, seed=3)
     np.testing.assert_array_equal(training.landmarks, u)

@@ -480,7 +480,7 @@ def test_levels_of_a_category_share_a_length():
         bags = Bags.from_dataframe(table.assign(one=5.0), bag="bag")
     y = np.random.default_rng(4).poisson(bags.sums(surface(bags.points) ** 2 * (1 + (kind == 1))))
     model = AggregateRegressor(n_landmarks=25, method="optimize", random_state=1).fit(bags, y)
-    start = RBF("ard").at_median(bags, seed=1).bandwidth
+    start = RBF("ard").resolved(bags, seed=1).bandwidth
     moved = dict(zip(bags.features, model.kernel_.bandwidth / start, strict=True))
     assert moved.pop("one") == pytest.approx(1)
     assert moved["z"] > 2.5 * moved["x"]
@@ -518,7 +518,7 @@ def test_kernels_that_are_given_stay():
         model, _, _ = fitted(kernel=kernel, method="optimize")
         np.testing.assert_array_equal(model.kernel_.log_parameters, kernel.log_parameters)
     median, bags, _ = fitted(kernel="rbf", method="optimize")
-    assert median.kernel_.bandwidth == RBF().at_median(bags, seed=1).bandwidth
+    assert median.kernel_.bandwidth == RBF().resolved(bags, seed=1).bandwidth
 
 
 # ---------------------------------------------------------------- folds and searches

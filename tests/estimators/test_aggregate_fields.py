@@ -97,8 +97,10 @@ def test_what_is_left_out_enters_means_of_squares(country):
     bags = country.bags
     known, alone = model.predict_points(bags), model.predict_points(bags)
     alone.rho = None
-    left_out = model.feature_map_.left_out(bags.points, model.feature_map_(bags.points))
-    more = np.mean(model.result_.draws("rho") ** 2) * left_out
+    residual_variance = model.feature_map_.residual_variance(
+        bags.points, model.feature_map_(bags.points)
+    )
+    more = np.mean(model.result_.draws("rho") ** 2) * residual_variance
     np.testing.assert_allclose(known.mean, alone.mean + more, rtol=1e-8)
     assert more.mean() > 0.05 * known.mean.mean()
     added = bags.sums(bags.weights * known.mean)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from builders import estimators
 from builders.problems import (
     NAMES,
     counts_points,
@@ -176,6 +177,7 @@ def test_random_state_is_the_seed_of_training_features(model, problem):
 
 def test_no_public_estimator_is_left_out():
     assert {type(model) for model in ESTIMATORS.values()} == public_estimators()
+    assert {type(model) for model in estimators.ESTIMATORS} == public_estimators()
 
 
 @pytest.mark.parametrize("estimator", sorted(public_estimators(), key=str), ids=str)

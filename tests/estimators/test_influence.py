@@ -109,7 +109,7 @@ CHANGED = TABLE.assign(job="farm", age=TABLE["age"] + 5)
 def test_influence_averages_to_the_linear_predictor_of_each_bag(linear, name):
     model = linear[name]
     w, intercept = (model.result_.draws(name) for name in ("w", "intercept"))
-    z = model.coordinates_.of(model.embed(BAGS).mean)
+    z = model.coordinates_.transform(model.embed(BAGS).mean)
     np.testing.assert_allclose(averages(model, BAGS), w @ z.T, rtol=1e-8, atol=1e-10)
     # On average over the training bags it is 0.
     np.testing.assert_allclose(averages(model, BAGS).mean(axis=1), 0, atol=1e-10)

@@ -10,7 +10,7 @@ from bdr_stan.kernel_means.outer_kernels import (
     check_outer,
     check_outer_bandwidth,
     of_squares,
-    outer_at_median,
+    resolved_outer,
     squared_distances,
 )
 from bdr_stan.kernels import RBF, Cauchy, Linear
@@ -44,18 +44,18 @@ def test_outer_kernel_of_equal_means_is_its_variance():
 
 def test_median_rule(means):
     products = means[0] @ means[0].T
-    found = outer_at_median("cauchy", "median", products)
+    found = resolved_outer("cauchy", "median", products)
     expected = np.sqrt(np.median(pdist(means[0], "sqeuclidean")) / 2)
     assert isinstance(found, Cauchy) and found.bandwidth == pytest.approx(expected)
-    waiting = outer_at_median(RBF(variance=3.0), "median", products)
+    waiting = resolved_outer(RBF(variance=3.0), "median", products)
     assert waiting.bandwidth == found.bandwidth and waiting.variance == 3.0
     given = RBF(0.4)
-    assert outer_at_median(given, "median", products) is given
-    assert outer_at_median("rbf", 0.4, products).bandwidth == 0.4
-    assert outer_at_median("linear", "median", products) is None
+    assert resolved_outer(given, "median", products) is given
+    assert resolved_outer("rbf", 0.4, products).bandwidth == 0.4
+    assert resolved_outer("linear", "median", products) is None
     for same in (np.ones((3, 3)), np.ones((1, 1))):
         with pytest.raises(ValueError, match="most bags have the same kernel mean"):
-            outer_at_median("rbf", "median", same)
+            resolved_outer("rbf", "median", same)
 
 
 @pytest.mark.parametrize(

@@ -60,25 +60,25 @@ def test_features_and_what_they_leave_out_make_the_kernels_diagonal(bags):
     kernel = map_kernel(["rain", "km"], n_functions=100) + RBF("ard", columns=["x", "y", "km"])
     features = features_of(kernel, bags)
     rows = features(bags.points)
-    left_out = features.left_out(bags.points, rows)
-    assert left_out.min() >= 0 and left_out.max() > 0.01
-    whole = np.sum(rows**2, axis=1) + left_out
+    residual_variance = features.residual_variance(bags.points, rows)
+    assert residual_variance.min() >= 0 and residual_variance.max() > 0.01
+    whole = np.sum(rows**2, axis=1) + residual_variance
     np.testing.assert_allclose(whole, features.kernel.diagonal(bags.points), rtol=0.01)
-    of_fields = features.left_out_of_fields(bags.points, rows)
-    np.testing.assert_allclose(of_fields.sum(axis=0), left_out)
+    of_fields = features.residual_variance_of_fields(bags.points, rows)
+    np.testing.assert_allclose(of_fields.sum(axis=0), residual_variance)
     np.testing.assert_array_equal(of_fields[0], 0)  # lines leave nothing out
     assert of_fields[1:].any(axis=1).all()
 
 
 def test_nothing_is_said_of_what_landmarks_in_many_columns_leave_out(bags):
     features = features_of(RBF(0.1), bags)  # in four columns
-    assert not features.left_out(bags.points, features(bags.points)).any()
+    assert not features.residual_variance(bags.points, features(bags.points)).any()
 
 
 def test_more_features_leave_out_less(bags):
     def share(n):
         features = features_of(HilbertSpace(Matern32(100.0, ["x", "y"]), n), bags)
-        return features.left_out(bags.points, features(bags.points)).mean()
+        return features.residual_variance(bags.points, features(bags.points)).mean()
 
     few, some, many = share(30), share(100), share(400)
     assert few > 2 * some > 4 * many

@@ -113,21 +113,19 @@ def test_log_scales_multiply_rows(rng):
             "variance of HilbertSpace must be a positive number, found -1.0",
         ),
         (
-            lambda: HilbertSpace(RBF(1.0)).at_median(
-                [np.random.default_rng(0).normal(size=(9, 4))]
-            ),
+            lambda: HilbertSpace(RBF(1.0)).resolved([np.random.default_rng(0).normal(size=(9, 4))]),
             ValueError,
             "HilbertSpace looks at 4 columns, .* name at most 3 as columns of its base",
         ),
         (
-            lambda: HilbertSpace(RBF(1.0)).at_median([np.ones((9, 1))]),
+            lambda: HilbertSpace(RBF(1.0)).resolved([np.ones((9, 1))]),
             ValueError,
             "column 0 is constant: leave it out of HilbertSpace",
         ),
         (
             lambda: HilbertSpaceFeatures(HilbertSpace(RBF(1.0)), 2),
             ValueError,
-            r"HilbertSpace waits for data: call at_median\(bags\)",
+            r"HilbertSpace waits for data: call resolved\(bags\)",
         ),
     ],
 )

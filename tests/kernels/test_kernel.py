@@ -130,7 +130,7 @@ def test_the_variance_of_a_sum_or_product_is_positive(kind):
 
 def test_each_part_has_its_own_median(rng):
     points = rng.normal(size=(100, 2)) * [1, 100]
-    k = (RBF(columns=[0]) * Matern32(columns=[1]) + Polynomial() + RBF(5.0)).at_median([points])
+    k = (RBF(columns=[0]) * Matern32(columns=[1]) + Polynomial() + RBF(5.0)).resolved([points])
     product = k.first.first
     assert product.first.bandwidth == median_bandwidth([points[:, :1]])
     assert product.second.bandwidth == median_bandwidth([points[:, 1:]])

@@ -22,8 +22,8 @@ def test_at_the_median_of_absolute_differences(rng):
     expected = np.median(pdist(points / spreads, "cityblock")) * spreads
     np.testing.assert_allclose(kernel.lengths, expected)
     np.testing.assert_allclose(resolve_kernel("laplace", "ard", bags).bandwidth, expected)
-    at_median = resolve_kernel("laplace", "median", bags).bandwidth
-    assert at_median == np.median(pdist(points, "cityblock"))
+    resolved = resolve_kernel("laplace", "median", bags).bandwidth
+    assert resolved == np.median(pdist(points, "cityblock"))
     np.testing.assert_allclose(kernel.scaled(2.0).lengths, 2 * expected)
 
 

@@ -10,11 +10,11 @@ from bdr_stan.kernels import LinearEffects
 def test_data_standardise_the_columns(rng):
     """Years and dollars count alike, whatever their units."""
     points = np.column_stack([rng.normal(40, 12, 300), rng.lognormal(10, 0.5, 300), np.ones(300)])
-    kernel = LinearEffects(columns=[1, 0]).at_median(Bags.from_points(points, sizes=[100, 200]))
+    kernel = LinearEffects(columns=[1, 0]).resolved(Bags.from_points(points, sizes=[100, 200]))
     z = (points - points.mean(axis=0)) / [points[:, 0].std(), points[:, 1].std(), 1]
     np.testing.assert_allclose(kernel(points[:9], points[9:12]), z[:9, :2] @ z[9:12, :2].T)
     np.testing.assert_allclose(kernel.diagonal(points), np.sum(z[:, :2] ** 2, axis=1))
-    assert kernel.at_median([points * 2]) is kernel
+    assert kernel.resolved([points * 2]) is kernel
 
 
 def test_nothing_of_it_is_learned():
@@ -40,7 +40,7 @@ def test_nothing_of_it_is_learned():
         ),
         (
             lambda: LinearEffects()([[1.0]], [[2.0]]),
-            r"LinearEffects waits for data: call at_median\(bags\)",
+            r"LinearEffects waits for data: call resolved\(bags\)",
         ),
     ],
 )

@@ -33,13 +33,13 @@ def test_values_are_the_base_on_the_scores(bags):
 
 def test_any_rising_function_of_the_column_has_the_same_scores(bags):
     other = Bags.from_points(np.exp(bags.points / 5), sizes=bags.sizes)
-    one = NormalScores(columns=[1]).at_median(bags, seed=1)
-    two = NormalScores(columns=[1]).at_median(other, seed=1)
+    one = NormalScores(columns=[1]).resolved(bags, seed=1)
+    two = NormalScores(columns=[1]).resolved(other, seed=1)
     np.testing.assert_allclose(two.scores(other.points), one.scores(bags.points), atol=0.15)
 
 
 def test_beyond_the_data_scores_stay_as_they_are(bags):
-    kernel = NormalScores(columns=[1]).at_median(bags)
+    kernel = NormalScores(columns=[1]).resolved(bags)
     ends = kernel.scores(np.array([[0, -50.0], [0, 1e9]]))[:, 0]
     np.testing.assert_allclose(ends, stats.norm.ppf([0.5 / 101, 100.5 / 101]))
 
@@ -47,14 +47,14 @@ def test_beyond_the_data_scores_stay_as_they_are(bags):
 def test_values_that_are_often_the_same_share_a_score(rng):
     """Night lights are 0 in most places."""
     column = np.maximum(rng.normal(-1, 1, 3000), 0)[:, None]
-    kernel = NormalScores(columns=[0]).at_median([column])
+    kernel = NormalScores(columns=[0]).resolved([column])
     dark = kernel.scores(np.zeros((1, 1)))[0, 0]
     below = stats.norm.ppf(np.linspace(0, np.mean(column == 0), 1001)[1:-1])
     assert dark == pytest.approx(below.mean(), abs=0.1)
 
 
 def test_spaced_values_have_evenly_spaced_scores(bags):
-    kernel = NormalScores(columns=[1]).at_median(bags)
+    kernel = NormalScores(columns=[1]).resolved(bags)
     values = kernel.spaced(8)
     scores = kernel.scores(np.column_stack([values, values]))[:, 0]
     np.testing.assert_allclose(np.diff(scores), np.diff(scores)[0])
@@ -74,10 +74,10 @@ def test_spaced_values_have_evenly_spaced_scores(bags):
         ),
         (
             lambda: NormalScores(columns=[0]).scores(np.ones((2, 1))),
-            r"NormalScores waits for data: call at_median\(bags\)",
+            r"NormalScores waits for data: call resolved\(bags\)",
         ),
         (
-            lambda: NormalScores(columns=[0]).at_median([np.ones((9, 1))]),
+            lambda: NormalScores(columns=[0]).resolved([np.ones((9, 1))]),
             "column 0 is constant: leave it out of NormalScores",
         ),
     ],
@@ -88,7 +88,7 @@ def test_unusable_kernels_are_refused(make, message):
 
 
 def test_knots_are_not_printed(bags):
-    assert len(repr(NormalScores(columns=[1]).at_median(bags))) < 200
+    assert len(repr(NormalScores(columns=[1]).resolved(bags))) < 200
 
 
 def test_a_category_has_no_scores():

@@ -24,7 +24,7 @@ def test_defaults_are_the_square_with_a_constant(rng):
 
 def test_it_has_no_bandwidth(rng):
     kernel = Polynomial(3)
-    assert kernel.at_median([rng.normal(size=(9, 2))]) is kernel
+    assert kernel.resolved([rng.normal(size=(9, 2))]) is kernel
     assert kernel.scaled(2.0) is kernel
     assert kernel.parameter_names == []
     assert kernel.with_log_parameters([]) is kernel

@@ -72,17 +72,17 @@ def test_relations_between_shapes(rng):
 
 def test_median_and_ard(rng):
     points = rng.normal(size=(200, 2)) * [1, 100]
-    k = Matern32("ard", columns=[1, 0]).at_median([points])
+    k = Matern32("ard", columns=[1, 0]).resolved([points])
     lengths = points.std(axis=0)[[1, 0]] * median_bandwidth([points / points.std(axis=0)])
     np.testing.assert_allclose(k.bandwidth, lengths)
     for one in (Matern32(columns=[0]), Matern32("ard", columns=[0])):
-        assert one.at_median([points]).bandwidth == median_bandwidth([points[:, :1]])
-    assert RBF(2.0).at_median([points]).bandwidth == 2.0
+        assert one.resolved([points]).bandwidth == median_bandwidth([points[:, :1]])
+    assert RBF(2.0).resolved([points]).bandwidth == 2.0
 
 
 def test_at_median_keeps_the_other_parameters(rng):
     points = rng.normal(size=(50, 2))
-    k = StudentT(columns=[1], variance=2.0, degree=1.5).at_median([points])
+    k = StudentT(columns=[1], variance=2.0, degree=1.5).resolved([points])
     assert (type(k), k.columns, k.variance, k.degree) == (StudentT, [1], 2.0, 1.5)
 
 
@@ -153,7 +153,7 @@ def test_bandwidths_must_be_positive_and_as_many_as_features(bandwidth, message)
         ),
         (
             lambda: RBF()(np.ones((1, 1)), np.ones((1, 1))),
-            r"bandwidth='scaled' waits for data: give a number, or call at_median\(bags\)",
+            r"bandwidth='scaled' waits for data: give a number, or call resolved\(bags\)",
         ),
         (
             lambda: Exponential("ard").prepare(np.ones((1, 1))),

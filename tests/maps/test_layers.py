@@ -166,7 +166,7 @@ def refused_layers(country):
         ({"covariates": {"z": words}}, "the covariate 'z' holds <U1, not numbers"),
         ({"weight": bands}, "weight, .*two.tif, has 2 bands"),
         ({"weight": 1.0}, "weight must be the path of a GeoTIFF or an xarray.DataArray"),
-        ({"weight": negative}, "weight is -99 in row 8, column 11 .1 such in all.: weights must"),
+        ({"weight": negative}, "weight is -99 in row 8, column 11 .1 in all.: weights must"),
     ]  # fmt: skip
 
 

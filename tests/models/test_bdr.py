@@ -109,9 +109,9 @@ def test_model_of_its_program(rng):
     model, p = model_and_problem(rng, "sum", "empirical", prior={"eta_log_sd": 0.5})
     assert model.program == "bdr" and model.scales == ("sigma", "rho", "eta")
     assert model.priors["eta_log_sd"] == 0.5
-    kept = Coordinates.of_constants({k: model.constants[k][0] for k in model.constants})
+    kept = Coordinates.from_constants({k: model.constants[k][0] for k in model.constants})
     np.testing.assert_array_equal(kept.basis, model.weight_basis)
-    np.testing.assert_allclose(kept.of(p.mu), (p.mu - p.m0) @ model.weight_basis, atol=1e-9)
+    np.testing.assert_allclose(kept.transform(p.mu), (p.mu - p.m0) @ model.weight_basis, atol=1e-9)
     assert "measure_scale" not in model.constants
     with_scale, _ = model_and_problem(rng, "rbf", "convolution")
     assert with_scale.constants["measure_scale"] == (1.4, [])

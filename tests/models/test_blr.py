@@ -72,8 +72,8 @@ def test_model_of_its_program(embedded):
     assert model.intercept_prior == (model.priors["intercept_location"], 2.5 * y.std())
     np.testing.assert_array_equal(model.prior_factor, np.eye(4))  # w ~ N(0, rho^2 I)
     np.testing.assert_allclose(model.weight_basis.T @ model.weight_basis, np.eye(4), atol=1e-12)
-    kept = Coordinates.of_constants({k: values for k, (values, _) in model.constants.items()})
-    np.testing.assert_allclose(kept.of(embedding.mean), away @ model.weight_basis)
+    kept = Coordinates.from_constants({k: values for k, (values, _) in model.constants.items()})
+    np.testing.assert_allclose(kept.transform(embedding.mean), away @ model.weight_basis)
     changed = blr_model(embedding, y, prior={"sigma_scale": 7})
     assert changed.priors == model.priors | {"sigma_scale": 7.0}
     with pytest.raises(ValueError, match="prior has no number called 'eta_median'; this model has"):
@@ -139,11 +139,13 @@ def test_exact_posterior_comes_from_the_seed(embedded):
 
 def test_exact_predictive_is_that_of_the_closed_form(embedded, rng):
     embedding, y = embedded
-    at = principal_axes(embedding.mean)
+    coordinates = principal_axes(embedding.mean)
     root = rng.normal(size=(5, 5))
     theta, covariance, sigma = rng.normal(size=5), root @ root.T, 0.7
-    predictive = exact_predictive(at, embedding, theta=theta, covariance=covariance, sigma=sigma)
+    predictive = exact_predictive(
+        coordinates, embedding, theta=theta, covariance=covariance, sigma=sigma
+    )
     away = embedding.mean - embedding.mean.mean(axis=0)
-    for i, row in enumerate(np.c_[away @ at.basis, np.ones(len(y))]):
+    for i, row in enumerate(np.c_[away @ coordinates.basis, np.ones(len(y))]):
         assert predictive.mean[i] == pytest.approx(row @ theta)
         assert predictive.sd[i] == pytest.approx(np.sqrt(row @ covariance @ row + sigma**2))

@@ -25,25 +25,31 @@ def problem(rng, name="normal"):
     return p, joint_coordinates(p.mu, p.Sigma, p.R, p.K)
 
 
-def likelihood(name, p, at, lossless=False):
-    rows = compress(np.column_stack([at.of(p.mu), p.x]), p.y, p.sizes, lossless=lossless)
+def likelihood(name, p, coordinates, lossless=False):
+    rows = compress(
+        np.column_stack([coordinates.transform(p.mu), p.x]), p.y, p.sizes, lossless=lossless
+    )
     if name == "normal":
-        return normal_likelihood(rows, at.lam, sigma=SIGMA, eta=ETA)
-    return probit_likelihood(rows, at.lam, eta=ETA) if name == "probit" else logit_likelihood(rows)
+        return normal_likelihood(rows, coordinates.lam, sigma=SIGMA, eta=ETA)
+    return (
+        probit_likelihood(rows, coordinates.lam, eta=ETA)
+        if name == "probit"
+        else logit_likelihood(rows)
+    )
 
 
 @NAMES
 def test_value_is_the_definition(name, rng):
-    p, at = problem(rng, name)
+    p, coordinates = problem(rng, name)
     for theta in rng.normal(size=(3, 3 + Q + 1)):
-        weights, gamma, intercept = at.basis @ theta[:3], theta[3:-1], theta[-1]
+        weights, gamma, intercept = coordinates.basis @ theta[:3], theta[3:-1], theta[-1]
         if name == "normal":
             expected = reference.bdr_log_likelihood(p, weights, intercept, SIGMA, ETA, gamma)
         elif name == "probit":
             expected = reference.bdr_probit_log_likelihood(p, weights, intercept, ETA, gamma)
         else:
             expected = reference.blr_logit_log_likelihood(p, weights, intercept, gamma)
-        assert likelihood(name, p, at)(theta)[0] == pytest.approx(expected, rel=1e-9)
+        assert likelihood(name, p, coordinates)(theta)[0] == pytest.approx(expected, rel=1e-9)
 
 
 @NAMES
@@ -58,23 +64,23 @@ def test_slope_and_curvature_are_those_of_the_value(name, rng):
 
 
 def test_compression_keeps_the_likelihood(rng):
-    p, at = problem(rng)
+    p, coordinates = problem(rng)
     p = replace(p, x=np.column_stack([p.x[:, 0], p.x[:, 0] > 0]))  # a number and a level
-    one, other = (likelihood("normal", p, at, lossless) for lossless in (True, False))
+    one, other = (likelihood("normal", p, coordinates, lossless) for lossless in (True, False))
     for theta in rng.normal(size=(5, 3 + Q + 1)):
         for found, expected in zip(one(theta), other(theta)):
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
 def test_predictions_have_them_in_their_means_alone(rng):
-    p, at = problem(rng)
+    p, coordinates = problem(rng)
     S = 4
     draws = {name: rng.gamma(2.0, size=S) for name in ("sigma", "eta")}
     draws |= {"intercept": rng.normal(size=S), "w": rng.normal(size=(S, 3))}
     gamma = rng.normal(size=(S, Q))
     embedding = Embedding(p.sizes, p.mu, None, covariates=p.x)
-    plain = label_predictive(at, replace(embedding, covariates=None), **draws)
-    found = label_predictive(at, embedding, gamma=gamma, **draws)
+    plain = label_predictive(coordinates, replace(embedding, covariates=None), **draws)
+    found = label_predictive(coordinates, embedding, gamma=gamma, **draws)
     for i in (0, 7):
         of_draws = [predictive.log_likelihood(p.y)[:, i] for predictive in (found, plain)]
         moved = plain.log_likelihood(p.y - p.x @ gamma[0])[0, i]
@@ -119,8 +125,8 @@ def test_closed_form_with_covariates(rng):
     drawn = np.column_stack([posterior.flat()[name] for name in ("w", "gamma", "intercept")])
     score = (drawn.mean(axis=0) - theta) / (sd / np.sqrt(len(drawn)))
     assert np.abs(score).max() < 4.5
-    at = principal_axes(p.mu)
-    found = exact_predictive(at, embedding, theta=theta, covariance=of_theta, sigma=sigma)
+    coordinates = principal_axes(p.mu)
+    found = exact_predictive(coordinates, embedding, theta=theta, covariance=of_theta, sigma=sigma)
     np.testing.assert_allclose(found.mean, X @ theta, rtol=1e-6)
     np.testing.assert_allclose(
         found.sd, np.sqrt(sigma**2 + np.sum((X @ covariance) * X, axis=1)), rtol=1e-6

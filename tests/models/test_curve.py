@@ -66,11 +66,11 @@ def test_leading_points_have_the_moments_of_the_posterior():
 
 def test_coordinates_come_back_from_what_a_fit_keeps():
     d = 3
-    at = CurvedCoordinates(
+    coordinates = CurvedCoordinates(
         np.zeros(d), np.eye(d), np.arange(d), np.eye(d), frequencies=basis_frequencies(2, 4)
     )
-    constants = {name: values for name, (values, _) in at.constants().items()}
-    again = CurvedCoordinates.of_constants(constants)
-    assert vars(again).keys() == vars(at).keys()
-    for name, values in vars(at).items():
+    constants = {name: values for name, (values, _) in coordinates.constants().items()}
+    again = CurvedCoordinates.from_constants(constants)
+    assert vars(again).keys() == vars(coordinates).keys()
+    for name, values in vars(coordinates).items():
         np.testing.assert_array_equal(getattr(again, name), values)

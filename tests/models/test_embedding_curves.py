@@ -17,7 +17,7 @@ from bdr_stan.models.embedding_curves import (
 
 
 def sums_of(p):
-    return CurveSums.of(p.B, p.z, p.sizes)
+    return CurveSums.from_rows(p.B, p.z, p.sizes)
 
 
 def test_scales_of_the_coefficients(problem):
@@ -148,7 +148,7 @@ def test_many_sizes_are_nodes_of_the_same_likelihood(rng, largest):
     y = rng.normal(size=n)
     functions = functions_of_numbers(y)
     B, z = functions(y), rng.normal(size=(n, K))
-    nodes = CurveSums.of(B, z, sizes)
+    nodes = CurveSums.from_rows(B, z, sizes)
     assert len(nodes.size) < 60 < n
     assert (nodes.size[0], nodes.size[-1]) == (1, largest)
     every = CurveSums(

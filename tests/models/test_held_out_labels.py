@@ -73,18 +73,18 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     training, y = curves.simulated(rng, n=60)
     labels, kept = TrainingLabels(y, normal_labels), np.arange(60)
     every = folds_of(training, labels, PRIORS, jitter=1e-4, kernel_shares=(0.0, 0.1, 1.0))
-    kept = np.setdiff1d(kept, every[0.0][0].held)
+    kept = np.setdiff1d(kept, every[0.0][0].held_out)
     chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
     folds = every[chosen.kernel_share]
     density = held_out_log_density(folds, training.embedding, y, 0.7)
-    assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(60))
+    assert sorted(np.concatenate([fold.held_out for fold in folds])) == list(range(60))
     fold = folds[0]
     model = inverse_model(training.take(kept), y[kept], distribution=normal_labels)
-    at = replace(model.at, power=0.7)
-    held = training.embedding.take(fold.held)
+    coordinates = replace(model.coordinates, power=0.7)
+    held_out = training.embedding.take(fold.held_out)
     tau, curve = model.modes["tau"][None], model.curves.mean[None]
-    expected = inverse_predictive(at, held, tau, curve).log_prob(y[fold.held])
-    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
+    expected = inverse_predictive(coordinates, held_out, tau, curve).log_prob(y[fold.held_out])
+    np.testing.assert_allclose(density[fold.held_out], expected, atol=0.02)
 
 
 @pytest.mark.parametrize("error_sd", [0.02, 1.0])
@@ -96,14 +96,14 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
     folds = folds_of(training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4)[0.0]
     density = held_out_log_density(folds, training.embedding, y, 0.7)
     fold = folds[0]
-    fitted, held = fold.fitted, training.embedding.take(fold.held)
-    at, tau = replace(fitted.at, power=0.7), fitted.modes["tau"]
-    of_true = inverse_predictive(at, held, tau[None], fitted.curves.mean[None])
+    fitted, held_out = fold.fitted, training.embedding.take(fold.held_out)
+    coordinates, tau = replace(fitted.coordinates, power=0.7), fitted.modes["tau"]
+    of_true = inverse_predictive(coordinates, held_out, tau[None], fitted.curves.mean[None])
     steps = np.linspace(-6, 6, 4001)
-    every = np.exp([of_true.log_prob(np.full(len(fold.held), y[fold.held] + error_sd * s))
+    every = np.exp([of_true.log_prob(np.full(len(fold.held_out), y[fold.held_out] + error_sd * s))
                     for s in steps])  # fmt: skip
     expected = np.log(np.trapezoid(every * stats.norm.pdf(steps)[:, None], steps, axis=0))
-    np.testing.assert_allclose(density[fold.held], expected, atol=0.02)
+    np.testing.assert_allclose(density[fold.held_out], expected, atol=0.02)
 
 
 LABELS = {
@@ -140,7 +140,7 @@ def test_held_out_labels_are_as_probable_as_fresh_ones(kind):
         features, kept, new = scattered(rng, y), np.arange(150), np.arange(150, 450)
         model = inverse_model(features.take(kept), y[kept], distribution=distribution)
         predictive = inverse_predictive(
-            model.at,
+            model.coordinates,
             features.embedding.take(new),
             model.modes["tau"][None],
             model.curves.mean[None],

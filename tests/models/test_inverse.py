@@ -29,9 +29,11 @@ def directly(p, tau, curve, power, labels, log_prior):
     """Log of prior times likelihood to the power, not normalised, shape (n, M)."""
     values = np.empty((len(p.z), len(labels)))
     for i, (z, size) in enumerate(zip(p.z, p.sizes)):
-        for m, at in enumerate(p.functions(labels)):
+        for m, coordinates in enumerate(p.functions(labels)):
             sd = np.sqrt(tau**2 + p.lam / size)
-            values[i, m] = log_prior[m] + power * stats.norm.logpdf(z, curve @ at, sd).sum()
+            values[i, m] = (
+                log_prior[m] + power * stats.norm.logpdf(z, curve @ coordinates, sd).sum()
+            )
     return values
 
 
@@ -39,9 +41,9 @@ def directly(p, tau, curve, power, labels, log_prior):
 def test_likelihoods_are_normal_densities_to_the_power(problem, power):
     p, true = problem
     labels = np.array([0, 2, 1]) if p.functions.of_classes else np.array([-3.0, 0.5, 2.0, 9.0])
-    at = coordinates_of(p, power, labels, np.zeros(len(labels)))
+    coordinates = coordinates_of(p, power, labels, np.zeros(len(labels)))
     B = p.functions(labels)
-    found = log_likelihoods(at, p.z, p.sizes, true["tau"], true["curve"], B)
+    found = log_likelihoods(coordinates, p.z, p.sizes, true["tau"], true["curve"], B)
     expected = directly(p, true["tau"], true["curve"], power, labels, np.zeros(len(labels)))
     np.testing.assert_allclose(
         found - found[:, :1], expected - expected[:, :1], rtol=1e-8, atol=1e-8
@@ -58,9 +60,9 @@ def test_labels_by_bayes_rule(rng):
     tau, curve = draws_of(rng, p)
     grid = np.linspace(-9, 13, 400)
     log_prior = stats.norm.logpdf(grid, 2, 3)
-    at = coordinates_of(p, 0.7, grid, log_prior)
+    coordinates = coordinates_of(p, 0.7, grid, log_prior)
     embedding = Embedding(p.sizes, p.z, np.diag(p.lam))
-    found = inverse_predictive(at, embedding, tau, curve)
+    found = inverse_predictive(coordinates, embedding, tau, curve)
     assert isinstance(found, GridPredictive) and found.n_draws == 3
     densities = []
     for own_tau, own_curve in zip(tau, curve):
@@ -81,9 +83,9 @@ def test_classes_by_bayes_rule(rng, n_classes):
     p, _ = curves.draw_problem(rng, functions=functions, labels=codes)
     tau, curve = draws_of(rng, p)
     grid, log_prior = np.arange(float(n_classes)), np.log(rng.dirichlet(np.ones(n_classes)))
-    at = coordinates_of(p, 0.7, grid, log_prior)
+    coordinates = coordinates_of(p, 0.7, grid, log_prior)
     names = np.array(["a", "b", "c"])[:n_classes]
-    found = inverse_predictive(at, Embedding(p.sizes, p.z, None), tau, curve, names)
+    found = inverse_predictive(coordinates, Embedding(p.sizes, p.z, None), tau, curve, names)
     assert isinstance(found, ClassPredictive if n_classes == 2 else MulticlassPredictive)
     each = []
     for own_tau, own_curve in zip(tau, curve):
@@ -96,11 +98,11 @@ def test_small_bags_are_predicted_near_the_prior(rng):
     """Of a bag of hardly a point nothing is known; of a large one the label is."""
     p, true = curves.draw_problem(rng)
     grid = np.linspace(-9, 13, 2000)
-    at = coordinates_of(p, 1.0, grid, stats.norm.logpdf(grid, 2, 3))
+    coordinates = coordinates_of(p, 1.0, grid, stats.norm.logpdf(grid, 2, 3))
     tau, curve = np.full((1, 3), 0.02), true["curve"][None]
     z = p.functions(np.array([4.0])) @ true["curve"].T
     for size, mean, sd in ((1e-6, 2, 3), (1e9, 4, None)):
-        found = inverse_predictive(at, Embedding(np.array([size]), z, None), tau, curve)
+        found = inverse_predictive(coordinates, Embedding(np.array([size]), z, None), tau, curve)
         assert found.mean[0] == pytest.approx(mean, abs=0.05)
         assert found.sd[0] == pytest.approx(sd, abs=0.02) if sd else found.sd[0] < 0.3
 
@@ -128,13 +130,13 @@ def test_the_mode_is_that_of_stan(rng):
 def test_the_grid_is_fine_enough_and_normalised(rng):
     training, y = curves.simulated(rng, sizes=(2, 100_000))
     model = inverse_model(training, y, distribution=normal_labels, power=1.0)
-    at = model.at
-    assert np.trapezoid(np.exp(at.log_prior), at.labels) == pytest.approx(1)
+    coordinates = model.coordinates
+    assert np.trapezoid(np.exp(coordinates.log_prior), coordinates.labels) == pytest.approx(1)
     found = inverse_predictive(
-        at, training.embedding, model.modes["tau"][None], model.curves.mean[None]
+        coordinates, training.embedding, model.modes["tau"][None], model.curves.mean[None]
     )
-    inside = (at.labels > y.min()) & (at.labels < y.max())
-    assert np.diff(at.labels[inside]).max() < np.median(found.sd)
+    inside = (coordinates.labels > y.min()) & (coordinates.labels < y.max())
+    assert np.diff(coordinates.labels[inside]).max() < np.median(found.sd)
 
 
 def test_priors_of_users(rng):
@@ -143,7 +145,7 @@ def test_priors_of_users(rng):
         training, y, distribution=normal_labels, power=0.5, prior={"tau_scale": 3.0}
     )
     assert model.priors == inverse.PRIORS | {"tau_scale": 3.0}
-    assert model.at.power == 0.5
+    assert model.coordinates.power == 0.5
 
 
 # ---------------------------------------------------------------- labels with errors
@@ -158,14 +160,14 @@ def with_errors(seed, n, error_sd, sizes=(2, 10, 100)):
 
 def predictive_of(model, training, bags):
     tau, curve = model.modes["tau"][None], model.curves.mean[None]
-    return inverse_predictive(model.at, training.embedding.take(bags), tau, curve)
+    return inverse_predictive(model.coordinates, training.embedding.take(bags), tau, curve)
 
 
 def slopes_of(model, low, high):
     """Of the mean embedding between two labels."""
-    at = model.at
-    rise = np.diff(at.functions(np.array([low, high])) @ model.curves.mean.T, axis=0)[0]
-    return np.linalg.solve(at.basis.T, rise) / (high - low)
+    coordinates = model.coordinates
+    rise = np.diff(coordinates.functions(np.array([low, high])) @ model.curves.mean.T, axis=0)[0]
+    return np.linalg.solve(coordinates.basis.T, rise) / (high - low)
 
 
 def test_errors_that_are_known_do_not_flatten_the_curves():
@@ -204,7 +206,7 @@ def test_tiny_known_errors_change_nothing(rng):
     training, y = curves.simulated(rng, n=80)
     model_of = partial(inverse_model, training, y, distribution=normal_labels)
     none, tiny = model_of(), model_of(label_sd=np.full(80, 1e-9))
-    assert tiny.at.power == pytest.approx(none.at.power, rel=1e-6)
+    assert tiny.coordinates.power == pytest.approx(none.coordinates.power, rel=1e-6)
     np.testing.assert_allclose(tiny.held_out, none.held_out, rtol=1e-6, atol=1e-6)
     found, expected = (predictive_of(m, training, np.arange(80)) for m in (tiny, none))
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-6)
@@ -234,7 +236,7 @@ def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
         scores.append(predictive.log_prob(y[new]).mean())
         shares.append([inside[small].mean(), inside[~small].mean()])
         if noise == "size":
-            assert model.at.sigma_point == pytest.approx(2.0, rel=0.2)
+            assert model.coordinates.sigma_point == pytest.approx(2.0, rel=0.2)
     assert scores[0] > scores[1] + 0.03
     np.testing.assert_allclose(shares[0], 0.81, atol=4 * np.sqrt(0.8 * 0.2 / small.sum()))
     assert shares[1][0] < 0.75
@@ -243,7 +245,7 @@ def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
 def test_no_noise_of_size_where_labels_have_none():
     training, y = averages_over_points(2, 400, 0.0)
     model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
-    assert model.at.sigma_point < 0.1 * model.priors["sigma_point_scale"]
+    assert model.coordinates.sigma_point < 0.1 * model.priors["sigma_point_scale"]
 
 
 def test_the_prior_holds_the_noise_of_size():
@@ -252,10 +254,10 @@ def test_the_prior_holds_the_noise_of_size():
         training, y, distribution=normal_labels, label_noise="size",
         prior={"sigma_point_scale": 0.01},
     )  # fmt: skip
-    assert model.at.sigma_point <= 1.5 * 0.01
+    assert model.coordinates.sigma_point <= 1.5 * 0.01
 
 
 def test_few_bags_teach_no_noise_of_size(rng):
     training, y = curves.simulated(rng, n=9)
     model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
-    assert model.at.sigma_point == 0
+    assert model.coordinates.sigma_point == 0

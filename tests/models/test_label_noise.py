@@ -24,21 +24,27 @@ SCALES = {"sigma": 0.5, "sigma_point": 0.9, "eta": 0.6}
 def problem(rng, n=40):
     """Embedded bags whose labels have noise of size and known errors, in the joint basis."""
     p = reference.with_label_noise(rng, reference.random_problem(rng, n=n, d=3))
-    at = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
-    return p, at, compress(at.of(p.mu), p.y, p.sizes, known_variance=p.known)
+    coordinates = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    return (
+        p,
+        coordinates,
+        compress(coordinates.transform(p.mu), p.y, p.sizes, known_variance=p.known),
+    )
 
 
 def test_likelihood_is_the_definition(rng):
-    p, at, rows = problem(rng)
-    function = normal_likelihood(rows, at.lam, **SCALES)
+    p, coordinates, rows = problem(rng)
+    function = normal_likelihood(rows, coordinates.lam, **SCALES)
     for theta in rng.normal(size=(4, 4)):
-        expected = reference.bdr_log_likelihood(p, at.basis @ theta[:3], theta[3], **SCALES)
+        expected = reference.bdr_log_likelihood(
+            p, coordinates.basis @ theta[:3], theta[3], **SCALES
+        )
         assert function(theta)[0] == pytest.approx(expected, rel=1e-10)
 
 
 def test_slope_and_curvature_are_those_of_the_value(rng):
-    _, at, rows = problem(rng)
-    function = normal_likelihood(rows, at.lam, **SCALES)
+    _, coordinates, rows = problem(rng)
+    function = normal_likelihood(rows, coordinates.lam, **SCALES)
     for theta in rng.normal(size=(4, 4)):
         _, slope, _, curvature = function(theta)
         expected = reference.gradient(lambda x: function(x)[0], theta)
@@ -48,8 +54,12 @@ def test_slope_and_curvature_are_those_of_the_value(rng):
 
 
 def test_no_nearby_scales_have_more_evidence(rng):
-    p, at, rows = problem(rng, n=200)
-    arguments = partial(normal_likelihood, rows, at.lam), at.prior_factor, INTERCEPT
+    p, coordinates, rows = problem(rng, n=200)
+    arguments = (
+        partial(normal_likelihood, rows, coordinates.lam),
+        coordinates.prior_factor,
+        INTERCEPT,
+    )
     log_prior = log_prior_of_scales(p.priors)
     scales, *_ = maximise_evidence(*arguments, {**SCALES, "rho": 0.8}, log_prior=log_prior)
 
@@ -80,7 +90,7 @@ def test_programs_take_a_vector_and_users_see_a_number():
 
 
 def test_labels_carry_the_noise_of_their_size(rng):
-    p, at, _ = problem(rng)
+    p, coordinates, _ = problem(rng)
     S, some = 7, np.array([3, 0, 11])
     draws = {
         "intercept": rng.normal(size=S), "w": rng.normal(size=(S, 3)),
@@ -88,11 +98,11 @@ def test_labels_carry_the_noise_of_their_size(rng):
         "eta": rng.gamma(2.0, size=S),
     }  # fmt: skip
     embedding = Embedding(p.sizes, p.mu, None)
-    measured = label_predictive(at, embedding, **draws, known_variance=p.known)
-    new = label_predictive(at, embedding, **draws)
+    measured = label_predictive(coordinates, embedding, **draws, known_variance=p.known)
+    new = label_predictive(coordinates, embedding, **draws)
     for s in range(S):
         each = {name: values[s] for name, values in draws.items()}
-        alpha = at.basis @ each.pop("w")
+        alpha = coordinates.basis @ each.pop("w")
         mean, variance = reference.bdr_moments(p, alpha, **each)
         for predictive, expected in ((measured, variance), (new, variance - p.known)):
             found, sd = (values[s] for values in predictive.components(some))
@@ -107,8 +117,8 @@ def test_exact_posterior_is_weighted_regression_at_the_scales(rng):
     assert model.scales == ("sigma", "sigma_point", "rho")
     posterior, constants = exact_posterior(model, draws=3, seed=1)
     sigma, sigma_point, rho = (posterior.draws[name][0, 0] for name in model.scales)
-    at = principal_axes(p.mu)
-    X = np.c_[at.of(p.mu), np.ones(60)]
+    coordinates = principal_axes(p.mu)
+    X = np.c_[coordinates.transform(p.mu), np.ones(60)]
     weight = 1 / (sigma**2 + sigma_point**2 / p.sizes + p.known)
     location, spread = model.intercept_prior
     prior = np.diag(np.r_[np.full(3, rho**-2.0), spread**-2.0])
@@ -118,7 +128,12 @@ def test_exact_posterior_is_weighted_regression_at_the_scales(rng):
     np.testing.assert_allclose(theta, mean, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(of_theta, covariance, rtol=1e-6, atol=1e-10)
     new = exact_predictive(
-        at, embedding, theta=theta, covariance=of_theta, sigma=sigma, sigma_point=sigma_point
+        coordinates,
+        embedding,
+        theta=theta,
+        covariance=of_theta,
+        sigma=sigma,
+        sigma_point=sigma_point,
     )
     variance = sigma**2 + sigma_point**2 / p.sizes + np.sum((X @ covariance) * X, axis=1)
     np.testing.assert_allclose(new.sd, np.sqrt(variance), rtol=1e-6)

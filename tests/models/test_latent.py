@@ -15,20 +15,20 @@ S = 7  # draws
 def uncertain(rng, **options):
     """A problem, its coordinates, its embedding and draws: landmark weights alpha = V w."""
     p = reference.random_problem(rng, **options)
-    at = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    coordinates = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
     d = len(p.K)
     draws = {
         "intercept": rng.normal(size=S),
         "w": rng.normal(size=(S, d)),
         "eta": rng.gamma(2.0, size=S),
     }
-    return p, at, Embedding(p.sizes, p.mu, None), draws
+    return p, coordinates, Embedding(p.sizes, p.mu, None), draws
 
 
-def dense_moments(p, at, draws):
+def dense_moments(p, coordinates, draws):
     """Mean and variance of each bag's latent value under each draw, shape (S, n) each."""
     each = [
-        reference.bdr_moments(p, at.basis @ w, intercept, 0.0, eta)
+        reference.bdr_moments(p, coordinates.basis @ w, intercept, 0.0, eta)
         for w, intercept, eta in zip(draws["w"], draws["intercept"], draws["eta"])
     ]
     return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
@@ -48,21 +48,29 @@ PROBLEMS = pytest.mark.parametrize(
 
 @PROBLEMS
 def test_moments_are_the_dense_formulas(rng, options):
-    p, at, _, draws = uncertain(rng, **options)
+    p, coordinates, _, draws = uncertain(rng, **options)
     some = rng.permutation(len(p.y))[: max(1, len(p.y) // 2)]
-    mean, variance = dense_moments(p, at, draws)
+    mean, variance = dense_moments(p, coordinates, draws)
     for i in (np.arange(len(p.y)), some):
-        xi, nu = latent_moments(i, z=at.of(p.mu), sizes=p.sizes, lam=at.lam, **draws)
+        xi, nu = latent_moments(
+            i, z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
+        )
         assert xi.shape == nu.shape == (S, len(i))
         np.testing.assert_allclose(xi, mean[:, i], rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(nu, variance[:, i], rtol=1e-8)
 
 
 def test_moments_are_those_of_simulated_embeddings(rng):
-    p, at, _, draws = uncertain(rng, n=3, d=3, sizes=[1, 4, 60])
-    xi, nu = latent_moments(np.arange(3), z=at.of(p.mu), sizes=p.sizes, lam=at.lam, **draws)
+    p, coordinates, _, draws = uncertain(rng, n=3, d=3, sizes=[1, 4, 60])
+    xi, nu = latent_moments(
+        np.arange(3), z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
+    )
     for s in range(2):
-        alpha, intercept, eta = at.basis @ draws["w"][s], draws["intercept"][s], draws["eta"][s]
+        alpha, intercept, eta = (
+            coordinates.basis @ draws["w"][s],
+            draws["intercept"][s],
+            draws["eta"][s],
+        )
         for i in range(3):
             M, C = reference.embedding_posterior(p.mu[i], p.sizes[i], p.m0, p.Sigma, p.R, eta)
             f = intercept + (rng.multivariate_normal(M, C, 100_000) - p.m0) @ alpha
@@ -73,23 +81,25 @@ def test_moments_are_those_of_simulated_embeddings(rng):
 def test_exact_embeddings_leave_nothing_open(rng):
     """Linear regression: no eta, no variance within bags."""
     p, _, embedding, draws = uncertain(rng)
-    at = principal_axes(p.mu)
+    coordinates = principal_axes(p.mu)
     del draws["eta"]
-    xi, nu = latent_moments(np.arange(15), z=at.of(p.mu), sizes=p.sizes, lam=at.lam, **draws)
-    beta = draws["w"] @ at.basis.T
+    xi, nu = latent_moments(
+        np.arange(15), z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
+    )
+    beta = draws["w"] @ coordinates.basis.T
     np.testing.assert_allclose(xi, draws["intercept"][:, None] + beta @ (p.mu - p.m0).T)
     np.testing.assert_array_equal(nu, np.zeros((S, 15)))
-    predictive = label_predictive(at, embedding, **draws, sigma=np.full(S, 0.3))
+    predictive = label_predictive(coordinates, embedding, **draws, sigma=np.full(S, 0.3))
     np.testing.assert_allclose(predictive.mean, xi.mean(axis=0))
     np.testing.assert_allclose(predictive.sd**2, xi.var(axis=0) + 0.09)
 
 
 @PROBLEMS
 def test_labels_are_mixtures_over_the_draws(rng, options):
-    p, at, embedding, draws = uncertain(rng, **options)
+    p, coordinates, embedding, draws = uncertain(rng, **options)
     sigma = rng.gamma(2.0, size=S)
-    mean, variance = dense_moments(p, at, draws)
-    predictive = label_predictive(at, embedding, **draws, sigma=sigma)
+    mean, variance = dense_moments(p, coordinates, draws)
+    predictive = label_predictive(coordinates, embedding, **draws, sigma=sigma)
     assert len(predictive) == len(p.y) and predictive.n_draws == S
     np.testing.assert_allclose(predictive.mean, mean.mean(axis=0), rtol=1e-8, atol=1e-10)
     total = mean.var(axis=0) + (variance + sigma[:, None] ** 2).mean(axis=0)
@@ -99,20 +109,30 @@ def test_labels_are_mixtures_over_the_draws(rng, options):
 
 
 def test_likelihood_of_labels_is_that_of_the_model(rng):
-    p, at, embedding, draws = uncertain(rng)
+    p, coordinates, embedding, draws = uncertain(rng)
     sigma = rng.gamma(2.0, size=S)
-    found = label_predictive(at, embedding, **draws, sigma=sigma).log_likelihood(p.y).sum(axis=1)
+    found = (
+        label_predictive(coordinates, embedding, **draws, sigma=sigma)
+        .log_likelihood(p.y)
+        .sum(axis=1)
+    )
     for s in range(S):
-        alpha, intercept, eta = at.basis @ draws["w"][s], draws["intercept"][s], draws["eta"][s]
+        alpha, intercept, eta = (
+            coordinates.basis @ draws["w"][s],
+            draws["intercept"][s],
+            draws["eta"][s],
+        )
         expected = reference.bdr_log_likelihood(p, alpha, intercept, sigma[s], eta)
         assert found[s] == pytest.approx(expected, rel=1e-8)
 
 
 @PROBLEMS
 def test_classes_of_probit_are_averages_over_the_draws(rng, options):
-    p, at, embedding, draws = uncertain(rng, **options)
-    mean, variance = dense_moments(p, at, draws)
-    predictive = class_predictive(at, embedding, np.array(["no", "yes"]), log_ndtr, **draws)
+    p, coordinates, embedding, draws = uncertain(rng, **options)
+    mean, variance = dense_moments(p, coordinates, draws)
+    predictive = class_predictive(
+        coordinates, embedding, np.array(["no", "yes"]), log_ndtr, **draws
+    )
     expected = ndtr(mean / np.sqrt(1 + variance)).mean(axis=0)
     np.testing.assert_allclose(predictive.mean, expected, rtol=1e-8)
     labels = np.where(p.y > np.median(p.y), "yes", "no")
@@ -122,19 +142,19 @@ def test_classes_of_probit_are_averages_over_the_draws(rng, options):
 
 def test_classes_of_logit_are_averages_over_the_draws(rng):
     p, _, embedding, draws = uncertain(rng)
-    at = principal_axes(p.mu)
+    coordinates = principal_axes(p.mu)
     del draws["eta"]
-    predictive = class_predictive(at, embedding, np.array([0, 1]), log_expit, **draws)
-    beta = draws["w"] @ at.basis.T
+    predictive = class_predictive(coordinates, embedding, np.array([0, 1]), log_expit, **draws)
+    beta = draws["w"] @ coordinates.basis.T
     log_odds = draws["intercept"][:, None] + beta @ (p.mu - p.m0).T
     np.testing.assert_allclose(predictive.mean, expit(log_odds).mean(axis=0), rtol=1e-8)
 
 
 def test_latent_values_far_from_zero_keep_their_logarithms(rng):
     """Both classes' log probabilities are finite where one is all but sure."""
-    _, at, embedding, draws = uncertain(rng)
+    _, coordinates, embedding, draws = uncertain(rng)
     sure = {**draws, "intercept": np.full(S, 300.0), "w": 1e-3 * draws["w"]}
-    predictive = class_predictive(at, embedding, np.array([0, 1]), log_ndtr, **sure)
+    predictive = class_predictive(coordinates, embedding, np.array([0, 1]), log_ndtr, **sure)
     rare, common = predictive.log_prob(np.zeros(15)), predictive.log_prob(np.ones(15))
     assert np.isfinite(rare).all() and np.all(rare < -1000)
     np.testing.assert_allclose(common, 0, atol=1e-12)
@@ -142,10 +162,10 @@ def test_latent_values_far_from_zero_keep_their_logarithms(rng):
 
 def test_new_bags_are_seen_from_the_training_bags(rng):
     """Coordinates and within-bag variance are those of the training bags."""
-    p, at, _, draws = uncertain(rng)
+    p, coordinates, _, draws = uncertain(rng)
     sigma = rng.gamma(2.0, size=S)
     new = Embedding(np.array([2.0, 50.0]), rng.normal(size=(2, 4)), None)
-    predictive = label_predictive(at, new, **draws, sigma=sigma)
+    predictive = label_predictive(coordinates, new, **draws, sigma=sigma)
     known = reference.Problem(new.mean, new.sizes, np.zeros(2), p.Sigma, p.R, p.K, origin=p.m0)
-    mean, _ = dense_moments(known, at, draws)
+    mean, _ = dense_moments(known, coordinates, draws)
     np.testing.assert_allclose(predictive.mean, mean.mean(axis=0), rtol=1e-8)

@@ -142,7 +142,7 @@ class CurvedProblem(reference.Problem):
 
     @cached_property
     def rows(self):
-        return rows_by_size(self.at.of(self.mu), self.y, self.sizes)
+        return rows_by_size(self.at.transform(self.mu), self.y, self.sizes)
 
 
 def bend(at, c, u):

@@ -34,7 +34,7 @@ def one_by_one(tau, amplitude, curvature, curve):
 
 
 def fit(model, p, seed):
-    data = inverse_data(CurveSums.of(p.B, p.z, p.sizes), p.lam, p.functions, p.priors)
+    data = inverse_data(CurveSums.from_rows(p.B, p.z, p.sizes), p.lam, p.functions, p.priors)
     start = {"tau": np.full(K, 0.7), "amplitude": np.full(K, 0.8), "curvature": [0.5]}
     draws = calibration.thinned(model, data, start, seed)
     names = ("tau", "amplitude", "curvature", "curve")

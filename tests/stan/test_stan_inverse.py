@@ -36,7 +36,7 @@ def problem(request):
 
 
 def stan_data(p, **options):
-    sums = CurveSums.of(p.B, p.z, p.sizes)
+    sums = CurveSums.from_rows(p.B, p.z, p.sizes)
     return inverse_data(sums, p.lam, p.functions, p.priors, **options)
 
 

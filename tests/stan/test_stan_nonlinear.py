@@ -42,7 +42,7 @@ def coordinates(p, q):
 def stan_data(p, q, *, whitened=True, use_likelihood=True):
     at = coordinates(p, q)
     x = np.zeros((len(p.y), 0)) if p.x is None else p.x
-    rows = rows_by_size(np.column_stack([at.of(p.mu), x]), p.y, p.sizes)
+    rows = rows_by_size(np.column_stack([at.transform(p.mu), x]), p.y, p.sizes)
     n_weights = len(at.lam) + len(at.frequencies)
     factor = block_diag(at.prior_factor, np.eye(len(at.frequencies)))
     whitening = reference.plain_coordinates(n_weights)

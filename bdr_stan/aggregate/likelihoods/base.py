@@ -8,7 +8,7 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_numbers
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.bags import BagsLike, as_bags, check_one_a_bag, values_of_bags
+from bdr_stan.bags import BagsLike, as_bags, check_one_per_bag, values_of_bags
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -130,7 +130,7 @@ class Likelihood:
             raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
         bags = as_bags(bags, in_parts=True)
         labels = checked_numbers(values_of_bags(bags, y, "y"), "labels y")
-        check_one_a_bag(labels, len(bags))
+        check_one_per_bag(labels, len(bags))
         check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
         if self.is_count:
             rule = f"the {self.name} likelihood needs counts 0, 1, 2, .."

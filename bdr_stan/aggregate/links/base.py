@@ -48,7 +48,7 @@ class Link:
         Whether points are kept one by one, so that fewer may stand for all of them.
     takes_effects : bool
         Whether bags may have effects of their own on the log rate, or the log odds.
-    counts_left_out : bool
+    uses_residual_variance : bool
         Whether the bags' means have what features leave out, which is known in closed form.
     """
 
@@ -58,7 +58,7 @@ class Link:
     is_linear: ClassVar[bool] = False
     can_thin: ClassVar[bool] = False
     takes_effects: ClassVar[bool] = True
-    counts_left_out: ClassVar[bool] = False
+    uses_residual_variance: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -74,18 +74,18 @@ class Link:
         """
         raise NotImplementedError
 
-    def of_left_out(self, rows: AggregateRows, rho: float | Array) -> float | Array:
+    def residual_mean(self, rows: AggregateRows, rho: float | Array) -> float | Array:
         """What features leave out adds to the bags' means, shape (n,), or (S, n) for S rhos."""
         return 0.0
 
-    def mean_rate(self, f: Array, left_out: Array | None) -> Array:
-        """Mean rate at points of this f, and of normal numbers of variance `left_out` on it.
+    def mean_rate(self, f: Array, residual_variance: Array | None) -> Array:
+        """Mean rate at points of this f, plus normal numbers of variance `residual_variance`.
 
         With most links the bags' totals tell it of both together, so that it is the rate of f.
         """
         return self.rate(f)
 
-    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
+    def with_residual_variance(self, f: Array, variance: Array, noise: Array) -> Array:
         """f at points, and normal numbers of this variance added; the mean rate is `mean_rate`.
 
         Parameters
@@ -96,16 +96,16 @@ class Link:
         return f + np.sqrt(variance) * noise
 
     def with_effect(
-        self, f: Array, left_out: Array | None, effect: Array
+        self, f: Array, residual_variance: Array | None, effect: Array
     ) -> tuple[Array, Array | None]:
         """f at points, and the variance of what is left out of it, with their bag's effect.
 
         Parameters
         ----------
-        f, left_out : arrays, shape (n, S); the second may be None
+        f, residual_variance : arrays, shape (n, S); the second may be None
         effect : array, shape (n, S), on the log rate (with "logit" on the log odds)
         """
-        return f + effect, left_out
+        return f + effect, residual_variance
 
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         """What a fit needs of the bags' points, in one pass over them.
@@ -131,12 +131,12 @@ class Link:
         `rho` is the scale of the weights, for what features leave out.
         """
         X, bag, weights = rows.rows, rows.bag, rows.row_weights
-        of_left_out = self.of_left_out(rows, rho)
+        residual_mean = self.residual_mean(rows, rho)
 
         def means(theta):
             rates, slopes, curvatures = self.derivatives(X @ theta)
             return (
-                np.add.reduceat(weights * rates, rows.start) + of_left_out,
+                np.add.reduceat(weights * rates, rows.start) + residual_mean,
                 rows.combined(weights * slopes),
                 lambda c: (X * (c[bag] * weights * curvatures)[:, None]).T @ X,
             )
@@ -162,7 +162,7 @@ class Link:
         rho : float, or array, shape (S,)
             Scale of the weights, for what features leave out.
         """
-        means = rows.means(theta, self.rate) + self.of_left_out(rows, rho)
+        means = rows.means(theta, self.rate) + self.residual_mean(rows, rho)
         return means if effects is None else means * np.exp(effects)
 
     def means_of_bags(

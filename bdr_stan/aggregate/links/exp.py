@@ -25,8 +25,8 @@ class Exp(Link):
     def function_prior(self, overall: float) -> FunctionPrior:
         return FunctionPrior(np.log(overall), 1.5, 1.0)
 
-    def with_left_out(self, f: Array, variance: Array, noise: Array) -> Array:
-        return super().with_left_out(f, variance, noise) - variance / 2
+    def with_residual_variance(self, f: Array, variance: Array, noise: Array) -> Array:
+        return super().with_residual_variance(f, variance, noise) - variance / 2
 
     def means_of_bags(
         self,

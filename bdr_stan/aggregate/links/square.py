@@ -12,13 +12,13 @@ from bdr_stan.types import Array
 class Square(Link):
     """rate = f^2, so that lambda_a = |Q_a theta|^2 + rho^2 c_a: bags are compressed without loss.
 
-    c_a is `AggregateRows.left_out`, as the mean of f^2 has the variance of what features leave out.
+    c_a is `AggregateRows.residual_variance`: E[f^2] includes the variance outside the basis.
     """
 
     name = "square"
     program = "aggregate_square"
     rate = np.square
-    counts_left_out = True
+    uses_residual_variance = True
 
     def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
         return f**2, 2 * f, np.full_like(f, 2.0)
@@ -27,18 +27,24 @@ class Square(Link):
         level = np.sqrt(overall)
         return FunctionPrior(level, level / 3, level / 2)
 
-    def of_left_out(self, rows: AggregateRows, rho: float | Array) -> float | Array:
-        return 0.0 if rows.left_out is None else np.multiply.outer(np.square(rho), rows.left_out)
+    def residual_mean(self, rows: AggregateRows, rho: float | Array) -> float | Array:
+        return (
+            0.0
+            if rows.residual_variance is None
+            else np.multiply.outer(np.square(rho), rows.residual_variance)
+        )
 
-    def mean_rate(self, f: Array, left_out: Array | None) -> Array:
+    def mean_rate(self, f: Array, residual_variance: Array | None) -> Array:
         rates = np.square(f)
-        return rates if left_out is None else rates + left_out
+        return rates if residual_variance is None else rates + residual_variance
 
     def with_effect(
-        self, f: Array, left_out: Array | None, effect: Array
+        self, f: Array, residual_variance: Array | None, effect: Array
     ) -> tuple[Array, Array | None]:
         factor = np.exp(effect)
-        return f * np.sqrt(factor), None if left_out is None else left_out * factor
+        return f * np.sqrt(
+            factor
+        ), None if residual_variance is None else residual_variance * factor
 
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         return square_factors(bags, features)
@@ -46,11 +52,11 @@ class Square(Link):
     def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
         if not rows.packs:
             return super().mean_function(rows, rho)
-        gram, of_left_out = rows.gram(), self.of_left_out(rows, rho)
+        gram, residual_mean = rows.gram(), self.residual_mean(rows, rho)
 
         def means(theta):
             half = gram @ theta
-            return half @ theta + of_left_out, 2 * half, lambda c: 2 * np.tensordot(c, gram, 1)
+            return half @ theta + residual_mean, 2 * half, lambda c: 2 * np.tensordot(c, gram, 1)
 
         return means
 
@@ -67,8 +73,8 @@ class Square(Link):
 
         def expected(mean, factor, rho):
             h, U = Q @ mean, Q @ factor
-            of_left_out = self.of_left_out(rows, rho)
-            total = np.add.reduceat(h**2 + np.einsum("ij,ij->i", U, U), start) + of_left_out
+            residual_mean = self.residual_mean(rows, rho)
+            total = np.add.reduceat(h**2 + np.einsum("ij,ij->i", U, U), start) + residual_mean
             variance = np.empty(len(start))
             by_h, by_U = np.empty_like(h), np.empty_like(U)  # slopes of the variance
             for a, block in enumerate(blocks):
@@ -80,7 +86,7 @@ class Square(Link):
                 S += np.outer(h_a, h_a)
                 np.matmul(8 * S, U_a, out=by_U[block])
             value, (by_total, by_variance) = of_moments(total, variance)
-            by_log_rho = float(np.sum(by_total * 2 * of_left_out))
+            by_log_rho = float(np.sum(by_total * 2 * residual_mean))
             by_total, by_variance = 2 * by_total[bag], by_variance[bag]
             by_h *= by_variance
             by_h += by_total * h
