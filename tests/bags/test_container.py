@@ -208,7 +208,7 @@ def bad_bags():
     yield (
         lambda: Bags(with_value(np.nan), [0, 2, 6], ids=["p", "q"], features=["x", "y"]),
         ValueError,
-        r"bag 1 \(id 'q'\), point 2, column 1 \('y'\): value is nan \(1 such",
+        r"bag 1 \(id 'q'\), point 2, column 1 \('y'\): value is nan \(1 in all",
     )
     yield (
         lambda: Bags(with_value(-np.inf), [0, 2, 6]),

@@ -55,7 +55,7 @@ def test_check_classes(bags, arrays, y):
         ([["a", None, "b", None, "a"]], ValueError, r"y has shape \(1, 5\), expected \(5,\)"),
         (["a", None, "b", None, "a"], ValueError,
          r"label of bag 1 \(id 'b'\) is missing \(2 in all\): leave these bags out"),
-        ([0, 1, np.nan, 1, 0], ValueError, r"label of bag 2 \(id 'c'\) is missing \(1 such"),
+        ([0, 1, np.nan, 1, 0], ValueError, r"label of bag 2 \(id 'c'\) is missing \(1 in all"),
         (np.array([1j, 2, 1, 2, 1]), TypeError, "all be numbers, all strings or all true or false"),
         ([1, 1, 1, 1, 1], ValueError, r"y has 1 class \(1\), but a classifier needs two$"),
         (list("abcab"), ValueError,
