@@ -14,6 +14,7 @@ from bdr_stan.kernels import (
 )
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.fields import has_landmarks
+from bdr_stan.kernels.summands import rank, scored_columns
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Smaller kernel values count as 0. Kernels cut the exponential before it underflows to 0 itself.
@@ -84,18 +85,56 @@ def landmarks_of_kernel(
 ) -> Array:
     """Landmarks for a resolved kernel, shape (d, p); for a sum, landmarks of each summand.
 
-    Summands on different columns share `n_landmarks`. The landmarks of a summand have NaN in the
-    columns that it does not use; where it has fewer distinct values, each value is a landmark.
+    Summands on different columns share `n_landmarks`; those of linear and quadratic effects have as
+    many landmarks as functions besides. The landmarks of a summand have NaN in the columns that it
+    does not use; where it has fewer distinct values, each value is a landmark.
+
     Raises as `choose_landmarks` does, and where there are fewer landmarks than summands.
     """
     parts = summands(kernel, bags.n_features)
+    of_effects = _landmarks_of_effects(parts, bags, seed)
     if not isinstance(method, str):
-        return _given_landmarks(method, n_landmarks, bags.n_features, partial=len(parts) > 1)
-    if len(parts) == 1:
+        given = _given_landmarks(method, n_landmarks, bags.n_features, partial=len(parts) > 1)
+        known = {tuple(np.flatnonzero(np.isfinite(row))) for row in given}
+        return np.vstack([*(rows for c, rows in of_effects.items() if c not in known), given])
+    if len(parts) == 1 and not of_effects:
         units = landmark_units(kernel, bags, seed)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
-    n_each = dict(zip(parts, shares(n_landmarks, parts), strict=True))
-    return _landmarks_in_columns(bags, n_each, method, seed)
+    others = {columns: part for columns, part in parts.items() if columns not in of_effects}
+    n_each = dict(zip(others, shares(n_landmarks, others), strict=True)) if others else {}
+    scored = scored_columns(kernel)
+    chosen = _landmarks_in_columns(bags, n_each, method, seed, scored) if others else []
+    return np.vstack([*of_effects.values(), *chosen])
+
+
+def _landmarks_of_effects(parts, bags, seed):
+    """Columns -> landmarks of the summands of finite rank r, shape (r, p): their features span all.
+
+    On one column distinct quantiles, more of them high, as values and scores of a long-tailed
+    column are nearly collinear at symmetric ones; on the columns of a category one unit along each.
+    """
+    p = bags.n_features
+    ranks = {columns: rank(part, p) for columns, part in parts.items()}
+    if not any(ranks.values()):
+        return {}
+    sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
+    found = {}
+    for columns, r in ranks.items():
+        if r is None:
+            continue
+        values = sample[:, list(columns)]
+        if len(columns) == 1:
+            distinct = np.unique(values)
+            levels = 0.02 + 0.96 * np.linspace(0, 1, r) ** 0.35 if r > 1 else 0.9
+            spread = np.unique(np.quantile(values, levels, method="nearest"))
+            if len(spread) < r:
+                k = np.linspace(0, len(distinct) - 1, min(r, len(distinct)) + (r == 1))
+                spread = distinct[np.unique(k.astype(int))][-r:]
+            rows = spread[:, None]
+        else:
+            rows = values.mean(axis=0) + np.diag(column_spreads(values))
+        found[columns] = _rows_in_columns(rows, list(columns), p)
+    return found
 
 
 def landmarks_of_fields(
@@ -142,8 +181,12 @@ def _rows_in_columns(values, columns, p):
     return rows
 
 
-def _landmarks_in_columns(bags, n_each, method, seed):
-    """Landmarks of each group of columns: `n` of them, or all distinct values."""
+def _landmarks_in_columns(bags, n_each, method, seed, scored=None):
+    """Landmarks of each group of columns: `n` of them, or all distinct values.
+
+    They are spread over the normal scores of `scored` columns, column -> `NormalScores`.
+    """
+    scored = scored or {}
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     units = column_spreads(sample, bags.sources)
     chosen = []
@@ -152,8 +195,14 @@ def _landmarks_in_columns(bags, n_each, method, seed):
         points = sample[:, columns]
         values = np.unique(points, axis=0)
         if len(values) > n:
-            seen = Bags.from_points(points, sizes=[len(points)])
-            values = choose_landmarks(seen, n, method=method, scale=units[columns], seed=seed)
+            at_scores = {k: scored[c] for k, c in enumerate(columns) if c in scored}
+            spread, scale = points.copy(), units[columns].copy()
+            for k, by_score in at_scores.items():
+                spread[:, k], scale[k] = by_score.scores(sample)[:, 0], 1.0
+            seen = Bags.from_points(spread, sizes=[len(points)])
+            values = choose_landmarks(seen, n, method=method, scale=scale, seed=seed)
+            for k, by_score in at_scores.items():
+                values[:, k] = by_score.values(values[:, k])
         chosen.append(_rows_in_columns(values, columns, bags.n_features))
     return np.vstack(chosen)
 

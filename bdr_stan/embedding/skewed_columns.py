@@ -6,15 +6,13 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.kernels.normal_scores import tail_ratios
 from bdr_stan.types import Array
 
 _SAMPLE_SIZE = 10_000  # points from which quantiles are estimated
 _MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
 _MIN_VALUES = 20  # of a column that is a measurement rather than a code or a small count
-# Distance from the median to the 1% or 99% quantile in distances to the quartile on that side: 3.4
-# of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3 degrees of freedom,
-# 8.5 of a lognormal one whose logarithm has standard deviation .9.
-_MAX_TAIL_RATIO = 7.0
+_MAX_TAIL_RATIO = 7.0  # see `tail_ratios`
 _SHOWN = 5  # in the message
 
 
@@ -41,9 +39,6 @@ def skewed_columns(points: Array) -> Array:
     """Indices of the columns of points, shape (n_points, p), with a long tail."""
     if len(points) < _MIN_POINTS:
         return np.empty(0, np.int64)
-    low, left, median, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tails = np.maximum((high - median) / (right - median), (median - low) / (median - left))
-    long = np.flatnonzero(np.isfinite(tails) & (tails > _MAX_TAIL_RATIO))
+    long = np.flatnonzero(tail_ratios(points) > _MAX_TAIL_RATIO)
     several = [len(np.unique(points[:, k])) >= _MIN_VALUES for k in long]
     return long[np.array(several, bool)]

@@ -21,6 +21,7 @@ from bdr_stan.kernels import (
     landmark_features,
     resolve_kernel,
 )
+from bdr_stan.kernels.names import LINEAR_PLUS
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -79,7 +80,7 @@ def training_features(
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
-    if isinstance(kernel, str):
+    if isinstance(kernel, str) and not kernel.startswith(LINEAR_PLUS):
         warn_of_skewed_columns(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None

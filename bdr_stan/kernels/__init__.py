@@ -30,6 +30,7 @@ from bdr_stan.kernels.names import (
 )
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
+from bdr_stan.kernels.quadratic_effects import QuadraticEffects
 from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.kernels.stationary import Stationary
@@ -58,6 +59,7 @@ __all__ = [
     "NystromFeatures",
     "Polynomial",
     "Product",
+    "QuadraticEffects",
     "RationalQuadratic",
     "Stationary",
     "StudentT",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class LinearEffects(ColumnKernel):
         seen = np.asarray(self.select(points), np.float64)
         return (seen - np.asarray(self.centre)) / self.units
 
-    def prepare(self, landmarks: ArrayLike) -> PreparedColumns:
+    def prepare(self, landmarks: ArrayLike) -> Any:
         values = self.standardised(np.asarray(landmarks))
         matrix = np.ascontiguousarray((values / self.units).T)
         return PreparedColumns(matrix, self.centre @ matrix)
@@ -98,7 +98,7 @@ class LinearEffects(ColumnKernel):
     def evaluate(
         self,
         points: Array,
-        prepared: PreparedColumns,
+        prepared: Any,
         out: Array,
         scratch: Array | None = None,
         log_scale: ArrayLike = 0.0,

@@ -17,12 +17,15 @@ from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.kernels.linear_plus import linear_plus
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Polynomial
+from bdr_stan.kernels.quadratic_effects import QuadraticEffects
 from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.kernels.student_t import StudentT
+from bdr_stan.kernels.summands import terms
 from bdr_stan.types import ArrayLike, Seed
 
 # Kernels of one bandwidth, by the names that estimators take.
@@ -40,8 +43,10 @@ KERNELS: dict[str, type[BandwidthKernel]] = {
 }
 # Before the name of a kernel, or by itself: a kernel of the name on each column, added up.
 ADDITIVE = "additive"
+# Before the name of a kernel: linear and quadratic effects of each column besides.
+LINEAR_PLUS = "linear + "
 _MOST_LENGTHS = 20  # that are shown one by one
-_OTHERS = (LinearEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
+_OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
 _KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
@@ -51,7 +56,7 @@ def check_kernel(kernel: str | Kernel) -> None:
     Parameters
     ----------
     kernel : str or Kernel
-        A name of `KERNELS`, also with "additive" before it, or "additive" alone.
+        A name of `KERNELS`, also with "additive" or "linear + " before it, or "additive" alone.
 
     Raises
     ------
@@ -73,12 +78,15 @@ def check_kernel(kernel: str | Kernel) -> None:
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(
             f"kernel must be a Kernel or one of {names}, with 'additive' before it where each "
-            f"column has a kernel of its own, found {kernel!r}"
+            f"column has a kernel of its own, or 'linear + ' to add linear and quadratic effects "
+            f"of each column, found {kernel!r}"
         )
 
 
 def _name_per_column(name):
-    """The name of the kernel of each column where a name is additive, else the name."""
+    """The name of a kernel without what may stand before it."""
+    if name.startswith(LINEAR_PLUS):
+        return name.removeprefix(LINEAR_PLUS)
     head, _, rest = name.partition(" ")
     return (rest or "rbf") if head == ADDITIVE else name
 
@@ -173,7 +181,8 @@ def resolve_kernel(
     Parameters
     ----------
     kernel : str or Kernel
-        A name of `KERNELS`, also with "additive" before it: a kernel on each column, added up.
+        A name of `KERNELS`, also with "additive" before it: a kernel on each column, added up; or
+        with "linear + " before it: linear and quadratic effects of each column besides.
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
         Of a kernel given by name; "scaled" beside a kernel, which has its own.
     bags : Bags
@@ -206,7 +215,9 @@ def resolve_kernel(
     check_kernel_and_bandwidth(kernel, bandwidth)
     if isinstance(kernel, str) and np.ndim(bandwidth):
         check_bandwidth(bandwidth, n_features=bags.n_features)
-    if is_additive(kernel):
+    if isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS):
+        kernel = linear_plus(KERNELS[_name_per_column(kernel)], bandwidth, bags, seed)
+    elif is_additive(kernel):
         kernel = additive_kernel(_name_per_column(kernel), bandwidth, bags)
     elif not isinstance(kernel, Kernel):
         kernel = kernel_named(kernel, bandwidth)
@@ -238,11 +249,13 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
     'RBF, lengths age 15 + RBF, lengths income 2.5'
     """
+    if isinstance(kernel, Sum) and any(isinstance(term, LinearEffects) for term in terms(kernel)):
+        return _effects_text(kernel, names)
     if isinstance(kernel, (Sum, Product)):
         sign = " + " if isinstance(kernel, Sum) else " x "
         return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))
     if not isinstance(kernel, BandwidthKernel):
-        return repr(kernel)
+        return _other_text(kernel, names)
     lengths = np.atleast_1d(kernel.lengths)
     seen: Sequence[Any] = kernel.columns if kernel.columns is not None else range(len(names or ()))
     called = [names[k] for k in seen] if names else [f"column {k}" for k in kernel.columns or ()]
@@ -257,6 +270,38 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     if kernel.units is not None:
         text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
     return f"{type(kernel).__name__}, {text}"
+
+
+def _effects_text(kernel, names):
+    """A sum with linear and quadratic effects: their columns, then the other kernels."""
+    kinds = {"linear": LinearEffects, "quadratic": QuadraticEffects}
+    effects: dict[str, list[str]] = {}
+    others = []
+    for term in terms(kernel):
+        on_scores = isinstance(term, NormalScores)
+        effect = term.base if on_scores else term
+        kind = next((kind for kind, each in kinds.items() if type(effect) is each), None)
+        if kind is None:
+            others.append(kernel_text(term, names))
+            continue
+        columns = term.columns if term.columns is not None else range(len(names or ()))
+        for k in columns:
+            column = names[k] if names else f"column {k}"
+            effects.setdefault(kind, []).append(f"scores of {column}" if on_scores else column)
+    return " + ".join([*(_listed(kind, columns) for kind, columns in effects.items()), *others])
+
+
+def _listed(kind, columns):
+    shown = ", ".join(columns) if len(columns) <= _MOST_LENGTHS else f"{len(columns)} columns"
+    return f"{kind} in {shown}"
+
+
+def _other_text(kernel, names):
+    """A kernel that has neither bandwidth nor parts."""
+    if not isinstance(kernel, NormalScores) or kernel.columns is None:
+        return repr(kernel)
+    column = names[kernel.columns[0]] if names else f"column {kernel.columns[0]}"
+    return f"{kernel_text(kernel.base, None)} for scores of {column}"
 
 
 def _plain(length):

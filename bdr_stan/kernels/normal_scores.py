@@ -99,8 +99,13 @@ class NormalScores(ColumnKernel):
 
     def spaced(self, n: int) -> Array:
         """At most n values of the column whose scores are evenly spaced, ascending."""
-        values, scores = self._knots
-        return np.unique(np.interp(np.linspace(scores[0], scores[-1], n), scores, values))
+        scores = self._knots[1]
+        return np.unique(self.values(np.linspace(scores[0], scores[-1], n)))
+
+    def values(self, scores: Array) -> Array:
+        """Values of the column with these scores: the inverse of `scores`, same shape."""
+        values, known = self._knots
+        return np.interp(scores, known, values)
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if self.knots is not None:
@@ -137,6 +142,19 @@ class NormalScores(ColumnKernel):
     def with_log_parameters(self, values: ArrayLike) -> Self:
         """The kernel itself: nothing of it is learned."""
         return self
+
+
+def tail_ratios(points: Array) -> Array:
+    """How long the tails of columns are, from points (n, p) to (p,); 0 where it is undefined.
+
+    The distance from the median to the 1% or 99% quantile in distances to the quartile on that
+    side: 3.4 of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3 degrees
+    of freedom, 8.5 of a lognormal one whose logarithm has standard deviation .9.
+    """
+    low, left, median, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.maximum((high - median) / (right - median), (median - low) / (median - left))
+    return np.where(np.isfinite(ratios), ratios, 0.0)
 
 
 def _quantiles(values, columns):

@@ -14,7 +14,9 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures
-from bdr_stan.kernels.kernel import Kernel, Sum
+from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.types import Array, ArrayLike
 
 Columns = tuple[int, ...]
@@ -57,6 +59,26 @@ def terms(kernel: Any, factor: float = 1.0) -> list[Kernel]:
     if isinstance(kernel, Sum):
         return [*terms(kernel.first, factor), *terms(kernel.second, factor)]
     return [kernel if factor == kernel.variance else replace(kernel, variance=factor)]
+
+
+def rank(kernel: Any, n_columns: int) -> int | None:
+    """Number of functions that a kernel of linear or quadratic effects combines, else None."""
+    if isinstance(kernel, Sum):
+        first, second = rank(kernel.first, n_columns), rank(kernel.second, n_columns)
+        return None if first is None or second is None else first + second
+    if isinstance(kernel, NormalScores):
+        return rank(kernel.base, 1)
+    return len(kernel.columns_seen(n_columns)) if isinstance(kernel, LinearEffects) else None
+
+
+def scored_columns(kernel: Any) -> dict[int, NormalScores]:
+    """Columns that a resolved kernel uses by their normal scores, in products too."""
+    if isinstance(kernel, (Sum, Product)):
+        return scored_columns(kernel.first) | scored_columns(kernel.second)
+    if not isinstance(kernel, NormalScores):
+        return {}
+    columns: Any = kernel.columns
+    return {columns[0]: kernel}
 
 
 class SummandFeatures(ConcatenatedFeatures):

@@ -20,6 +20,7 @@ from bdr_stan.kernels import (
     Matern32,
     NormalScores,
     Polynomial,
+    QuadraticEffects,
     RationalQuadratic,
     StudentT,
     check_kernel,
@@ -35,7 +36,8 @@ from bdr_stan.kernels import (
 UNKNOWN = (
     "kernel must be a Kernel or one of 'rbf', 'laplace', 'exponential', 'matern12', 'matern32', "
     "'matern52', 'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', with "
-    "'additive' before it where each column has a kernel of its own, found 'cosine'"
+    "'additive' before it where each column has a kernel of its own, or 'linear + ' to add linear "
+    "and quadratic effects of each column, found 'cosine'"
 )
 
 
@@ -65,7 +67,7 @@ def test_unknown_names_are_told_the_known_ones():
         lambda: kernel_named("cosine", 1.0),
         lambda: check_kernel_and_bandwidth("cosine", 1.0),
     ):
-        with pytest.raises(ValueError, match=f"^{UNKNOWN}$"):
+        with pytest.raises(ValueError, match=f"^{re.escape(UNKNOWN)}$"):
             check()
 
 
@@ -225,6 +227,7 @@ def test_a_kernel_goes_through_json(rng):
         StudentT(2.0, (np.int64(1),), degree=1.7),
         Linear((2, 1), 0.4),
         LinearEffects((2, 1), 0.4, centre=[1.0, 2.0], units=[3.0, 0.5]),
+        QuadraticEffects((2, 1), 0.4, centre=[1.0, 2.0], units=[3.0, 0.5]),
         NormalScores(Matern32(0.6), [1], 2.0, knots=[[-1.0, 0.0, 4.0], [-2.0, 0.1, 2.0]]),
         HilbertSpace(Matern32([0.5, 2.0], (0, 2)), 7, 2.0, centre=[0.0, 1.0], reach=[2.0, 3.0]),
         (RBF(1.0) + RBF(2.0)).with_log_parameters([0.3, 0.2, 0.1]),

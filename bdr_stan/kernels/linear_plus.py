@@ -1,0 +1,78 @@
+"""The kernel of tables: linear and quadratic effects of each column, and a kernel of all columns.
+
+The label of a group is often nearly linear in the means of columns, which a kernel of the distance
+represents poorly where columns are many. Columns with long tails, such as incomes, enter by their
+values and by their normal scores.
+"""
+
+from functools import reduce
+from operator import add, mul
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.kernels.bandwidth import column_spreads, typical_bandwidth
+from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.kernel import Kernel
+from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.kernels.normal_scores import NormalScores, tail_ratios
+from bdr_stan.kernels.quadratic_effects import QuadraticEffects
+from bdr_stan.types import Array, ArrayLike, Seed
+
+# Variances relative to that of the kernel of the distance, chosen on six real tables, see
+# experiments/real_tables.py. Learned by marginal likelihood they predicted no better.
+LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 0.5
+_SAMPLE = 10_000  # points from which tails and distinct values are found
+_PAIRED = 2000  # of these, whose distances are computed
+_MIN_POINTS = 200  # with fewer, the 1% and 99% quantiles are too uncertain
+_MIN_VALUES = 15  # of a column that is a measurement rather than a code or a small count
+_MAX_TAIL_RATIO = 5.0  # see `tail_ratios`; an exponential distribution counts as long-tailed
+
+
+def linear_plus(
+    kind: type[BandwidthKernel], bandwidth: ArrayLike | str, bags: Bags, seed: Seed = None
+) -> Kernel:
+    """Linear and quadratic effects of the columns of bags, plus a kernel of this kind.
+
+    With bandwidth "scaled" the latter uses the normal scores of columns with long tails; a
+    bandwidth in numbers, "ard" or "median" is for the columns as they are.
+    """
+    points = bags.sample_points(_SAMPLE, np.random.default_rng(seed))
+    n_values = np.array([len(np.unique(column)) for column in points.T])
+    long_tailed = columns_with_long_tails(points, n_values)
+    parts: list[Kernel] = []
+    for source in np.unique(bags.sources):
+        columns = tuple(np.flatnonzero(bags.sources == source).tolist())
+        if n_values[list(columns)].max() == 1:
+            continue  # constant
+        parts.append(LinearEffects(columns, LINEAR_VARIANCE))
+        if len(columns) == 1 and columns[0] in long_tailed:
+            parts.append(NormalScores(LinearEffects(), columns, LINEAR_VARIANCE))
+            parts.append(NormalScores(QuadraticEffects(), columns, QUADRATIC_VARIANCE))
+        elif len(columns) == 1 and n_values[columns[0]] > 2:
+            parts.append(QuadraticEffects(columns, QUADRATIC_VARIANCE))
+    if not isinstance(bandwidth, str) or bandwidth != "scaled" or not long_tailed:
+        return reduce(add, [*parts, kind(bandwidth)])
+    return reduce(add, [*parts, _on_scores(kind, points, long_tailed, bags.sources)])
+
+
+def columns_with_long_tails(points: Array, n_values: Array) -> list[int]:
+    """Indices of the measurements among the columns of points, (n, p), with a long tail."""
+    if len(points) < _MIN_POINTS:
+        return []
+    long = (tail_ratios(points) > _MAX_TAIL_RATIO) & (n_values >= _MIN_VALUES)
+    return np.flatnonzero(long).tolist()
+
+
+def _on_scores(kind, points, long_tailed, sources):
+    """Product of a kernel of the other columns and kernels of the scores, of one bandwidth."""
+    scores = [NormalScores(kind(1.0), [k]).resolved([points]) for k in long_tailed]
+    rest = [k for k in range(points.shape[1]) if k not in long_tailed]
+    units = column_spreads(points[:, rest], sources[rest]) if rest else np.empty(0)
+    together = np.column_stack([points[:, rest] / units, *(each.scores(points) for each in scores)])
+    every = -(-len(together) // _PAIRED)
+    bandwidth = typical_bandwidth(together[::every], kind.metric)
+    factors: list[Kernel] = [NormalScores(kind(bandwidth), [k]) for k in long_tailed]
+    if rest:
+        factors.append(kind(bandwidth, tuple(rest), units=units))
+    return reduce(mul, factors)

@@ -1,0 +1,50 @@
+"""Quadratic effects of columns: the squares of standardised columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdr_stan.kernels.kernel import row_factors
+from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.types import Array, ArrayLike
+
+_LARGEST = 3.0  # standard deviations at which columns are cut, so that no square dominates
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticEffects(LinearEffects):
+    """q(x)'q(y), q_k(x) = (z_k^2 - 1) / sqrt(2), z the standardised columns cut at 3.
+
+    The average of q over a bag is the variance of its points around the overall mean: with
+    `LinearEffects` labels may depend on means and spreads of columns. Parameters are those of
+    `LinearEffects`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.kernels import QuadraticEffects
+    >>> kernel = QuadraticEffects(centre=[0.0], units=[1.0])
+    >>> kernel(np.array([[1.0], [np.sqrt(3)]]), np.array([[1.0], [np.sqrt(3)]])).round(2)
+    array([[0., 0.],
+           [0., 2.]])
+    """
+
+    def standardised(self, points: Array) -> Array:
+        """q of points, shape (n, k)."""
+        z = np.clip(super().standardised(points), -_LARGEST, _LARGEST)
+        return (z**2 - 1) / np.sqrt(2)
+
+    def prepare(self, landmarks: ArrayLike) -> Array:
+        return self.standardised(np.asarray(landmarks))
+
+    def evaluate(
+        self,
+        points: Array,
+        prepared: Array,
+        out: Array,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        np.matmul(self.standardised(points), prepared.T, out=out)
+        out *= row_factors(self.variance, log_scale)
+        return out
