@@ -108,7 +108,7 @@ def learn_landmarks(
     True
     """
     shrinks = isinstance(model, (BDR, Shrinkage))
-    if not shrinks or (model.embedding_prior, model.kernel) != ("kernel", "rbf"):
+    if not shrinks or model.embedding_prior != "kernel" or model.kernel not in ("auto", "rbf"):
         raise ValueError(
             "landmarks are learned for Shrinkage and BDR with embedding_prior='kernel' and "
             f"kernel='rbf', found {model}: use one of these"

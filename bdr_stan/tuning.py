@@ -313,6 +313,8 @@ class _Task:
                 candidate = clone(model).set_params(bandwidth_scale=scale, random_state=self.seed)
                 if tried is not None:
                     candidate.set_params(kernel=tried)
+                if hasattr(candidate, "kernel_for"):
+                    candidate.set_params(kernel=candidate.kernel_for(self.bags))
                 if isinstance(model.landmarks, str):
                     candidate.set_params(n_landmarks=n)
                 elif n != grid[1][0]:

@@ -24,7 +24,8 @@ train, held, test = bags[:100], bags[100:150], bags[150:]
 # Bandwidths that are not given come from the median rule, each on the columns of its kernel.
 sum_of_both = RBF(columns=["age"]) + Matern32(columns=["income"])
 models = {
-    "rbf": BDR(),
+    "linear + rbf": BDR(),
+    "rbf": BDR(kernel="rbf"),
     "matern32": BDR(kernel=Matern32()),
     "age + income": BDR(kernel=sum_of_both),
 }

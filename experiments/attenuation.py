@@ -23,8 +23,8 @@ from experiments.report import arguments, markdown, write
 
 METHODS = {
     "BLR": BLR(method="exact"),
-    "BDR": BDR(),
-    "BDR, log sd of eta 2": BDR(prior={"eta_log_sd": 2.0}),
+    "BDR": BDR(kernel="rbf"),
+    "BDR, log sd of eta 2": BDR(kernel="rbf", prior={"eta_log_sd": 2.0}),
 }
 DATA_SETS = {10: 10, 25: 10, 50: 20, 250: 10}  # points in a bag -> number of data sets
 GRID = np.linspace(0, 1, 101)

@@ -37,6 +37,7 @@ SAYS = {
     "experiments/kmse_support_measures.py": "bags of five digits | AUC",
     "experiments/learned_kernels.py": "landmarks and length scales learned",
     "experiments/grid_country.py": "Lines, curves and a field in space",
+    "experiments/real_tables.py": "random forest",
     "experiments/real_totals.py": "How far the units of a group differ",
     "experiments/malaria.py": "The true rates give a bag NLL of",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",

@@ -28,7 +28,7 @@ from bdr_stan.terminal import show_table
     help="Known standard error of a label, the same within a bag.  [not for classes]",
 )
 @click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
-@click.option("--kernel", metavar="NAME", help="Such as rbf, matern32, additive.  [default: rbf]")
+@click.option("--kernel", metavar="NAME", help="Such as rbf, additive.  [default: the model's own]")
 @click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
 @options.model_settings
 @options.sampling

@@ -85,9 +85,10 @@ def landmarks_of_kernel(
 ) -> Array:
     """Landmarks for a resolved kernel, shape (d, p); for a sum, landmarks of each summand.
 
-    Summands on different columns share `n_landmarks`; those of linear and quadratic effects have as
-    many landmarks as functions besides. The landmarks of a summand have NaN in the columns that it
-    does not use; where it has fewer distinct values, each value is a landmark.
+    Summands on different columns share `n_landmarks`. Those of linear and quadratic effects have as
+    many landmarks as functions, and leave at least a third of `n_landmarks` to the others. The
+    landmarks of a summand have NaN in the columns that it does not use; where it has fewer distinct
+    values, each value is a landmark.
 
     Raises as `choose_landmarks` does, and where there are fewer landmarks than summands.
     """
@@ -101,10 +102,13 @@ def landmarks_of_kernel(
         units = landmark_units(kernel, bags, seed)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
     others = {columns: part for columns, part in parts.items() if columns not in of_effects}
-    n_each = dict(zip(others, shares(n_landmarks, others), strict=True)) if others else {}
-    scored = scored_columns(kernel)
-    chosen = _landmarks_in_columns(bags, n_each, method, seed, scored) if others else []
-    return np.vstack([*of_effects.values(), *chosen])
+    if not others:
+        return np.vstack(list(of_effects.values()))
+    total = checked_n_landmarks(n_landmarks)
+    rest = max(total - sum(map(len, of_effects.values())), -(-total // 3))
+    n_each = dict(zip(others, shares(rest, others), strict=True))
+    chosen = _landmarks_in_columns(bags, n_each, method, seed, scored_columns(kernel))
+    return np.vstack([*of_effects.values(), chosen])
 
 
 def _landmarks_of_effects(parts, bags, seed):

@@ -64,7 +64,7 @@ def check_embedding_prior(
             f"found {embedding_prior!r}"
         )
     if embedding_prior == "convolution":
-        if not (kernel == "rbf" or isinstance(kernel, RBF)):
+        if not (kernel in ("auto", "rbf") or isinstance(kernel, RBF)):
             raise ValueError(
                 f"embedding_prior='convolution' is known for kernel='rbf' only, found {kernel!r}"
             )

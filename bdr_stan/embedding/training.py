@@ -21,7 +21,8 @@ from bdr_stan.kernels import (
     landmark_features,
     resolve_kernel,
 )
-from bdr_stan.kernels.names import LINEAR_PLUS
+from bdr_stan.kernels.names import LINEAR_PLUS, name_for
+from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -51,7 +52,7 @@ class TrainingFeatures:
     @property
     def bandwidth(self) -> Any:
         """Bandwidth of the kernel in the units of the points; None without a single one."""
-        return getattr(self.kernel, "lengths", None)
+        return single_bandwidth(self.kernel)
 
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices, with the same covariance."""
@@ -80,6 +81,7 @@ def training_features(
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
+    kernel = name_for(kernel, bags.n_features)
     if isinstance(kernel, str) and not kernel.startswith(LINEAR_PLUS):
         warn_of_skewed_columns(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)

@@ -7,6 +7,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
+from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.posterior.model import Model
 from bdr_stan.types import Array
@@ -18,6 +19,13 @@ class UncertainEmbeddings(LinearEstimator):
 
     Parameters
     ----------
+    kernel : str or Kernel, default "auto"
+        A name of `bdr_stan.kernels.KERNELS`, such as "rbf" or "matern32", a kernel, or a name with
+        "linear + " before it, which adds linear and quadratic effects of each column; columns with
+        long tails then enter by their values and by their normal scores. "auto" is "linear + rbf"
+        for points of at most 40 columns, and "rbf" for more, or where `bandwidth`, `landmarks` or
+        `embedding_prior` is set. The effects' features count among `n_landmarks`, of which the
+        kernel has at least a third.
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
         weighted by N_i - 1, or tau^2 I.
@@ -43,12 +51,16 @@ class UncertainEmbeddings(LinearEstimator):
         With "convolution": the l that was used.
     """
 
+    kernel: str | Kernel = "auto"
     covariance: str = "average"
     _: KW_ONLY
     embedding_prior: str = "empirical"
     measure_scale: float | str = "evidence"
     tau: float = 1.0
     jitter: float = 1e-4
+
+    def _is_tailored(self):
+        return super()._is_tailored() or self.embedding_prior != "empirical"
 
     def check_parameters(self) -> None:
         super().check_parameters()

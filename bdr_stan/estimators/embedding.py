@@ -38,6 +38,8 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
+from bdr_stan.kernels.names import AUTO, name_for
+from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
@@ -273,6 +275,28 @@ class EmbeddingEstimator(BagEstimator):
         self._warn_of_trouble()
         return self
 
+    def kernel_for(self, bags: BagsLike) -> str | Kernel:
+        """`kernel`, or the name that "auto" stands for with these bags.
+
+        Parameters
+        ----------
+        bags : Bags, or list of arrays
+
+        Returns
+        -------
+        str or Kernel
+        """
+        if not isinstance(self.kernel, str) or self.kernel != AUTO:
+            return self.kernel
+        if self._is_tailored():
+            return "rbf"
+        return name_for(AUTO, as_bags(bags, in_parts=True).n_features)
+
+    def _is_tailored(self):
+        """Whether parameters are set that are those of one kernel on all columns."""
+        scaled = isinstance(self.bandwidth, str) and self.bandwidth == "scaled"
+        return not scaled or not isinstance(self.landmarks, str)
+
     def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
         """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
@@ -289,7 +313,7 @@ class EmbeddingEstimator(BagEstimator):
         """
         return training_features(
             bags,
-            kernel=self.kernel,
+            kernel=self.kernel_for(bags),
             bandwidth=self.bandwidth,
             bandwidth_scale=self.bandwidth_scale,
             n_landmarks=self.n_landmarks,
@@ -473,8 +497,9 @@ class EmbeddingEstimator(BagEstimator):
         self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates(**encoding)
-        if hasattr(self.kernel_, "bandwidth"):
-            self.bandwidth_ = self.kernel_.lengths
+        bandwidth = single_bandwidth(self.kernel_)
+        if bandwidth is not None:
+            self.bandwidth_ = bandwidth
         if "measure_scale" in constants:
             self.measure_scale_ = float(constants["measure_scale"])
         if "classes" in settings:

@@ -16,6 +16,7 @@ from bdr_stan.estimators.validation import (
     check_not_negative,
     check_positive,
 )
+from bdr_stan.kernels import Kernel
 from bdr_stan.models.curve import CurvedCoordinates
 from bdr_stan.models.nonlinear import nonlinear_model, nonlinear_predictive
 from bdr_stan.posterior.model import Model
@@ -35,7 +36,7 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
 
     Parameters
     ----------
-    kernel : str or Kernel, default "rbf"
+    kernel : str or Kernel, default "auto"
         As for `BDR`; "additive" often predicts better.
     covariance : {"average", "pooled", "identity"}, default "average"
         As for `BDR`.
@@ -80,6 +81,7 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
     True
     """
 
+    kernel: str | Kernel = "auto"
     covariance: str = "average"
     _: KW_ONLY
     n_curved: int = 1

@@ -45,6 +45,10 @@ KERNELS: dict[str, type[BandwidthKernel]] = {
 ADDITIVE = "additive"
 # Before the name of a kernel: linear and quadratic effects of each column besides.
 LINEAR_PLUS = "linear + "
+# "linear + rbf" for tables; "rbf" for points of many columns, such as images, of which each alone
+# has little effect.
+AUTO = "auto"
+_MOST_COLUMNS_OF_TABLES = 40
 _MOST_LENGTHS = 20  # that are shown one by one
 _OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
 _KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
@@ -70,25 +74,34 @@ def check_kernel(kernel: str | Kernel) -> None:
     >>> check_kernel("matern")
     Traceback (most recent call last):
         ...
-    ValueError: kernel must be a Kernel or one of 'rbf', ..., found 'matern'
+    ValueError: kernel must be a Kernel, 'auto' or one of 'rbf', ..., found 'matern'
     """
     if isinstance(kernel, Kernel):
         return
     if not isinstance(kernel, str) or _name_per_column(kernel) not in KERNELS:
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(
-            f"kernel must be a Kernel or one of {names}, with 'additive' before it where each "
-            f"column has a kernel of its own, or 'linear + ' to add linear and quadratic effects "
-            f"of each column, found {kernel!r}"
+            f"kernel must be a Kernel, 'auto' or one of {names}, with 'additive' before it where "
+            f"each column has a kernel of its own, or 'linear + ' to add linear and quadratic "
+            f"effects of each column, found {kernel!r}"
         )
 
 
 def _name_per_column(name):
-    """The name of a kernel without what may stand before it."""
+    """The name of a kernel without what may stand before it; of "auto" the kernel it ends with."""
+    if name == AUTO:
+        return "rbf"
     if name.startswith(LINEAR_PLUS):
         return name.removeprefix(LINEAR_PLUS)
     head, _, rest = name.partition(" ")
     return (rest or "rbf") if head == ADDITIVE else name
+
+
+def name_for(kernel: str | Kernel, n_columns: int) -> str | Kernel:
+    """The kernel, or the name that "auto" stands for with points of so many columns."""
+    if not isinstance(kernel, str) or kernel != AUTO:
+        return kernel
+    return f"{LINEAR_PLUS}rbf" if n_columns <= _MOST_COLUMNS_OF_TABLES else "rbf"
 
 
 def is_additive(kernel: str | Kernel) -> bool:
@@ -127,7 +140,7 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
     RBF(bandwidth='ard', columns=None, variance=1.0, units=None)
     """
     check_kernel(name)
-    return KERNELS[name](bandwidth)
+    return KERNELS[_name_per_column(name)](bandwidth)
 
 
 def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
@@ -182,7 +195,8 @@ def resolve_kernel(
     ----------
     kernel : str or Kernel
         A name of `KERNELS`, also with "additive" before it: a kernel on each column, added up; or
-        with "linear + " before it: linear and quadratic effects of each column besides.
+        with "linear + " before it: linear and quadratic effects of each column besides. "auto" is
+        "linear + rbf" for points of at most 40 columns, else "rbf".
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
         Of a kernel given by name; "scaled" beside a kernel, which has its own.
     bags : Bags
@@ -213,6 +227,7 @@ def resolve_kernel(
     Matern32(bandwidth=array([30.,  4.]), columns=None, variance=1.0, units=None)
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
+    kernel = name_for(kernel, bags.n_features)
     if isinstance(kernel, str) and np.ndim(bandwidth):
         check_bandwidth(bandwidth, n_features=bags.n_features)
     if isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
+from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.linear_effects import LinearEffects
@@ -69,6 +70,12 @@ def rank(kernel: Any, n_columns: int) -> int | None:
     if isinstance(kernel, NormalScores):
         return rank(kernel.base, 1)
     return len(kernel.columns_seen(n_columns)) if isinstance(kernel, LinearEffects) else None
+
+
+def single_bandwidth(kernel: Kernel) -> Any:
+    """Bandwidth in the units of the points, of a kernel of which one term has one; else None."""
+    lengths = [term.lengths for term in terms(kernel) if isinstance(term, BandwidthKernel)]
+    return lengths[0] if len(lengths) == 1 else None
 
 
 def scored_columns(kernel: Any) -> dict[int, NormalScores]:

@@ -114,7 +114,10 @@ def test_landmarks_of_other_maps(bags, rng):
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"kernel": "cosine"}, "kernel must be a Kernel or one of 'rbf', .* found 'cosine'"),
+        (
+            {"kernel": "cosine"},
+            "kernel must be a Kernel, 'auto' or one of 'rbf', .* found 'cosine'",
+        ),
         ({"kernel": RBF(columns=["z"])}, "the column 'z', which the points do not have"),
         ({"kernel": RBF(1.0), "bandwidth": 2.0}, "goes with the name of a kernel"),
         ({"landmarks": "grid"}, "'one per bag' or an array, found 'grid'"),

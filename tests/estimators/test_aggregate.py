@@ -660,7 +660,7 @@ COUNTS = np.arange(1, 31)
         ({"likelihood": "normal", "link": "square"}, "normal likelihood takes the link 'identity'"),
         ({"likelihood": "binomial", "link": "exp"}, "binomial likelihood takes the link 'logit'"),
         ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: .*vb"),
-        ({"kernel": "gauss"}, "kernel must be a Kernel or one of 'rbf', .*found 'gauss'"),
+        ({"kernel": "gauss"}, "kernel must be a Kernel, 'auto' or one of 'rbf', .*found 'gauss'"),
         ({"y": changed(COUNTS, 3, 2.5)}, "label of bag 3 is 2.5 .* needs counts .*'normal' or"),
         ({"y": changed(COUNTS, 3, -1)}, "bag 3 is -1 .*negative binomial likelihood needs"),
         ({"y": changed(COUNTS, 3, 2.0**31)}, "label of bag 3 is 2147483648 .*up to 2147483647"),
@@ -707,7 +707,9 @@ def test_normal_totals_that_are_all_alike(rate):
 
 
 def test_kernels_that_are_none():
-    with pytest.raises(ValueError, match="kernel must be a Kernel or one of 'rbf', .* found 3"):
+    with pytest.raises(
+        ValueError, match="kernel must be a Kernel, 'auto' or one of 'rbf', .* found 3"
+    ):
         fit_with(kernel=3)
     with pytest.raises(ValueError, match="RBF names the column 'rain' twice: name each once"):
         RBF(columns=["rain", "height", "rain"])

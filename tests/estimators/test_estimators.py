@@ -381,7 +381,7 @@ def test_program_without_the_needed_names(problem, model, needed):
     [
         (BLR(method="mcmc"), "BLR has no method 'mcmc'; there are: nuts, exact"),
         (BDR(method="exact"), "BDR has no method 'exact'"),
-        (BDR(kernel="matern"), "kernel must be a Kernel or one of 'rbf', .*found 'matern'"),
+        (BDR(kernel="matern"), "kernel must be a Kernel, 'auto' or one of 'rbf', .*found 'matern'"),
         (BDR(bandwidth="scott"), "bandwidth must be 'scaled', 'ard', 'median', a positive number"),
         (BDR(bandwidth=-1.0), "bandwidth must be a positive number, found -1.0"),
         (BDR(bandwidth_scale=0), "bandwidth_scale must be a positive number, found 0"),

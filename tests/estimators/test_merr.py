@@ -221,7 +221,7 @@ def test_memory_maps_stay_in_their_file(problem, tmp_path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (MERR("gauss"), "kernel must be a Kernel or one of 'rbf'.*found 'gauss'"),
+        (MERR("gauss"), "kernel must be a Kernel, 'auto' or one of 'rbf'.*found 'gauss'"),
         (MERR(RBF(1.0), 2.0), "bandwidth=2.0 goes with the name of a kernel"),
         (MERR(bandwidth=-1.0), "bandwidth.* must be a positive number"),
         (MERR(outer="quadratic"), "outer must be a kernel or one of 'linear', 'rbf'.*'quadratic'"),

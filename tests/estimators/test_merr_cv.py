@@ -133,8 +133,8 @@ def test_scikit_learn_searches(problem):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (MERRCV(["gauss"]), "kernel must be a Kernel or one of 'rbf'.*found 'gauss'"),
-        (MERRCV([2.0]), "kernel must be a Kernel or one of 'rbf'.*found 2.0"),
+        (MERRCV(["gauss"]), "kernel must be a Kernel, 'auto' or one of 'rbf'.*found 'gauss'"),
+        (MERRCV([2.0]), "kernel must be a Kernel, 'auto' or one of 'rbf'.*found 2.0"),
         (MERRCV([]), "kernels must be a list of kernels, or a dict of such lists"),
         (MERRCV({"a": []}), "kernels must be a list of kernels, or a dict of such lists"),
         (

@@ -240,7 +240,10 @@ def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
             "estimator must be 's-kmse' or 'f-kmse', found 'b-kmse'",
         ),
         (RBFNetwork(5000), "5000 landmarks asked for"),
-        (RBFNetwork(kernel="gauss"), "kernel must be a Kernel or one of 'rbf', .* found 'gauss'"),
+        (
+            RBFNetwork(kernel="gauss"),
+            "kernel must be a Kernel, 'auto' or one of 'rbf', .* found 'gauss'",
+        ),
         (
             RBFNetwork(bandwidth=2.0, kernel=RBF(1.0)),
             "bandwidth=2.0 goes with the name of a kernel",

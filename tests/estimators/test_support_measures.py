@@ -208,7 +208,7 @@ def test_a_fit_keeps_the_bags_at_the_margin_alone(problem):
         (SupportMeasureMachine(outer_bandwidth=-1), "outer_bandwidth must be a positive number"),
         (SupportMeasureMachine(outer_bandwidth="mean"), "outer_bandwidth must be 'median' or"),
         (SupportMeasureMachine(C=0), "C must be a positive number, found 0"),
-        (SupportMeasureMachine("gauss"), "kernel must be a Kernel or one of"),
+        (SupportMeasureMachine("gauss"), "kernel must be a Kernel, 'auto' or one of"),
         (OneClassSMM(nu=0), r"nu must be in \(0, 1\], found 0"),
     ],
 )

@@ -58,7 +58,7 @@ def test_errors(rng):
     x = rng.normal(size=(5, 3))
     with pytest.raises(ValueError, match="estimator must be one of 'kme', 's-kmse', 'f-kmse'"):
         KernelMean(x, estimator="mean")
-    with pytest.raises(ValueError, match="kernel must be a Kernel or one of 'rbf'"):
+    with pytest.raises(ValueError, match="kernel must be a Kernel, 'auto' or one of 'rbf'"):
         KernelMean(x, "gauss")
     with pytest.raises(ValueError, match="bandwidth=2.0 goes with the name of a kernel: give RBF"):
         KernelMean(x, RBF(1.0), bandwidth=2.0)

@@ -34,10 +34,10 @@ from bdr_stan.kernels import (
 )
 
 UNKNOWN = (
-    "kernel must be a Kernel or one of 'rbf', 'laplace', 'exponential', 'matern12', 'matern32', "
-    "'matern52', 'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', with "
-    "'additive' before it where each column has a kernel of its own, or 'linear + ' to add linear "
-    "and quadratic effects of each column, found 'cosine'"
+    "kernel must be a Kernel, 'auto' or one of 'rbf', 'laplace', 'exponential', 'matern12', "
+    "'matern32', 'matern52', 'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', "
+    "with 'additive' before it where each column has a kernel of its own, or 'linear + ' to add "
+    "linear and quadratic effects of each column, found 'cosine'"
 )
 
 
@@ -57,7 +57,9 @@ def test_every_name_is_a_kernel():
 
 @pytest.mark.parametrize("kernel", ["cosine", "RBF", None, 2.0, RBF])
 def test_unknown_kernels_are_refused(kernel):
-    with pytest.raises(ValueError, match="kernel must be a Kernel or one of 'rbf', .*, found "):
+    with pytest.raises(
+        ValueError, match="kernel must be a Kernel, 'auto' or one of 'rbf', .*, found "
+    ):
         check_kernel(kernel)
 
 
