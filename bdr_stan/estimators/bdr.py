@@ -23,7 +23,7 @@ class UncertainEmbeddings(LinearEstimator):
         A name of `bdr_stan.kernels.KERNELS`, such as "rbf" or "matern32", a kernel, or a name with
         "linear + " before it, which adds linear and quadratic effects of each column; columns with
         long tails then enter by their values and by their normal scores. "auto" is "linear + rbf"
-        for points of at most 40 columns, and "rbf" for more, or where `bandwidth`, `landmarks` or
+        for points of at most 60 columns, and "rbf" for more, or where `bandwidth`, `landmarks` or
         `embedding_prior` is set. The effects' features count among `n_landmarks`, of which the
         kernel has at least a third.
     covariance : {"average", "pooled", "identity"}, default "average"
@@ -70,7 +70,7 @@ class UncertainEmbeddings(LinearEstimator):
 
 
 @estimator
-class BDR(LinearRegressor, UncertainEmbeddings):
+class BDR(UncertainEmbeddings, LinearRegressor):
     """Bayesian distribution regression: weights and mean embeddings both uncertain.
 
     A bag's label depends on its true mean embedding, of which its points are a sample. Small

@@ -52,7 +52,7 @@ class BLRClassifier(LinearClassifier):
 
 
 @estimator
-class BDRClassifier(LinearClassifier, UncertainEmbeddings):
+class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     """Bayesian distribution regression of two classes: weights and embeddings both uncertain.
 
     A bag's class depends on its true mean embedding, of which its points are a sample. The

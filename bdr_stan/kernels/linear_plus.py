@@ -22,6 +22,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 # Variances relative to that of the kernel of the distance, chosen on six real tables, see
 # experiments/real_tables.py. Learned by marginal likelihood they predicted no better.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
+_MOST_SQUARES = 20  # columns of numbers, beyond which the effects would outnumber the landmarks
 _SAMPLE = 10_000  # points from which tails and distinct values are found
 _PAIRED = 2000  # of these, whose distances are computed
 _MIN_POINTS = 200  # with fewer, the 1% and 99% quantiles are too uncertain
@@ -40,16 +41,20 @@ def linear_plus(
     points = bags.sample_points(_SAMPLE, np.random.default_rng(seed))
     n_values = np.array([len(np.unique(column)) for column in points.T])
     long_tailed = columns_with_long_tails(points, n_values)
+    of_source = [np.flatnonzero(bags.sources == source) for source in np.unique(bags.sources)]
+    numbers = [k[0] for k in of_source if len(k) == 1 and n_values[k[0]] > 2]
+    squares = numbers if len(numbers) <= _MOST_SQUARES else []
     parts: list[Kernel] = []
-    for source in np.unique(bags.sources):
-        columns = tuple(np.flatnonzero(bags.sources == source).tolist())
+    for columns in map(tuple, map(np.ndarray.tolist, of_source)):
         if n_values[list(columns)].max() == 1:
             continue  # constant
         parts.append(LinearEffects(columns, LINEAR_VARIANCE))
-        if len(columns) == 1 and columns[0] in long_tailed:
+        scored = columns[0] in long_tailed
+        if scored:
             parts.append(NormalScores(LinearEffects(), columns, LINEAR_VARIANCE))
+        if columns[0] in squares and scored:
             parts.append(NormalScores(QuadraticEffects(), columns, QUADRATIC_VARIANCE))
-        elif len(columns) == 1 and n_values[columns[0]] > 2:
+        elif columns[0] in squares:
             parts.append(QuadraticEffects(columns, QUADRATIC_VARIANCE))
     if not isinstance(bandwidth, str) or bandwidth != "scaled" or not long_tailed:
         return reduce(add, [*parts, kind(bandwidth)])

@@ -48,7 +48,7 @@ LINEAR_PLUS = "linear + "
 # "linear + rbf" for tables; "rbf" for points of many columns, such as images, of which each alone
 # has little effect.
 AUTO = "auto"
-_MOST_COLUMNS_OF_TABLES = 40
+_MOST_COLUMNS_OF_TABLES = 60
 _MOST_LENGTHS = 20  # that are shown one by one
 _OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
 _KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
@@ -196,7 +196,7 @@ def resolve_kernel(
     kernel : str or Kernel
         A name of `KERNELS`, also with "additive" before it: a kernel on each column, added up; or
         with "linear + " before it: linear and quadratic effects of each column besides. "auto" is
-        "linear + rbf" for points of at most 40 columns, else "rbf".
+        "linear + rbf" for points of at most 60 columns, else "rbf".
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
         Of a kernel given by name; "scaled" beside a kernel, which has its own.
     bags : Bags

@@ -210,3 +210,25 @@ def test_a_label_that_is_linear_in_means_is_learned_from_few_bags(rng):
     }  # fmt: skip
     assert error[NAME] < 0.1 * np.var(y)
     assert error[NAME] < 0.7 * error["rbf"]
+
+
+def test_many_columns_have_linear_effects_alone_and_more_have_none(rng):
+    def parts_of(p):
+        bags = Bags.from_points(rng.normal(size=(300, p)), sizes=[150, 150])
+        return [type(part) for part in terms(resolve_kernel("auto", "scaled", bags, seed=0))]
+
+    assert parts_of(20).count(QuadraticEffects) == 20
+    assert parts_of(21) == [LinearEffects] * 21 + [RBF]
+    assert parts_of(61) == [RBF]
+
+
+@pytest.mark.parametrize(
+    "tailored",
+    [{"bandwidth": 2.0}, {"landmarks": [[1.0, 2.0], [3.0, 4.0]]}, {"embedding_prior": "kernel"}],
+    ids=str,
+)
+def test_auto_is_rbf_where_its_parameters_are_set(rng, tailored):
+    bags = Bags.from_points(rng.normal(size=(300, 2)), sizes=[150, 150])
+    assert BDR().kernel_for(bags) == NAME
+    assert BDR(**tailored).kernel_for(bags) == "rbf"
+    assert BDR(kernel=NAME, **tailored).kernel_for(bags) == NAME
