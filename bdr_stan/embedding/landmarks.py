@@ -114,8 +114,8 @@ def landmarks_of_kernel(
 def _landmarks_of_effects(parts, bags, seed):
     """Columns -> landmarks of the summands of finite rank r, shape (r, p): their features span all.
 
-    On one column distinct quantiles, more of them high, as values and scores of a long-tailed
-    column are nearly collinear at symmetric ones; on the columns of a category one unit along each.
+    Values within 1.5 standard deviations of the mean along each column: their kernel matrix is well
+    conditioned, also where values and normal scores of a column with a long tail are combined.
     """
     p = bags.n_features
     ranks = {columns: rank(part, p) for columns, part in parts.items()}
@@ -127,16 +127,9 @@ def _landmarks_of_effects(parts, bags, seed):
         if r is None:
             continue
         values = sample[:, list(columns)]
-        if len(columns) == 1:
-            distinct = np.unique(values)
-            levels = 0.02 + 0.96 * np.linspace(0, 1, r) ** 0.35 if r > 1 else 0.9
-            spread = np.unique(np.quantile(values, levels, method="nearest"))
-            if len(spread) < r:
-                k = np.linspace(0, len(distinct) - 1, min(r, len(distinct)) + (r == 1))
-                spread = distinct[np.unique(k.astype(int))][-r:]
-            rows = spread[:, None]
-        else:
-            rows = values.mean(axis=0) + np.diag(column_spreads(values))
+        k = len(columns)
+        steps = np.kron(np.linspace(1.5, -1.5, r // k)[:, None], np.eye(k))
+        rows = values.mean(axis=0) + steps * column_spreads(values)
         found[columns] = _rows_in_columns(rows, list(columns), p)
     return found
 

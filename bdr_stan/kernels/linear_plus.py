@@ -25,7 +25,7 @@ LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 20  # columns of numbers, beyond which the effects would outnumber the landmarks
 _SAMPLE = 10_000  # points from which tails and distinct values are found
 _PAIRED = 2000  # of these, whose distances are computed
-_MIN_POINTS = 200  # with fewer, the 1% and 99% quantiles are too uncertain
+_MIN_POINTS = 500  # with fewer, the 1% and 99% quantiles are too uncertain
 _MIN_VALUES = 15  # of a column that is a measurement rather than a code or a small count
 _MAX_TAIL_RATIO = 5.0  # see `tail_ratios`; an exponential distribution counts as long-tailed
 

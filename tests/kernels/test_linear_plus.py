@@ -214,7 +214,7 @@ def test_a_label_that_is_linear_in_means_is_learned_from_few_bags(rng):
 
 def test_many_columns_have_linear_effects_alone_and_more_have_none(rng):
     def parts_of(p):
-        bags = Bags.from_points(rng.normal(size=(300, p)), sizes=[150, 150])
+        bags = Bags.from_points(rng.normal(size=(2000, p)), sizes=[1000, 1000])
         return [type(part) for part in terms(resolve_kernel("auto", "scaled", bags, seed=0))]
 
     assert parts_of(20).count(QuadraticEffects) == 20
@@ -232,3 +232,11 @@ def test_auto_is_rbf_where_its_parameters_are_set(rng, tailored):
     assert BDR().kernel_for(bags) == NAME
     assert BDR(**tailored).kernel_for(bags) == "rbf"
     assert BDR(kernel=NAME, **tailored).kernel_for(bags) == NAME
+
+
+def test_effects_of_several_columns_by_themselves(rng):
+    bags = bags_of(rng, ["age", "income"])
+    kernel = LinearEffects() + QuadraticEffects()
+    model = BDR(kernel=kernel, method="optimize").fit(bags, rng.normal(size=40), seed=1)
+    assert model.landmarks_.shape == (4, 2)
+    assert np.linalg.cond(landmark_features(model.kernel_, model.landmarks_).gram()) < 100
