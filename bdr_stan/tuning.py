@@ -309,23 +309,30 @@ class _Task:
         """Name, kernel, candidate, its columns in the table and training features, one by one."""
         for tried, n, scale in product(*grid):
             embedded = {}
-            for name, model in models.items():
-                candidate = clone(model).set_params(bandwidth_scale=scale, random_state=self.seed)
-                if tried is not None:
-                    candidate.set_params(kernel=tried)
-                if hasattr(candidate, "kernel_for"):
-                    candidate.set_params(kernel=candidate.kernel_for(self.bags))
-                if isinstance(model.landmarks, str):
-                    candidate.set_params(n_landmarks=n)
-                elif n != grid[1][0]:
-                    continue
+            candidates = {
+                name: self.candidate(model, tried, n, scale)
+                for name, model in models.items()
+                if isinstance(model.landmarks, str) or n == grid[1][0]
+            }
+            for name, candidate in candidates.items():
                 with telling(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
-                    view = _view(candidate, models.values())
+                    view = _view(candidate, candidates.values())
                     key = _embedding_key(view)
                     if key not in embedded:
                         embedded[key] = self.embedded(view)
                     columns, training = self.measured(candidate, embedded[key], method)
                 yield name, tried, candidate, columns, training
+
+    def candidate(self, model, kernel, n_landmarks, bandwidth_scale):
+        """A model with these settings, its kernel by its own name."""
+        made = clone(model).set_params(bandwidth_scale=bandwidth_scale, random_state=self.seed)
+        if isinstance(model.landmarks, str):
+            made.set_params(n_landmarks=n_landmarks)
+        if kernel is not None:
+            made.set_params(kernel=kernel)
+        if hasattr(made, "kernel_for"):
+            made.set_params(kernel=made.kernel_for(self.bags))
+        return made
 
     def measured(self, candidate, embedded, method):
         """A candidate's columns in the table, and its training features."""
@@ -538,12 +545,16 @@ def _view(model, models):
     """
     if _covariance(model) is not None:
         return model
-    shared = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale")
+    shared = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", "covariates")
     for fellow in models:
-        if _covariance(fellow) is not None and _map_key(fellow) == _map_key(model):
-            return clone(fellow).set_params(
-                **{name: getattr(model, name) for name in shared}, covariates=_covariates(model)
-            )
+        takes_columns = hasattr(fellow, "covariates") or not _covariates(model)
+        if (
+            _covariance(fellow) is not None
+            and takes_columns
+            and _map_key(fellow) == _map_key(model)
+        ):
+            taken = [name for name in shared if hasattr(fellow, name)]
+            return clone(fellow).set_params(**{name: getattr(model, name, None) for name in taken})
     return model
 
 

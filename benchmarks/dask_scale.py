@@ -104,8 +104,9 @@ def on_cluster(folder, n_landmarks, method, results, workers):
 
 
 def gap(first, second):
-    """Largest difference, relative to the largest entry."""
-    return np.abs(first - second).max() / np.abs(second).max()
+    """Largest difference, relative to the largest entry; NaN stands for columns not used."""
+    np.testing.assert_array_equal(np.isnan(first), np.isnan(second))
+    return np.nanmax(np.abs(first - second)) / np.nanmax(np.abs(second))
 
 
 def gaps(folder):

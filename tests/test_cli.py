@@ -69,8 +69,8 @@ def folder(tmp_path_factory):
 
 def test_fit_reports_parameters_diagnostics_and_file(folder):
     said = (folder / "said.txt").read_text()
-    assert "BDR (nuts): 40 bags, points of 2 features, 5 landmarks\n" in said
-    assert "Kernel: RBF, lengths income " in said
+    assert "BDR (nuts): 40 bags, points of 2 features, 6 landmarks\n" in said
+    assert "Kernel: linear in income, age + quadratic in income, age + RBF, lengths " in said
     for name in ("intercept", "sigma", "rho", "eta", "ess_bulk", "r_hat"):
         assert name in said
     assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said

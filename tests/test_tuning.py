@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from bdr_stan import BDR, BLR, BLRClassifier, FreqShrinkage, RBFNetwork, Shrinkage, tune
+from bdr_stan import (
+    BDR,
+    BLR,
+    BLRClassifier,
+    FreqShrinkage,
+    InverseBDR,
+    RBFNetwork,
+    Shrinkage,
+    tune,
+)
 from bdr_stan.embedding import training
 
 
@@ -58,12 +67,30 @@ def test_models_share_one_embedding(problem, monkeypatch):
         bags,
         y,
         cv=3,
-        models=[BLR(method="exact"), BLR(method="exact", random_state=1), Shrinkage()],
+        models=[
+            BLR(method="exact"),
+            BLR(method="exact", random_state=1),
+            Shrinkage(kernel="rbf"),
+        ],
         n_landmarks=(3, 5),
         bandwidth_scale=(1.0,),
         method=None,
     )
     assert len(calls) == 2  # one a (landmarks, bandwidth), for all models and folds
+
+
+def test_a_model_shares_the_embedding_of_one_without_covariates(problem):
+    bags, y = problem
+    models = {
+        "blr": BLR(method="exact"),
+        "inverse": InverseBDR(method="optimize"),
+        "bdr": BDR(bandwidth="median", method="laplace"),
+    }
+    once = {"cv": 2, "n_landmarks": (3,), "bandwidth_scale": (1.0,), "method": None, "seed": 1}
+    together = tune(bags, y, models=models, **once).table.set_index("model")
+    for name, model in models.items():
+        alone = tune(bags, y, models={name: model}, **once).table.set_index("model")
+        np.testing.assert_allclose(together["nll"][name], alone["nll"][name], rtol=1e-8)
 
 
 def test_cross_validation_scores_held_out_bags(problem):

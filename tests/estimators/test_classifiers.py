@@ -206,7 +206,7 @@ def test_searches_and_folds(problem):
 def test_probabilities_are_averages_over_embeddings_and_draws(problem):
     """Of BDR: true embeddings drawn in landmark coordinates, then Phi of the latent function."""
     bags, y = problem
-    model = short_fit(BDRClassifier(5), bags, y)
+    model = short_fit(BDRClassifier(5, kernel="rbf"), bags, y)
     test, _ = location_bags(np.random.default_rng(9), 10)
     features = model.training_features(bags, seed=1)
     _, R, Sigma = landmark_matrices(features)
@@ -293,7 +293,7 @@ def test_priors_are_shown_and_replaced(problem):
 
 @pytest.mark.parametrize(
     "model, spread",
-    [(BLRClassifier(4, method="optimize"), 2.5), (ShrinkageClassifier(4), 1.5)],
+    [(BLRClassifier(4, method="optimize"), 2.5), (ShrinkageClassifier(4, kernel="rbf"), 1.5)],
     ids=["logit", "probit"],
 )
 def test_prior_of_the_latent_function_has_its_spread(model, spread, problem):

@@ -165,7 +165,7 @@ def test_notebooks_show_scikit_learns_page_and_after_a_fit_what_it_measured(fitt
     measured = hasattr(fitted, "report")
     assert ("Fitted to 50 bags. " in shown) == measured
     if measured:
-        assert "Kernel: RBF, length" in shown.rpartition("<pre>")[2]
+        assert "RBF, length" in shown.rpartition("<pre>")[2]
     assert "Fitted to" not in clone(fitted)._repr_html_()
 
 

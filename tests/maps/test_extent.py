@@ -41,7 +41,7 @@ def test_borders_a_little_beyond_the_raster_pass():
 
 
 @pytest.mark.parametrize(
-    "raster, table, mend",
+    "raster, table, fix",
     [
         (
             degrees(0, 360),
@@ -52,7 +52,7 @@ def test_borders_a_little_beyond_the_raster_pass():
         (degrees(-180, 180), boxes(far=(200, -5, 220, 5)), lambda raster: raster.x % 360),
     ],
 )
-def test_other_longitudes_are_refused_and_the_mend_works(raster, table, fix):
+def test_other_longitudes_are_refused_and_the_fix_works(raster, table, fix):
     with pytest.raises(ValueError, match=r"longitudes of the rasters go from .* turn of 360") as e:
         Bags.from_rasters({"z": raster}, table)
     assert ("(raster.x + 180) % 360 - 180" in str(e.value)) == (raster.x.max() > 180)
