@@ -40,6 +40,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
+from bdr_stan.models.label_shape import label_advice
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
@@ -274,6 +275,13 @@ class EmbeddingEstimator(BagEstimator):
         self._keep(Result(groups, {**kept, "priors": model.priors}))
         self._warn_of_trouble()
         return self
+
+    def report(self) -> str:
+        """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
+        lines = [super().report()]
+        if self.result_.has_draws("sigma"):
+            lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
+        return "\n".join(lines)
 
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
         """`kernel`, or the name that "auto" stands for with these bags.

@@ -9,7 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.bdr import BDR
+from bdr_stan.estimators.classifiers import BDRClassifier
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.predictive import Contrast, mix
@@ -25,13 +28,16 @@ class Stack(BagEstimator):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, or of their classifiers
-        Not fitted; with a method that draws from the posterior.
+    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, or of their classifiers, \
+            optional
+        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and
+        additive InverseBDR, all with method="laplace", which takes seconds.
     """
 
-    models: list[EmbeddingEstimator]
+    models: list[EmbeddingEstimator] | None = None
 
     kind: ClassVar[str]  # of estimators that are stacked
+    default_types: ClassVar[tuple[type[EmbeddingEstimator], type[EmbeddingEstimator]]]
     # What scikit-learn can route to `fit`, whose options are those of the models.
     __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
         ("label_sd", "chains", "warmup", "draws", "seed", "progress")
@@ -59,20 +65,21 @@ class Stack(BagEstimator):
         """
         bags = as_bags(bags)
         self.check_parameters()
-        for model in self.models:
+        models = self._candidates()
+        for model in models:
             model.check_parameters()
             model.check_labels(bags, y)
-        return self._weigh([clone(model).fit(bags, y, **options) for model in self.models])
+        return self._weigh([clone(model).fit(bags, y, **options) for model in models])
 
     def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
-        """Fit each model to its embedded bags, a list from their `training_features`.
+        """Fit each of `models` to its embedded bags, a list from their `training_features`.
 
         Returns
         -------
         self
         """
         self.check_parameters()
-        pairs = zip(self.models, features, strict=True)
+        pairs = zip(self._candidates(), features, strict=True)
         return self._weigh([clone(m).fit_features(own, y, **options) for m, own in pairs])
 
     def predictive(self, bags: BagsLike) -> Any:
@@ -118,13 +125,26 @@ class Stack(BagEstimator):
     @property
     def covariates(self) -> list[str]:
         """Columns of the bags' metadata that the models take."""
-        return list(dict.fromkeys(n for model in self.models for n in model.covariates or []))
+        named = [getattr(model, "covariates", None) or [] for model in self._candidates()]
+        return list(dict.fromkeys(name for names in named for name in names))
+
+    def _candidates(self):
+        """The models, not fitted."""
+        if self.models is not None:
+            return self.models
+        direct, inverse = self.default_types
+        return [
+            direct(method="laplace"),
+            inverse(method="laplace"),
+            inverse(kernel="additive", method="laplace"),
+        ]
 
     def check_parameters(self) -> None:
-        if not isinstance(self.models, (list, tuple)) or len(self.models) < 2:
+        models = self._candidates()
+        if not isinstance(models, (list, tuple)) or len(models) < 2:
             raise ValueError(f"{type(self).__name__} needs a list of at least two models")
         fits = is_classifier if self.kind == "classifier" else is_regressor
-        for model in self.models:
+        for model in models:
             if not (isinstance(model, EmbeddingEstimator) and fits(model)):
                 raise TypeError(
                     f"{type(self).__name__} cannot stack {type(model).__name__}: give "
@@ -184,10 +204,14 @@ class Stacked(ProbabilisticRegressor, Stack):
     Pareto-smoothed importance sampling estimates from each fit alone: no model is fitted twice. A
     weak prior, worth one label, favours equal weights.
 
+    `Stacked()` is the model to try first where you do not know which fits: BDR for labels that are
+    linear in the embedding, InverseBDR for labels that are bounded, skewed or on few values.
+
     Parameters
     ----------
-    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR
-        Not fitted; with a method that draws from the posterior.
+    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, optional
+        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and
+        additive InverseBDR, all with method="laplace", which takes seconds.
 
     Attributes
     ----------
@@ -210,8 +234,8 @@ class Stacked(ProbabilisticRegressor, Stack):
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=40)
     >>> bags = [rng.normal(mean, size=(n, 1)) for mean, n in zip(y, [2, 60] * 20)]
-    >>> model = Stacked([BLR(n_landmarks=6), BDR(n_landmarks=6)])
-    >>> model = model.fit(bags, y, chains=2, seed=1)
+    >>> models = [BLR(n_landmarks=6), BDR(kernel="rbf", n_landmarks=6)]
+    >>> model = Stacked(models).fit(bags, y, chains=2, seed=1)
     >>> bool(model.weights_[1] > model.weights_[0])
     True
     >>> mean, sd = model.predict(bags[:5], return_std=True)
@@ -220,6 +244,7 @@ class Stacked(ProbabilisticRegressor, Stack):
     """
 
     kind = "regressor"
+    default_types = BDR, InverseBDR
 
 
 class StackedClassifier(ProbabilisticClassifier, Stack):
@@ -227,7 +252,10 @@ class StackedClassifier(ProbabilisticClassifier, Stack):
 
     Parameters
     ----------
-    models : list of BLRClassifier, ShrinkageClassifier, BDRClassifier or InverseBDRClassifier
+    models : list of BLRClassifier, ShrinkageClassifier, BDRClassifier or \
+            InverseBDRClassifier, optional
+        Default: BDRClassifier, InverseBDRClassifier and additive InverseBDRClassifier, all with
+        method="laplace".
 
     Attributes
     ----------
@@ -249,6 +277,7 @@ class StackedClassifier(ProbabilisticClassifier, Stack):
     """
 
     kind = "classifier"
+    default_types = BDRClassifier, InverseBDRClassifier
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)

@@ -165,6 +165,19 @@ def test_embedded_bags_give_the_same_fit(fitted, problem):
     np.testing.assert_allclose(again.predict(bags), fitted.predict(bags), rtol=1e-10)
 
 
+def test_the_default_models_pick_by_the_labels(problem):
+    """With labels on two values BDR, whose errors are normal, has almost no weight."""
+    bags, y = problem
+    normal, two_valued = (quiet_fit(Stacked(), bags, labels) for labels in (y, np.sign(y - 3)))
+    kinds = [type(model).__name__ for model in normal.models_]
+    assert kinds == ["BDR", "InverseBDR", "InverseBDR"]
+    assert normal.models_[2].kernel == "additive" and normal.covariates == []
+    assert normal.weights_[0] > two_valued.weights_[0] and two_valued.weights_[0] < 0.1
+    assert clone(normal).models is None
+    classes = quiet_fit(StackedClassifier(), bags, y > 3)
+    assert classes.predict_proba(bags).shape == (60, 2) and len(classes.weights_) == 3
+
+
 # ---------------------------------------------------------------- errors
 
 

@@ -1,0 +1,29 @@
+"""Labels that normal errors do not describe: on few values, or near a bound."""
+
+import numpy as np
+
+from bdr_stan.types import Array
+
+_HEAP = 0.1  # share of equal labels; of at least 5 bags
+_NEAR = 0.1  # share of labels within two standard deviations of the errors of a bound
+
+
+def label_advice(y: Array, sigma: float) -> list[str]:
+    """A line on what labels (n,) have that normal errors of sd sigma lack; none if nothing."""
+    values, counts = np.unique(y, return_counts=True)
+    most = counts.max()
+    if 5 <= most < len(y) and most >= _HEAP * len(y):
+        found = f"{most / len(y):.0%} of the labels are {values[counts.argmax()]:g}"
+    else:
+        bounds = [0.0, 1.0] if y.min() >= 0 and y.max() <= 1 else [0.0] if y.min() >= 0 else []
+        near = [np.mean(np.abs(y - bound) < 2 * sigma) for bound in bounds]
+        if not near or max(near) < _NEAR:
+            return []
+        found = (
+            f"{max(near):.0%} of the labels are within two sd of the errors of "
+            f"{bounds[int(np.argmax(near))]:g}, and none beyond"
+        )
+    return [
+        f"Labels: {found}, which normal errors do not describe. Compare with InverseBDR() and "
+        "Stacked()."
+    ]

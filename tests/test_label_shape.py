@@ -1,0 +1,38 @@
+"""Advice on labels that normal errors do not describe."""
+
+import numpy as np
+import pytest
+
+from bdr_stan import BLR, InverseBDR
+from bdr_stan.models.label_shape import label_advice
+
+NORMAL = np.random.default_rng(0).normal(size=200)
+
+
+@pytest.mark.parametrize(
+    ("y", "sigma", "words"),
+    [
+        (NORMAL, 1.0, None),
+        (np.full(200, 2.0), 1.0, None),
+        (10 + NORMAL, 1.0, None),
+        (np.append(NORMAL, np.zeros(4)), 1.0, None),  # 4 of 204
+        (np.append(NORMAL, np.zeros(30)), 1.0, "13% of the labels are 0"),
+        (np.round(NORMAL) + 3, 1.0, "of the labels are 3"),
+        (np.exp(NORMAL), 1.0, "of the labels are within two sd of the errors of 0"),
+        (np.exp(NORMAL), 0.02, None),
+        (1 / (1 + np.exp(-NORMAL - 3)), 0.1, "of the labels are within two sd of the errors of 1"),
+    ],
+)
+def test_what_is_said(y, sigma, words):
+    said = label_advice(y, sigma)
+    if words is None:
+        assert said == []
+    else:
+        assert words in said[0] and "Compare with InverseBDR() and Stacked()." in said[0]
+
+
+def test_it_is_in_the_report_of_models_with_normal_errors():
+    bags = [NORMAL[k : k + 5, None] for k in range(0, 100, 5)]
+    y = np.array([bag.mean() > 0 for bag in bags], float)
+    assert "of the labels are " in BLR(4, method="exact").fit(bags, y, seed=1).report()
+    assert "Labels:" not in InverseBDR(4, method="optimize").fit(bags, y, seed=1).report()
