@@ -219,7 +219,7 @@ def compared(name, args):
                             "size": bags.sizes[test],
                             "nll": -log_density(predictive, y[test]),
                             "inside": inside(predictive, y[test]),
-                            "square": (y[test] - _mean(predictive)) ** 2,
+                            "square": (y[test] - mean_of(predictive)) ** 2,
                             "seconds": seconds,
                         }
                     )
@@ -235,7 +235,7 @@ def _fit(model, bags, y, args):
     return model.fit(bags, y, draws=args.draws, seed=1, **options)
 
 
-def _mean(predictive):
+def mean_of(predictive):
     mean = predictive.mean
     return mean() if callable(mean) else mean
 

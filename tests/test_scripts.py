@@ -37,6 +37,7 @@ SAYS = {
     "experiments/kmse_support_measures.py": "bags of five digits | AUC",
     "experiments/learned_kernels.py": "landmarks and length scales learned",
     "experiments/grid_country.py": "Lines, curves and a field in space",
+    "experiments/generated_tables.py": "20 more, varying",
     "experiments/real_tables.py": "random forest",
     "experiments/real_totals.py": "How far the units of a group differ",
     "experiments/malaria.py": "The true rates give a bag NLL of",

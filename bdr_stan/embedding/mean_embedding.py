@@ -43,6 +43,11 @@ class Embedding:
         per_bag = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
         return replace(self, **{name: v[bags] for name, v in per_bag.items() if v is not None})
 
+    def columns(self, features: ArrayLike) -> Self:
+        """Embedding by some of the features, given by indices or as booleans, shape (d,)."""
+        covariance = None if self.covariance is None else self.covariance[features][:, features]
+        return replace(self, mean=self.mean[:, features], covariance=covariance)
+
 
 def embed(
     bags: BagsLike,

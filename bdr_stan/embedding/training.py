@@ -12,6 +12,7 @@ from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
+from bdr_stan.embedding.unvarying_effects import can_be_tested, varying_effects
 from bdr_stan.kernels import (
     FeatureMap,
     FourierFeatures,
@@ -82,13 +83,20 @@ def training_features(
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
     kernel = name_for(kernel, bags.n_features)
-    if isinstance(kernel, str) and not kernel.startswith(LINEAR_PLUS):
+    with_effects = isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS)
+    if isinstance(kernel, str) and not with_effects:
         warn_of_skewed_columns(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
     chosen = landmarks_of_kernel(kernel, bags, n_chosen, method=landmarks, seed=seed)
     feature_map = landmark_features(kernel, chosen)
-    embedding = embed(bags, feature_map, covariance=covariance, tau=tau)
+    tested = with_effects and covariance != "identity" and can_be_tested(bags.effective_sizes)
+    estimated = "average" if tested and covariance is None else covariance
+    embedding = embed(bags, feature_map, covariance=estimated, tau=tau)
+    if tested:
+        kernel, kept = varying_effects(kernel, chosen, embedding)
+        feature_map, embedding = landmark_features(kernel, chosen[kept]), embedding.columns(kept)
+        embedding = embedding if covariance else replace(embedding, covariance=None)
     check_kernel_reaches(kernel, embedding.mean)
     if len(bags) > 1:
         _check_bags_differ(kernel, embedding.mean)

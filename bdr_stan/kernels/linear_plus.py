@@ -22,7 +22,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 # Variances relative to that of the kernel of the distance, chosen on six real tables, see
 # experiments/real_tables.py. Learned by marginal likelihood they predicted no better.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
-_MOST_SQUARES = 20  # columns of numbers, beyond which the effects would outnumber the landmarks
+_MOST_SQUARES = 30  # columns of numbers, beyond which the features would be too many
 _SAMPLE = 10_000  # points from which tails and distinct values are found
 _PAIRED = 2000  # of these, whose distances are computed
 _MIN_POINTS = 500  # with fewer, the 1% and 99% quantiles are too uncertain

@@ -72,8 +72,8 @@ def test_quadratic_effects_are_squares_of_standardised_columns(rng):
 def test_quadratic_effects_of_normal_points_have_mean_0_and_variance_1(rng):
     points = rng.normal(7, 5, (100_000, 1))
     values = QuadraticEffects().resolved([points]).standardised(points)
-    assert values.mean() == pytest.approx(0, abs=0.03)
-    assert values.std() == pytest.approx(1, abs=0.05)
+    assert values.mean() == pytest.approx(0, abs=0.12)
+    assert values.std() == pytest.approx(1, abs=0.12)
 
 
 # ---------------------------------------------------------------- the kernel by name
@@ -217,8 +217,8 @@ def test_many_columns_have_linear_effects_alone_and_more_have_none(rng):
         bags = Bags.from_points(rng.normal(size=(2000, p)), sizes=[1000, 1000])
         return [type(part) for part in terms(resolve_kernel("auto", "scaled", bags, seed=0))]
 
-    assert parts_of(20).count(QuadraticEffects) == 20
-    assert parts_of(21) == [LinearEffects] * 21 + [RBF]
+    assert parts_of(30).count(QuadraticEffects) == 30
+    assert parts_of(31) == [LinearEffects] * 31 + [RBF]
     assert parts_of(61) == [RBF]
 
 

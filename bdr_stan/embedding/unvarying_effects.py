@@ -1,0 +1,52 @@
+"""Linear and quadratic effects of columns that are alike in all bags, which tell no bags apart."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+from scipy.stats import f
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.kernels import Kernel
+from bdr_stan.kernels.summands import rank, summands
+from bdr_stan.types import Array
+
+_LEVEL = 0.1  # p-value above which bags count as alike; no labels are used
+
+
+def can_be_tested(sizes: Array) -> bool:
+    """Whether bags of these sizes tell how points vary within them: two points on average."""
+    return bool(np.sum(sizes - 1) >= len(sizes))
+
+
+def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
+    """The kernel without effects of columns that are alike in all bags, and the landmarks kept.
+
+    Bags are alike where their means of the features differ no more than means of points of one
+    population, by an F test (one-way analysis of variance of several features).
+
+    Returns
+    -------
+    kernel : Kernel
+    kept : array of bool, shape (d,)
+    """
+    p = landmarks.shape[1]
+    looked_at, parts = np.isfinite(landmarks), summands(kernel, p)
+    kept = np.ones(len(landmarks), bool)
+    for columns, part in list(parts.items()):
+        of_part = (looked_at == np.isin(np.arange(p), columns)).all(axis=1)
+        if rank(part, p) is not None and p_value(embedding, of_part) > _LEVEL:
+            del parts[columns]
+            kept[of_part] = False
+    return reduce(add, parts.values()), kept
+
+
+def p_value(embedding: Embedding, features: Array) -> float:
+    """That of equal means of these features, (d,) booleans, in all bags."""
+    sizes, mean = embedding.sizes, embedding.mean[:, features]
+    values, axes = np.linalg.eigh(embedding.covariance[np.ix_(features, features)])
+    known = values > 1e-9 * values[-1]  # levels of a category sum to 1
+    deviations = (mean - np.average(mean, axis=0, weights=sizes)) @ axes[:, known]
+    between = (sizes @ deviations**2 / values[known]).sum()
+    degrees = known.sum() * (len(sizes) - 1)
+    return float(f.sf(between / degrees, degrees, np.sum(sizes - 1)))
