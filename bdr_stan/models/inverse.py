@@ -56,7 +56,7 @@ _POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 class InverseModel:
     """The model of ``stan/inverse.stan`` with its data.
 
-    at : InverseCoordinates
+    coordinates : InverseCoordinates
     sums : CurveSums
     priors : dict
         Numbers of the priors by their names in the program.
