@@ -1,5 +1,7 @@
 """Model averaging: fits stacked by their leave-one-out predictive densities."""
 
+import warnings
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +23,8 @@ from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
 from bdr_stan.types import ArrayLike
 
+_MOST_ADDITIVE = 20  # columns; with more, each has fewer than three landmarks
+
 
 @estimator
 class Stack(BagEstimator):
@@ -30,8 +34,9 @@ class Stack(BagEstimator):
     ----------
     models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, or of their classifiers, \
             optional
-        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and
-        additive InverseBDR, all with method="laplace", which takes seconds.
+        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
+        points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
+        approximation. Held-out densities weigh these, so their k-hat raises no warning.
     """
 
     models: list[EmbeddingEstimator] | None = None
@@ -65,11 +70,13 @@ class Stack(BagEstimator):
         """
         bags = as_bags(bags)
         self.check_parameters()
-        models = self._candidates()
+        models = self._candidates(bags.n_features)
         for model in models:
             model.check_parameters()
             model.check_labels(bags, y)
-        return self._weigh([clone(model).fit(bags, y, **options) for model in models])
+        with self._without_k_hat():
+            fitted = [clone(model).fit(bags, y, **options) for model in models]
+        return self._weigh(fitted)
 
     def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
         """Fit each of `models` to its embedded bags, a list from their `training_features`.
@@ -79,8 +86,11 @@ class Stack(BagEstimator):
         self
         """
         self.check_parameters()
-        pairs = zip(self._candidates(), features, strict=True)
-        return self._weigh([clone(m).fit_features(own, y, **options) for m, own in pairs])
+        models = self._candidates(features[0].feature_map.n_inputs)
+        with self._without_k_hat():
+            pairs = zip(models, features, strict=True)
+            fitted = [clone(model).fit_features(own, y, **options) for model, own in pairs]
+        return self._weigh(fitted)
 
     def predictive(self, bags: BagsLike) -> Any:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
@@ -125,22 +135,29 @@ class Stack(BagEstimator):
     @property
     def covariates(self) -> list[str]:
         """Columns of the bags' metadata that the models take."""
-        named = [getattr(model, "covariates", None) or [] for model in self._candidates()]
+        named = [getattr(model, "covariates", None) or [] for model in self.models or []]
         return list(dict.fromkeys(name for names in named for name in names))
 
-    def _candidates(self):
-        """The models, not fitted."""
+    def _candidates(self, n_columns):
+        """The models, not fitted, for points of some number of columns."""
         if self.models is not None:
             return self.models
         direct, inverse = self.default_types
-        return [
-            direct(method="laplace"),
-            inverse(method="laplace"),
-            inverse(kernel="additive", method="laplace"),
-        ]
+        models = [direct(), inverse(method="laplace")]
+        if n_columns <= _MOST_ADDITIVE:
+            models.append(inverse(kernel="additive", method="laplace"))
+        return models
+
+    @contextmanager
+    def _without_k_hat(self):
+        """No warning about the Laplace approximations of the default models."""
+        with warnings.catch_warnings():
+            if self.models is None:
+                warnings.filterwarnings("ignore", message="Pareto k-hat of the laplace")
+            yield
 
     def check_parameters(self) -> None:
-        models = self._candidates()
+        models = self._candidates(1)
         if not isinstance(models, (list, tuple)) or len(models) < 2:
             raise ValueError(f"{type(self).__name__} needs a list of at least two models")
         fits = is_classifier if self.kind == "classifier" else is_regressor
@@ -210,8 +227,9 @@ class Stacked(ProbabilisticRegressor, Stack):
     Parameters
     ----------
     models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, optional
-        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and
-        additive InverseBDR, all with method="laplace", which takes seconds.
+        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
+        points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
+        approximation. Held-out densities weigh these, so their k-hat raises no warning.
 
     Attributes
     ----------
@@ -254,8 +272,8 @@ class StackedClassifier(ProbabilisticClassifier, Stack):
     ----------
     models : list of BLRClassifier, ShrinkageClassifier, BDRClassifier or \
             InverseBDRClassifier, optional
-        Default: BDRClassifier, InverseBDRClassifier and additive InverseBDRClassifier, all with
-        method="laplace".
+        Default: BDRClassifier, InverseBDRClassifier and, for points of at most 20 columns, additive
+        InverseBDRClassifier, the latter two by Laplace's approximation.
 
     Attributes
     ----------
