@@ -44,6 +44,7 @@ def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> t
 def p_value(embedding: Embedding, features: Array) -> float:
     """That of equal means of these features, (d,) booleans, in all bags."""
     sizes, mean = embedding.sizes, embedding.mean[:, features]
+    assert embedding.covariance is not None
     values, axes = np.linalg.eigh(embedding.covariance[np.ix_(features, features)])
     known = values > 1e-9 * values[-1]  # levels of a category sum to 1
     deviations = (mean - np.average(mean, axis=0, weights=sizes)) @ axes[:, known]
