@@ -1,11 +1,11 @@
-"""How much of a regression on small bags is left: attenuation, and what models do about it.
+"""Attenuation (regression dilution) of regressions on small bags, and its correction.
 
 Tang et al. (2023): 200 bags of N points from Dirichlet processes on the unit interval, labels
 linear in the bags' distributions (``data_gen/dirichlet.py``). The means of N points are measured
-with error, and a regression that takes them for exact is attenuated: its slope is too small, the
-more so the smaller the bags (regression dilution, errors in variables). BDR models the error. All
-bags of a data set have one size, so that labels do not identify eta, the scale of the embeddings'
-prior: the table shows BDR with its default prior of eta and with a wide one.
+with error (errors in variables), and a regression that treats them as exact is attenuated: the
+smaller the bags, the flatter its slope. BDR models the error. All bags of a data set have one size,
+so labels do not identify eta, the scale of the embeddings' prior: the table shows BDR with its
+default prior of eta and with a wide one.
 
 Scores compare the posterior mean g of intercept plus influence with the true f on the grid
 0, 0.01, .., 1: L2 error sum (g - f)^2, a sum over the 101 points without root or spacing, as Tang
@@ -83,7 +83,7 @@ def main():
         quick="one data set of 60 bags of 10 and of 50 points, short chains",
         output="folder for attenuation.md",
     )
-    parser.add_argument("--data-sets", type=int, help="of each size (default 20 of 50 points, 10)")
+    parser.add_argument("--data-sets", type=int, help="per size (default 10; 20 at 50 points)")
     parser.add_argument("--points", type=int, nargs="+", help="points per bag (default all sizes)")
     args = parser.parse_args()
     sizes = args.points or ([10, 50] if args.quick else list(DATA_SETS))
@@ -103,7 +103,7 @@ def main():
             )
             print(f"{n_points} points, data set {seed}: L2 error of {told}", flush=True)
     table = summary(results)
-    print(f"\n{table.to_string()}\n\nSlopes are relative to the truth: 1 is right.")
+    print(f"\n{table.to_string()}\n\nSlopes are relative to the truth: 1 is correct.")
     if args.output is None:
         return
     sets = ", ".join(f"{len(of['BLR'])} with {n}" for n, of in results.items())
@@ -121,23 +121,23 @@ of f(x) = 10 x exp(-5 x) over its distribution plus normal(0, 0.1) noise. Defaul
 {chains} chains of {warmup} warm-up steps and {draws} draws. Number of data sets by points per bag:
 {sets}.
 
-A mean over few points is measured with error, so a regression on it is flatter than the truth. The
-field calls this *attenuation* or *regression dilution*; Xie and Ogden (2026,
-[arXiv 2606.04523](https://arxiv.org/abs/2606.04523)) correct it by SIMEX. `BLR` takes the means for
-exact, `BDR` models their error.
+A mean over few points is measured with error, so a regression on it is flatter than the truth. This
+is called *attenuation* or *regression dilution*; Xie and Ogden (2026,
+[arXiv 2606.04523](https://arxiv.org/abs/2606.04523)) correct it by SIMEX. `BLR` treats the means as
+exact; `BDR` models their error.
 
-L2 error: sum over x = 0, 0.01, .., 1 of (g(x) - f(x))^2, g the posterior mean of intercept plus
-influence. Slope: of the least-squares line of g on f over the same grid; 1 is right, below 1 is
-attenuated."""
+L2 error: sum over x = 0, 0.01, .., 1 of (g(x) - f(x))^2, where g is the posterior mean of
+intercept plus influence. Slope: of the least-squares line of g on f over the same grid; 1 is
+correct, below 1 is attenuated."""
 
 AFTER = """\
 All bags of a data set have one size, so the labels do not identify eta, the scale of the prior of
 the embeddings: a larger eta with smaller weights predicts the same labels. `BDR` takes the log sd
 of its prior from the standard error of the moment estimate of the embeddings' covariance
-([priors](priors.md)). The last method of each size has a log sd of 2 instead, so that weights and
-eta drift together and the curve can be several times too steep. In small bags the slopes of `BDR`
-are still below 1: labels then carry little information, and the prior of the weights is centred at
-zero. At 10 points per bag the wide prior has the lower median error."""
+([priors](priors.md)). The last method of each size has a log sd of 2 instead: weights and eta
+then drift together, and the curve can be several times too steep. In small bags the slopes of
+`BDR` are still below 1: labels then carry little information, and the prior of the weights is
+centred at zero. At 10 points per bag the wide prior has the lower median error."""
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Maps of small countries whose truth is a linear model, or has a bump in one covariate.
+"""Maps of small countries whose log rate is linear or has a bump in one covariate.
 
-The kernel for maps, lines and smooth curves in covariates and a field in space, is fitted to the
-cases of 100 districts of a generated country (``data_gen/grid_country.py``) and scored on the
-pixels and the cases of the 30 others.
+The kernel for maps (lines and smooth curves in covariates, a field in space) is fitted to the cases
+of 100 districts of a simulated country (``data_gen/grid_country.py``) and scored on the pixels and
+cases of the 30 others.
 """
 
 import time
@@ -37,12 +37,12 @@ def scores(truth, seed, args, run):
         "truth": truth,
         "country": str(seed),
         "NLL": -model.predictive(test.bags).log_prob(test.y).mean(),
-        "NLL, all but the field known": known_effects_nll(
+        "NLL, effects known": known_effects_nll(
             train, test, TRUTHS[truth], Matern32(FIELD_KM, variance=FIELD_SD**2)
         ),
         "NLL of the true rates": poisson_nll(test.y, expected),
         "correlation of log rates": np.corrcoef(np.log(points.mean), np.log(test.rate))[0, 1],
-        **{f"{level:.0%} holds": holds[level] for level in LEVELS},
+        **{f"{level:.0%} coverage": holds[level] for level in LEVELS},
         "fit, s": round(seconds),
     }
 
@@ -51,12 +51,12 @@ def main():
     import pandas as pd
 
     parser = arguments(
-        __doc__, quick="small countries, few draws", output="folder of grid_country.md"
+        __doc__, quick="small countries, few draws", output="folder for grid_country.md"
     )
-    parser.add_argument("--functions", type=int, default=300, help="of the field in space")
+    parser.add_argument("--functions", type=int, default=300, help="basis functions of the field")
     parser.add_argument("--method", default="laplace")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--thin", type=int, default=50, help="points a district")
+    parser.add_argument("--thin", type=int, default=50, help="points per district")
     args = parser.parse_args()
     run, args.size = {}, {}
     if args.quick:
@@ -69,17 +69,17 @@ def main():
 
 Written by `python experiments/grid_country.py{" --quick" if args.quick else ""} --output docs`.
 
-Generated countries (`data_gen/grid_country.py`), 100 districts to learn from and 30 to score: \
-the log rate is linear in three covariates, or one of them acts by a bump, beside a field in \
-space. The same kernel for both, `map_kernel` with {args.functions} functions, method \
-"{args.method}", {args.thin} points a district.
+Simulated countries (`data_gen/grid_country.py`) with 100 training and 30 test districts. The log
+rate is the sum of a spatial field and the effects of three covariates, all linear or one of them a
+bump. Both have the same kernel, `map_kernel` with {args.functions} functions, method
+"{args.method}" and {args.thin} points per district.
 
 {markdown(table)}
 
-NLL is the mean of -log of the predictive probability of a held-out district's cases; \
-"all but the field known" is its value for one who knows the covariates' effects and the field's \
-covariance, and learns the field alone (`experiments/known_effects.py`); correlation and shares \
-of true rates in intervals are of the pixels there.
+NLL is the mean of -log of the predictive probability of a held-out district's cases. "NLL,
+effects known" is its value where the covariates' effects and the field's covariance are known and
+only the field is learned (`experiments/known_effects.py`). Correlation and coverage are over the
+pixels of held-out districts.
 """
     print(text)
     if args.output is not None:

@@ -1,9 +1,9 @@
 """Densities and kernel PCA from shrunk kernel means: Table 1 and Figure 3 of Muandet et al. (2014).
 
 A mixture of 10 isotropic Gaussians is fitted to each estimate of the kernel mean of the training
-points, 70% of a data set, and judged by its log likelihood on the others. Kernel PCA is centred by
-each estimate of the mean, its covariance operator shrunk or not, and judged by the distance of new
-points from their reconstruction. Data sets come with scikit-learn; ``--csv`` takes your own.
+points (70% of a data set) and scored by its log likelihood on the others. Kernel PCA is centred by
+each estimate of the mean, with its covariance operator shrunk or not, and scored by the distance of
+new points from their reconstruction. Data sets come with scikit-learn; ``--csv`` adds your own.
 """
 
 from pathlib import Path
@@ -64,7 +64,7 @@ def load_points(name, seed):
 
 
 def load_csv(path, seed):
-    """Numeric columns of a CSV file, standardised; rows with missing values are left out."""
+    """Numeric columns of a CSV file, standardised; rows with missing values are dropped."""
     import pandas as pd
 
     table = pd.read_csv(path).select_dtypes("number").dropna()
@@ -84,7 +84,7 @@ def some_of(points, seed):
 
 
 def estimate(points, kernel, name):
-    """The named estimate of the kernel mean, Theorem 4's choice of lambda among them."""
+    """The named estimate of the kernel mean; also F-KMSE with Theorem 4's choice of lambda."""
     if name != THEOREM_4:
         return KernelMean(points, kernel, estimator=name)
     mean = KernelMean(points, kernel)
@@ -93,7 +93,7 @@ def estimate(points, kernel, name):
 
 
 def negative_log_likelihoods(points, seed, n_init):
-    """Of the test points under each fitted mixture: {(kernel, estimator): value}, and EM's."""
+    """Value on test points under each fitted mixture, {(kernel, estimator): value}, and EM's."""
     train, test = train_test_split(points, test_size=TEST_SHARE, random_state=seed)
     start = kmeans_mixture(train, N_COMPONENTS, n_init=n_init, seed=seed)
     found = {}
@@ -107,7 +107,7 @@ def negative_log_likelihoods(points, seed, n_init):
 
 
 def density_table(results):
-    """Average negative log likelihoods beside the published ones, in Markdown."""
+    """Average negative log likelihoods and the published ones, in Markdown."""
     lines = []
     for (set_name, kernel), of in results.items():
         cells = [f"{np.mean(of['kme']):.2f}"]
@@ -123,7 +123,7 @@ def density_table(results):
 
 
 def reconstruction_errors(points, n, seed):
-    """Mean error of kernel PCA from n points on the others, over that of the plain one."""
+    """Mean error of plain kernel PCA from n points on the others, and the ratios to it."""
     train, test = train_test_split(points, train_size=n, random_state=seed)
     kernel = kernel_of("RBF", train)
 
@@ -148,7 +148,7 @@ def pca_table(errors):
 
 
 def percent(ratios):
-    """Mean change in percent, and two standard errors of it."""
+    """Mean change in percent, and two standard errors."""
     changes = 100 * (np.asarray(ratios) - 1)
     return changes.mean(), 2 * changes.std(ddof=1) / np.sqrt(len(changes))
 
@@ -185,7 +185,7 @@ def main():
         quick="wine and iris, 2 splits",
         output="folder for kmse_density.md and its figure",
     )
-    parser.add_argument("--csv", type=Path, nargs="+", default=[], help="files of your own points")
+    parser.add_argument("--csv", type=Path, nargs="+", default=[], help="CSV files of points")
     parser.add_argument("--repeats", type=int, default=10, help="splits for the densities")
     parser.add_argument("--pca-repeats", type=int, default=30, help="splits for kernel PCA")
     parser.add_argument("--seed", type=int, default=0)
@@ -208,7 +208,7 @@ def main():
         print(f"{name}: densities of {len(points)} points", flush=True)
     densities = density_table(results)
     by_em = ", ".join(f"{name} {np.mean(values):.2f}" for name, values in em.items())
-    print(f"\nNegative log likelihood a test point:\n\n{densities}\n\nEM: {by_em}\n", flush=True)
+    print(f"\nNegative log likelihood per test point:\n\n{densities}\n\nEM: {by_em}\n", flush=True)
 
     errors = {}
     for name, points in sets.items():
@@ -238,38 +238,39 @@ def main():
 REPORT = """# Densities and kernel PCA from shrunk kernel means
 
 Made by `python experiments/kmse_density.py --output docs`, after Muandet et al. (2014), section
-4.2. Points are standardised (digits divided by one number), and at most 600 of them drawn at
-random: {sizes}.
+4.2. Points are standardised (digits divided by one number), and at most 600 are drawn at random:
+{sizes}.
 
-Kernels are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2), b^2 the
-median squared distance of the training points (RBF).
+Kernels are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2) (RBF),
+b^2 the median squared distance of the training points.
 
 ## Kernel mean matching
 
-Negative log likelihood of a test point under a mixture of 10 isotropic Gaussians whose kernel mean
-is nearest to the estimated one; means over {repeats} random splits, 30% of the points for the
-test, all estimators from the tightest of 50 k-means clusterings. In brackets: on how many of the
-splits where they differ the estimator does better than KME, with * where a two-sided sign test
-gives p < 0.05. "By Theorem 4" is F-KMSE with the leave-one-out score as the paper prints it. The
-published column is KME / S-KMSE / F-KMSE on the paper's own splits.
+Negative log likelihood per test point under the mixture of 10 isotropic Gaussians whose kernel mean
+is nearest to the estimated one: means over {repeats} random splits, with 30% of the points for
+testing. All estimators start from the tightest of 50 k-means clusterings. In brackets: splits where
+the estimator is better than KME, of those where they differ; * is p < 0.05 in a two-sided sign
+test. "By Theorem 4" is F-KMSE with the leave-one-out score as printed in the paper. The published
+column is KME / S-KMSE / F-KMSE on the paper's own splits.
 
 {densities}
 
 The same mixture by maximum likelihood (EM, which needs no kernel):
 {em}.
 
-With the RBF kernel both shrinkage estimators are ahead of KME on every set. On wdbc all three stay
-far behind EM and behind the published values: the nearest kernel mean is not the likeliest density.
-The linear and polynomial kernels see three moments at most, which many mixtures match, narrow
-ones too; their likelihoods say more of where the search starts and stops than of the mean.
+With the RBF kernel both shrinkage estimators are better than KME on every set. On wdbc all three
+are far worse than EM and the published values: the nearest kernel mean does not give the most
+likely density. The linear and polynomial kernels use three moments at most, which many mixtures
+match, including narrow ones; their likelihoods depend more on where the search starts and stops
+than on the mean.
 
 ## Kernel PCA
 
 RBF kernel, {components} components. The error is the squared RKHS distance of a new point from its
-reconstruction, mean of the components plus projection; change against plain kernel PCA from
-the same training points, in percent, mean and two standard errors over {pca_repeats} splits. S-COSE
-scales the covariance operator by one factor, which leaves the components as they are. Centring by a
-shrunk mean helps where points are few; weighing them by F-COSE does not.
+reconstruction, the mean plus the projection onto the components. Changes are from plain kernel PCA
+on the same training points, in percent: mean and two standard errors over {pca_repeats} splits.
+S-COSE scales the covariance operator by one factor, which does not change the components. Centring
+by a shrunk mean helps with few points; weighting them by F-COSE does not.
 
 ![Change of the reconstruction error](kmse_density_pca.png)
 

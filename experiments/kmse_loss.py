@@ -1,9 +1,9 @@
 """Loss of kernel mean estimators on mixtures: Figures 1 and 2 of Muandet et al. (2014).
 
 The loss is the squared RKHS distance from the true kernel mean, which has a closed form for the
-mixtures of the paper. First 10 points in 30 dimensions and every amount of shrinkage, then the
-amount that leave-one-out cross-validation chooses, for 2 to 100 points in 20 dimensions and 20
-points in 2 to 100 dimensions. Averages are over random distributions and samples of each.
+paper's mixtures. First 10 points in 30 dimensions over a range of shrinkage, then the amount chosen
+by leave-one-out cross-validation, for 2 to 100 points in 20 dimensions and 20 points in 2 to 100
+dimensions. Averages are over random distributions and samples of each.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ KME, SIMPLE, FLEXIBLE, THEOREM_4 = "KME", "S-KMSE", "F-KMSE", "F-KMSE by Theorem
 POINTS, FEATURES = (2, 5, 10, 20, 50, 100), (2, 5, 10, 20, 30, 50, 100)
 FIGURE_1 = 10, 30  # points, dimensions
 FIXED_FEATURES, FIXED_POINTS = 20, 20
-MUST = 20, 30  # of the paired tests
+MUST = 20, 30  # points, dimensions of the paired tests
 SCALES = np.geomspace(1e-2, 1e2, 25)
 RATIO = "squared RKHS error,\nas a share of KME's"
 AMOUNT = "S-KMSE: lambda,\nF-KMSE: n lambda / smallest eigenvalue"
@@ -29,7 +29,7 @@ AXES = {
 
 
 class Sample:
-    """A sample's kernel matrix and what the loss of weights on its points needs of the truth."""
+    """A sample's kernel matrix, and the terms of the true kernel mean in the loss."""
 
     def __init__(self, distribution, x, kernel):
         exact = MixtureMean(distribution, kernel)
@@ -39,7 +39,7 @@ class Sample:
         return weights @ self.gram @ weights - 2 * weights @ self.cross + self.squared
 
     def chosen(self):
-        """Loss of each estimator with the lambda that its score chooses."""
+        """Loss of each estimator, with lambda chosen by its score."""
         n = len(self.gram)
         weights = {
             KME: np.full(n, 1 / n),
@@ -61,7 +61,7 @@ class Sample:
 
 
 def samples(n, p, name, *, distributions, repeats, seed):
-    """Yield the samples of each distribution, as lists."""
+    """Yield the list of samples of each distribution."""
     rng = np.random.default_rng([seed, n, p])  # the same points for every kernel
     for _ in range(distributions):
         distribution = random_mixture(p, seed=rng)
@@ -79,7 +79,7 @@ def average_losses(n, p, name, **options):
 
 
 def average_paths(n, p, name, **options):
-    """Mean losses along `SCALES`, and of each estimator as chosen, all over those of KME."""
+    """Mean losses along `SCALES`, and with lambda chosen, as ratios to those of KME."""
     paths, chosen = [], []
     for several in samples(n, p, name, **options):
         paths += [sample.path() for sample in several]
@@ -108,7 +108,7 @@ def draw_paths(paths, path):
 
 
 def draw_sizes(results, path):
-    """Ratios of losses against the number of points and of dimensions, a column a kernel."""
+    """Ratios of losses against the number of points and of dimensions, one column per kernel."""
     colours = colours_of_estimators()
     figure, axes = report.pyplot().subplots(
         2, len(KERNELS), figsize=(3.1 * len(KERNELS), 5.6), sharey=True, layout="constrained"
@@ -208,18 +208,18 @@ def main():
         draw_sizes(results, args.output / "kmse_loss_figure2.png")
 
 
-REPORT = """# How much nearer shrunk kernel means are
+REPORT = """# Loss of kernel mean estimators
 
 Made by `python experiments/kmse_loss.py --output docs`: {distributions} random distributions of
 Muandet et al. (2014), section 4.1, {repeats} samples of each. The loss is the squared RKHS
 distance from the true kernel mean, in closed form. KME has weights 1/n; S-KMSE shrinks all
-weights by one factor, F-KMSE each principal direction by its own. The amount is that of the lowest
-leave-one-out score. "By Theorem 4" is F-KMSE with the score as the paper prints it, which leaves
-a point out of the average and keeps it among the functions that the estimate is made of. Kernels
-are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2), b^2 the median
-squared distance of the sample (RBF).
+weights by one factor, F-KMSE each principal direction by its own. The amount minimises the
+leave-one-out score. "By Theorem 4" is F-KMSE with the score as printed in the paper, which leaves
+a point out of the average but keeps it among the functions that span the estimate. Kernels are x'y
+(LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2) (RBF), b^2 the median
+squared distance of the sample.
 
-20 points in 30 dimensions; p is of the one-sided Wilcoxon test that the loss is below KME's,
+20 points in 30 dimensions; p is from a one-sided Wilcoxon test that the loss is below that of KME,
 paired by distribution:
 
 {tests}
@@ -227,13 +227,13 @@ paired by distribution:
 ![Loss against shrinkage](kmse_loss_figure1.png)
 
 Figure 1: 10 points in 30 dimensions, against lambda for S-KMSE and n lambda over the smallest
-non-zero eigenvalue of the kernel matrix for F-KMSE. Dashed: with the lambda chosen for each sample.
+non-zero eigenvalue of the kernel matrix for F-KMSE. Dashed: lambda chosen for each sample.
 
 ![Loss against sizes](kmse_loss_figure2.png)
 
-Figure 2: above 20 dimensions, below 20 points. The fewer the points, the more there is to gain, and
-with the linear and polynomial kernels the more the dimensions. In two dimensions the linear kernel
-loses: as with Stein's estimator, shrinking a mean pays from three on.
+Figure 2: 20 dimensions (top), 20 points (bottom). The gain is larger with fewer points and, for the
+linear and polynomial kernels, with more dimensions. In two dimensions shrinkage increases the loss
+with the linear kernel: as for Stein's estimator, it helps from three dimensions on.
 
 RBF kernel, 20 dimensions:
 

@@ -1,9 +1,9 @@
 """Support measure machines on shrunk kernel means: the protocol of Muandet et al. (2014), Table 2.
 
-Which digit an image shows, from a bag of a few of its 3 x 3 patches with their places; and which
-bags of images are unlike the others, because they hold five of the ten digits instead of all. Bags
-are drawn from scikit-learn's digits. Each estimator of the bags' kernel means goes with a linear
-machine and with one on a Gaussian kernel of the distances between kernel means.
+Classify the digit of an image from a bag of a few of its 3 x 3 patches with their positions; and
+detect unusual bags of images, which contain five of the ten digits instead of all. Bags are drawn
+from scikit-learn's digits. Each estimator of the bags' kernel means is used in a linear machine and
+in one with a Gaussian kernel of the distances between kernel means.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from experiments import report
 
 LEVELS = ("linear", "gaussian")
-PLACE = 0.2  # weight of a patch's row and column beside pixels in [0, 1]
+PLACE = 0.2  # weight of a patch's row and column relative to pixels in [0, 1]
 CS = (10.0, 100.0, 1000.0)
 PATCHES = {"digit from 10 patches": (10, 10), "digit from 2 to 12 patches": (2, 12)}
 OUTLIERS = "bags of five digits"
@@ -31,7 +31,7 @@ PUBLISHED = {
 
 
 def patch_bags(images, sizes, rng):
-    """Each image as a bag of 3 x 3 patches, drawn without replacement, with their places."""
+    """Each image as a bag of 3 x 3 patches, drawn without replacement, with their positions."""
     windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(1, 2))
     n, rows, columns = windows.shape[:3]
     place = PLACE * np.stack(np.meshgrid(range(rows), range(columns), indexing="ij"), axis=-1)
@@ -144,25 +144,25 @@ def main():
 REPORT = """# Support measure machines on shrunk kernel means
 
 Made by `python experiments/kmse_support_measures.py --output docs`, after Muandet et al. (2014),
-section 4.2, whose data (scenes, galaxies) are others. Bags are drawn from scikit-learn's digits:
+section 4.2, but not on its data (scenes, galaxies). Bags are drawn from scikit-learn's digits:
 
-- which of ten digits an image shows, from a bag of its 3 x 3 patches with their places: {train}
-  training, {held} validation and {test} test images, C of 10, 100, 1000 chosen on the
-  validation images;
-- which bags of 5 to 20 images hold five of the ten digits instead of all: one-class machines with
-  nu = 0.1 on {n} usual bags, tested on {n} usual and {n} unusual ones.
+- classify the digit of an image from a bag of its 3 x 3 patches with their positions: {train}
+  training, {held} validation and {test} test images, C of 10, 100, 1000 chosen on validation
+  images;
+- detect bags of 5 to 20 images that contain five of the ten digits instead of all: one-class
+  machines with nu = 0.1 on {n} usual bags, tested on {n} usual and {n} unusual ones.
 
-RBF kernel of points, bandwidth by the median rule; second level linear, or Gaussian with the
-median rule on the distances of kernel means. Mean (sd) over {repeats} repeats; * where a two-sided
-Wilcoxon test against KME, paired by repeat, gives p < 0.05, in either direction:
+RBF kernel of points, with bandwidth by the median rule; second level linear, or Gaussian with the
+median rule on the distances of kernel means. Mean (sd) over {repeats} repeats; * is p < 0.05 in a
+two-sided Wilcoxon test against KME, paired by repeat, in either direction:
 
 {scores}
 
-Bags of 10 patches shrink much alike, and nothing is gained by it. Where sizes differ, small bags
-shrink most: kernel means then differ by size as well as by class, which costs accuracy. The
-distances that find unusual bags gain by the same: less of them comes from the number of points. A
-linear one-class machine does not tell these bags apart at all. `BDR` shrinks towards the mean of
-all bags instead of towards zero, and knows what is left open.
+Bags of 10 patches shrink by similar amounts, without a gain. Where sizes differ, small bags shrink
+most: kernel means then differ by size as well as by class, which costs accuracy. The same effect
+improves the distances that detect unusual bags: they depend less on the number of points. A linear
+one-class machine does not separate these bags at all. `BDR` shrinks towards the mean of all bags
+instead of zero, and models the sampling uncertainty.
 """
 
 if __name__ == "__main__":

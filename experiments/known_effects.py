@@ -1,8 +1,8 @@
-"""What can be known of districts never seen: the score of one who knows all but the field.
+"""NLL of held-out districts where everything except the spatial field is known.
 
-The covariates' effects and the field's covariance are the true ones; only the field itself and the
-level are learned, from the training districts' cases, by kriging their logarithms. No model that
-has to learn effects and covariance can be expected to score better.
+The covariates' effects and the field's covariance are the true ones; only the field and the level
+are learned, by kriging the log cases of the training districts. No model that has to learn effects
+and covariance can be expected to score better.
 """
 
 import numpy as np
@@ -12,9 +12,9 @@ from scipy.stats import poisson
 
 from bdr_stan import Bags
 
-_POINTS = 40  # drawn from each district, in proportion to the cases that effects alone expect
-_LEVEL_SD = 1.0  # of the prior of the constant in log rates
-_NODES = 80  # of the quadrature over the log of a district's expected cases
+_POINTS = 40  # per district, drawn in proportion to the cases expected from effects alone
+_LEVEL_SD = 1.0  # prior sd of the constant in log rates
+_NODES = 80  # of the quadrature over the log expected cases of a district
 
 
 def known_effects_nll(train, test, effects, kernel, seed=0):
@@ -24,9 +24,9 @@ def known_effects_nll(train, test, effects, kernel, seed=0):
     ----------
     train, test : countries, with bags and y
     effects : callable
-        Gives the covariates' part of the log rate, shape (N,), of points, shape (N, p).
+        The covariates' part of the log rate, shape (N,), at points, shape (N, p).
     kernel : Kernel
-        The field's covariance, of the last two columns.
+        The field's covariance, on the last two columns.
     seed : int
 
     Returns
@@ -39,7 +39,7 @@ def known_effects_nll(train, test, effects, kernel, seed=0):
     seen = train.y > 0
     of_train = _covariance(kernel, at, at)[np.ix_(seen, seen)]
     between = _covariance(kernel, at_test, at)[:, seen] + _LEVEL_SD**2
-    # The variance of a logarithm of Poisson cases is about one over their number.
+    # The variance of log cases, for Poisson cases, is about 1 / cases.
     noisy = cho_factor(of_train + _LEVEL_SD**2 + np.diag(1 / train.y[seen]))
     mean = known_test + between @ cho_solve(noisy, np.log(train.y[seen]) - known[seen])
     own = np.diag(_covariance(kernel, at_test, at_test)) + _LEVEL_SD**2
@@ -51,7 +51,7 @@ def known_effects_nll(train, test, effects, kernel, seed=0):
 
 
 def _expected(country, effects, rng):
-    """Logs of the cases that effects alone expect, and bags of places drawn by them."""
+    """Log cases expected from effects alone, and bags of places drawn in proportion."""
     bags = country.bags
     cases = bags.weights * np.exp(effects(bags.points))
     totals = bags.sums(cases)

@@ -1,9 +1,9 @@
-"""A map of malaria from counts of districts, at the size of Law et al. (2018, aggregate outputs).
+"""A malaria map from counts of districts, at the size of Law et al. (2018, aggregate outputs).
 
 A synthetic country of 1,044,683 pixels in 957 districts, with 18 environmental covariates and two
 coordinates, where the true rate of every pixel is known (``data_gen/malaria.py``). Rates are
-learned from the counts of 574 districts alone, and scored on districts never seen and on all
-pixels. The points stay in a memory map: no matrix of pixels by landmarks is ever held.
+learned from the counts of 574 districts, and scored on held-out districts and all pixels. The
+points stay in a memory map: a matrix of pixels by landmarks is never in memory.
 """
 
 import os
@@ -31,13 +31,13 @@ PUBLISHED = {
 }
 LEVELS = (0.5, 0.8, 0.95)
 FIELD = Matern32(FIELD_KM, variance=FIELD_SD**2)
-HIGH = 100  # cases per 1,000 and year
-# Of the smaller models, in which the methods are held against one another.
+HIGH = 100  # cases per 1,000 per year
+# Of the smaller models, on which the methods are compared.
 FEW_FUNCTIONS = 100
 
 
 def methods(args, few, many):
-    """The methods by name, the kernels and landmarks of their fields being learned."""
+    """The methods by name, with kernels and landmarks that have been learned."""
 
     def model(features, **parameters):
         given = {"kernel": features.kernel, "landmarks": features.landmarks}
@@ -67,12 +67,12 @@ def scores(model, country):
         points = model.predict_points(bags)
         at = points.mean
         table = point_calibration(rate, points, LEVELS).set_index("level")["coverage"]
-        row |= {f"{level:.0%} holds": table[level] for level in LEVELS}
+        row |= {f"{level:.0%} coverage": table[level] for level in LEVELS}
     else:
         mean = model.predict(bags)
         row["bag NLL"] = poisson_nll(y, mean)
         at = model.predict_points(bags.points)
-    some = y > 0  # the logarithm of no cases says nothing
+    some = y > 0  # the logarithm of 0 cases is undefined
     row["log MSE of bags"] = np.mean((np.log(mean[some]) - np.log(y[some])) ** 2)
     if np.ptp(at) > 0:
         row["correlation of log rates"] = np.corrcoef(np.log(at), np.log(rate))[0, 1]
@@ -86,7 +86,7 @@ def nll_of_truth(country):
 
 
 def other_countries(args):
-    """Scores of Laplace-Exp on smaller countries of other seeds: a row a country."""
+    """Scores of Laplace-Exp on smaller countries of other seeds: one row per country."""
     import pandas as pd
 
     rows = {}
@@ -102,7 +102,7 @@ def other_countries(args):
             rows[f"seed {seed}: {len(country.rate):,} pixels, {len(country.bags)} districts"] = {
                 **scores(model, test),
                 "bag NLL of the true rates": nll_of_truth(test),
-                "all but the field known": known_effects_nll(train, test, effects, FIELD),
+                "bag NLL, effects known": known_effects_nll(train, test, effects, FIELD),
                 "learning and fit, s": seconds,
             }
             print(pd.DataFrame(rows).iloc[:, -1].to_string(), flush=True)
@@ -126,15 +126,15 @@ def main():
     parser = arguments(
         __doc__,
         quick="2000 pixels, 40 districts, 30 functions",
-        output="folder of malaria.md and malaria.png",
+        output="folder for malaria.md and malaria.png",
     )
-    parser.add_argument("--country", type=Path, help="folder of the country (default: made anew)")
-    parser.add_argument("--functions", type=int, default=800, help="of the field in space")
-    parser.add_argument("--landmarks", type=int, default=8, help="of each covariate")
+    parser.add_argument("--country", type=Path, help="folder of the country (default: a new one)")
+    parser.add_argument("--functions", type=int, default=800, help="basis functions of the field")
+    parser.add_argument("--landmarks", type=int, default=8, help="per covariate")
     parser.add_argument("--thin", type=int, default=25, help="points per bag for the link exp")
     parser.add_argument("--only", nargs="+", help="names of the methods to run")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--others", type=int, nargs="*", default=[2, 3, 4], help="more countries")
+    parser.add_argument("--others", type=int, nargs="*", default=[2, 3, 4], help="seeds of others")
     args = parser.parse_args()
     args.nn_steps = 10 if args.quick else 150
     run = {"seed": args.seed, "warmup": 300, "draws": 800}
@@ -174,7 +174,7 @@ def report(country, args, run):
         seconds = time.perf_counter() - start
         rows[name] = scores(model, test)
         cost[name] = {"fit, s": seconds, **(sampled(model) if bayesian else {})}
-        best = model if best is None or "NUTS" in name else best  # the others' draws go
+        best = model if best is None or "NUTS" in name else best  # other draws are freed
         print(pd.Series({**rows[name], **cost[name]}, name=name).to_string(), flush=True)
 
     start = time.perf_counter()
@@ -191,44 +191,43 @@ def report(country, args, run):
 
 Written by `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`.
 
-A generated country (`data_gen/malaria.py`): {len(country.rate):,} pixels in {len(country.bags)} \
-districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels, \
-{country.y.sum():,} cases; {len(train.bags)} districts train, {len(test.bags)} test. Log rates are \
-a line and a smooth curve in each of the 18 covariates and a Matern 3/2 field in space \
-(`map_kernel`), of {args.functions} sines ("few": {min(FEW_FUNCTIONS, args.functions)}); \
-variances and the field's length are those of highest evidence; {args.thin} weighted points stand \
-for a district's in training. The published figures are those of the paper's own, confidential \
-data: they show its order of methods, and are not to be held against ours.
+A simulated country (`data_gen/malaria.py`): {len(country.rate):,} pixels in {len(country.bags)}
+districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels,
+{country.y.sum():,} cases; {len(train.bags)} training and {len(test.bags)} test districts. Log rates
+are the sum of a line and a smooth curve in each of the 18 covariates and a spatial Matern 3/2 field
+(`map_kernel`) of {args.functions} sines ("few": {min(FEW_FUNCTIONS, args.functions)}). Variances
+and the field's length scale maximise the evidence; {args.thin} weighted points represent each
+district in training. The published figures are from the paper's own, confidential data: they show
+its ranking of methods and are not comparable with ours.
 
-Counts are Poisson, the rate is exp f, f a Gaussian process; Nyström is the mode of its posterior,
-VBAgg the variational approximation of the paper, Laplace a normal approximation, NUTS draws. NN is
-a neural network, constant one rate for all.
+Counts are Poisson with rate exp f, where f is a Gaussian process. Nyström is the mode of its
+posterior, VBAgg the variational approximation of the paper, Laplace a normal approximation, NUTS
+draws. NN is a neural network, constant one rate for all.
 
-## Districts and pixels held out
+## Held-out districts and pixels
 
 {markdown(table.round(3), text_or_nothing)}
 
-The true rates give a bag NLL of {truth:.2f}; one who knew the covariates' effects and the \
-field's covariance, and learned the field alone, {known:.2f} (`experiments/known_effects.py`). \
-Bag NLL is the mean of -log of the predictive \
-probability of a district's cases; log MSE is the mean squared error of logarithms, of districts \
-with cases and of pixels; the last columns are the shares of pixels whose true rate lies in \
-central intervals, with what the features leave out.
+The true rates give a bag NLL of {truth:.2f}; with known covariate effects and field covariance, and
+only the field learned, it is {known:.2f} (`experiments/known_effects.py`). Bag NLL is the mean of
+-log of the predictive probability of a district's cases; log MSE is the mean squared error of
+logarithms, over districts with cases and over pixels. Coverage is that of central
+intervals for the pixels' true rates, including the variance that the features do not capture.
 
 ![True rate, posterior mean and sd, probability of more than {HIGH} cases per 1,000](malaria.png)
 
 ## Other countries
 
-Laplace-Exp on three smaller countries; "all but the field known" is the score of one who knows the
-effects and the field's covariance.
+Laplace-Exp on three smaller countries. "Effects known": covariate effects and field covariance are
+known.
 
 {markdown(others.round(3))}
 
 ## Cost
 
-On {os.cpu_count()} cores; peak memory {own:.2f} GB in Python, at most {chain:.2f} GB in a chain. \
-Learning the kernel took {learning[1]:.0f} s (few: {learning[0]:.0f} s); means and standard \
-deviations of all {len(country.rate):,} pixels from 1000 draws {mapping:.0f} s.
+On {os.cpu_count()} cores; peak memory {own:.2f} GB in Python, at most {chain:.2f} GB in a chain.
+Learning the kernel took {learning[1]:.0f} s (few: {learning[0]:.0f} s); means and standard
+deviations of all {len(country.rate):,} pixels from 1000 draws took {mapping:.0f} s.
 
 {markdown(pd.DataFrame(cost).T.round(3), text_or_nothing)}
 """
@@ -245,7 +244,7 @@ deviations of all {len(country.rate):,} pixels from 1000 draws {mapping:.0f} s.
         },
         country.row,
         country.col,
-        label="cases per 1,000 and year",
+        label="cases per 1,000 per year",
         log=True,
         shared=["true rate", "posterior mean"],
         each={f"P(rate > {HIGH})": {"label": "probability", "log": False, "limits": (0, 1)}},
@@ -254,12 +253,12 @@ deviations of all {len(country.rate):,} pixels from 1000 draws {mapping:.0f} s.
 
 
 def sampled(model):
-    """What the sampler measured, for the table of costs."""
+    """Diagnostics of the sampler, for the table of costs."""
     d = model.diagnostics()
     if d["method"] != "nuts":
         return {}
     return {
-        "leapfrogs a draw": d["mean_n_steps"],
+        "leapfrog steps per draw": d["mean_n_steps"],
         "divergences": d["divergences"],
         "max R-hat": d["max_r_hat"],
         "min bulk ESS": d["min_ess_bulk"],
@@ -267,7 +266,7 @@ def sampled(model):
 
 
 def text_or_nothing(value):
-    return str(value) if value == value else ""  # not a number: there is none
+    return str(value) if value == value else ""  # empty for NaN
 
 
 if __name__ == "__main__":

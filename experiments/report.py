@@ -1,4 +1,4 @@
-"""What the scripts share of reporting: arguments, Markdown tables, files, figures, memory."""
+"""Reporting shared by the scripts: arguments, Markdown tables, files, figures, memory."""
 
 import argparse
 import resource
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def arguments(description, *, quick, output, folder=None):
-    """Parser of a script's command line with its two common options.
+    """Command-line parser with the two options that all scripts share.
 
     Parameters
     ----------
     description : str, the script's docstring
-    quick, output : str, help on ``--quick`` and ``--output``
+    quick, output : str, help texts of ``--quick`` and ``--output``
     folder : str, optional
-        Where output goes if the command does not say; default nowhere.
+        Default of ``--output``; without it nothing is written.
 
     Returns
     -------
@@ -28,25 +28,25 @@ def arguments(description, *, quick, output, folder=None):
 
 
 def row(cells):
-    """A row of a Markdown table, of texts or what prints as one."""
+    """A row of a Markdown table; cells are converted to text."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
 def rows(heads, lines, *, right=slice(0)):
-    """A Markdown table of rows of texts; the columns of the slice `right` are set to the right."""
+    """A Markdown table; the columns of the slice `right` are right-aligned."""
     rules = ["---"] * len(heads)
     rules[right] = ["---:"] * len(rules[right])
     return "\n".join([row(heads), row(rules), *map(row, lines)])
 
 
 def markdown(table, text=None, *, digits=3):
-    """A DataFrame as a Markdown table, its index in the first column.
+    """A DataFrame as a Markdown table, with its index in the first column.
 
     Parameters
     ----------
     table : pandas.DataFrame
-    text : function of a value, its text, optional
-        By default numbers have `digits` digits after the point, and what is missing is empty.
+    text : callable, optional
+        Formats a value. By default numbers have `digits` decimals and missing values are empty.
     digits : int, default 3
 
     Returns
@@ -69,13 +69,13 @@ def markdown(table, text=None, *, digits=3):
 
 
 def write(folder, name, text):
-    """Write a page to a folder, made if there is none."""
+    """Write a page to a folder, which is created if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text)
 
 
 def pyplot():
-    """matplotlib.pyplot, without a screen."""
+    """matplotlib.pyplot with a backend that needs no screen."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -85,6 +85,6 @@ def pyplot():
 
 
 def peak_memory():
-    """Peak memory in GB so far: of this process, and of the largest of its children."""
+    """Peak memory in GB so far, of this process and of its largest child."""
     kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
     return tuple(resource.getrusage(who).ru_maxrss / 2**20 for who in kinds)

@@ -1,10 +1,10 @@
-"""How much of a bag's embedding survives shrinkage: Appendix C of Law et al. (2018).
+"""Spectrum of the shrinkage operator: Appendix C of Law et al. (2018).
 
-The eigenvalues of R_eta (R_eta + Sigma / N)^-1 on the gamma bags, for bags of several sizes N and
-three prior covariances R of the embeddings: the kernel, the convolution kernel and the covariance
-between the bags, estimated. eta, and the convolution's length, are those of highest posterior
-density, from `Shrinkage`. Prints the sum of the eigenvalues, the effective number of coordinates
-that a bag of N points shows.
+The eigenvalues of R_eta (R_eta + Sigma / N)^-1 on the gamma bags, for several bag sizes N and three
+prior covariances R of the embeddings: the kernel, the convolution kernel and the estimated
+covariance between bags. eta and the convolution's length scale maximise the posterior density of
+`Shrinkage`. Prints the sum of the eigenvalues: the effective number of coordinates that a bag of N
+points identifies.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def variances_within(model):
 
 
 def effective_numbers(models):
-    """Effective number of coordinates in bags of each size, as a table in Markdown."""
+    """Effective number of coordinates by bag size, as a Markdown table."""
     columns = [
         shrinkage_factors(SIZES, variances_within(m), eta_of(m)).sum(axis=1)
         for m in models.values()
@@ -71,7 +71,7 @@ def main():
     )
     parser.add_argument("--s5", type=int, default=25, help="percent of bags with 5 points")
     parser.add_argument("--landmarks", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
+    parser.add_argument("--seed", type=int, default=0, help="for landmarks and Stan")
     args = parser.parse_args()
 
     bags, y = gamma_bags(s5=args.s5, splits=("train",))["train"]
@@ -91,18 +91,18 @@ def main():
 
 
 TEXT = """\
-# How much of a bag's embedding shrinkage keeps
+# Spectrum of the shrinkage operator
 
-Made by `python experiments/shrinkage_spectrum.py --output docs` on {bags} training gamma bags,
+Made by `python experiments/shrinkage_spectrum.py --output docs` on {bags} training gamma bags with
 {landmarks} landmarks (Law et al. 2018, Appendix C).
 
-In a bag of few points the mean embedding is uncertain, and shrinkage pulls it towards the average
-embedding of all bags. Of coordinate k, with variance lambda_k between the points of a bag, a bag of
-N points keeps the share eta / (eta + lambda_k / N): 1 where the points tell the coordinate, 0 where
-they tell nothing. The sum of the shares is the effective number of coordinates that the bag
-shows. The prior covariance of the embeddings, `embedding_prior`, is the kernel, the smoother
-convolution kernel or the covariance between the bags, estimated ([method.md](method.md)); its scale
-eta is of highest posterior density.
+The mean embedding of a small bag is uncertain, and shrinkage pulls it towards the average embedding
+of all bags. A bag of N points keeps the share eta / (eta + lambda_k / N) of coordinate k, whose
+variance between the points of a bag is lambda_k: 1 where the points identify the coordinate, 0
+where they carry no information. The sum of the shares is the effective number of coordinates that
+the bag identifies. The prior covariance of the embeddings, `embedding_prior`, is the kernel, the
+smoother convolution kernel or the estimated covariance between bags ([method.md](method.md)); its
+scale eta maximises the posterior density.
 
 Effective number of coordinates, of {landmarks}:
 

@@ -1,11 +1,11 @@
 """Rates of individuals on the Swiss roll of Law et al. (2018, aggregate outputs), section 4.1.
 
-Bags are slices of a roll in 18 dimensions; a bag's label is the sum of its points' counts, whose
-rate (2.4 to 7.1) a model must find at each point. Every method is scored on the authors' training
+Bags are slices of a roll in 18 dimensions; a bag's label is the sum of its points' counts, and a
+model estimates the rate (2.4 to 7.1) at each point. Every method is scored on the authors' training
 and test bags: 100 training bags of about 150 points, then 50 to 350 bags, then bags of 50 to 250
-points. The kernel is the default: a length for each column, those of highest evidence. One length
-for all columns, and the authors' choice by the NLL of validation bags, are there too. Last, rates
-are drawn from the models' own prior, for which a right posterior has to be calibrated.
+points. The default kernel has one length scale per column, chosen by evidence; it is compared with
+one length scale for all columns and with the authors' choice by the NLL of validation bags. Last,
+rates are drawn from the models' own prior, for which a correct posterior is calibrated.
 """
 
 import time
@@ -24,24 +24,24 @@ from experiments.report import arguments, markdown, pyplot, write
 
 LINKS = {"Sq": "square", "Exp": "exp"}
 STAN_METHODS = {"NUTS": "nuts", "VBAgg": "vb", "Nyström": "optimize"}
-SCALES = (0.5, 1.0, 2.0, 4.0)  # of the lengths, for the choice by validation bags
-MANIFOLD = (0.1, 1.0, 10.0)  # weights of the network's penalty, chosen so too
-THIN = 50  # points per bag that stand for all, of NUTS-Exp
+SCALES = (0.5, 1.0, 2.0, 4.0)  # of the length scales, for the choice by validation bags
+MANIFOLD = (0.1, 1.0, 10.0)  # weights of the network's penalty, also chosen by them
+THIN = 50  # points that represent each bag in NUTS-Exp
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)
 ALL_DRAWS = 10_000
-STEP = 5  # coverage is counted on every fifth point
+STEP = 5  # coverage is computed on every fifth point
 REFERENCE = "NUTS-Sq"
 # NUTS and VBAgg with the same kernel.
 PAIRS = {
-    "a length for each column": ("NUTS-Sq", "VBAgg-Sq"),
+    "length per column": ("NUTS-Sq", "VBAgg-Sq"),
     "the same, rho of VBAgg": ("NUTS-Sq, rho of VBAgg", "VBAgg-Sq"),
     "chosen": ("NUTS-Sq, chosen", "VBAgg-Sq, chosen"),
     "one length": ("NUTS-Sq, one length", "VBAgg-Sq, one length"),
 }
 SCORES = ("individual NLL", "individual MSE", "bag NLL", "bag MSE")
 
-# Rates drawn from these differ about as much as those of the roll, and f^2 has f > 0 nearly always:
-# where f crosses zero its sign is not known.
+# Rates drawn from these vary about as much as those of the roll, and f^2 has f > 0 nearly always:
+# where f crosses zero its sign is not identified.
 _PRIOR = {"intercept_scale": 0.3, "rho_log_sd": 0.3}
 PRIOR_OF_TRUTHS = {
     "Sq": {"intercept_location": 2.2, "rho_median": 0.5, **_PRIOR},
@@ -79,7 +79,7 @@ def fit_all(data, args, *, seed, log):
         return model
 
     def fitted(name, method, basis, **options):
-        """A model by NUTS, VBAgg or the mode; exp costs much more than the square link."""
+        """Fit a model by NUTS, VBAgg or the mode; exp costs much more than the square link."""
         is_exp, method = basis["link"] == "exp", STAN_METHODS[method]
         if method == "nuts" and is_exp:
             options["thin"] = THIN
@@ -93,7 +93,7 @@ def fit_all(data, args, *, seed, log):
         models[name] = timed(name, model, **run[method])
 
     for short, link in LINKS.items():
-        # Lengths are learned once, and all methods of the link take them.
+        # Length scales are learned once for all methods of the link.
         bases[short] = learned_basis(timed, f"lengths, {short}", link, args.landmarks)
         for method in STAN_METHODS:
             fitted(f"{method}-{short}", method, bases[short])
@@ -122,7 +122,7 @@ def fit_all(data, args, *, seed, log):
         "bag-pixel", BagPixel("poisson", n_landmarks=args.landmarks, method="vb")
     )
     models["constant"] = ConstantRate().fit(train.bags, train.y)
-    models["constant in bag"] = None  # knows the label of every bag, test bags too
+    models["constant in bag"] = None  # uses the label of every bag, including test bags
     return models, scales
 
 
@@ -144,7 +144,7 @@ def rho_of(model):
 
 
 def by_scale(data, basis, seed):
-    """VBAgg at multiples of the lengths: {scale: model}, and how each does."""
+    """VBAgg at multiples of the length scales: {scale: model}, and a table of scores."""
     train, held, test = (data[name] for name in ("train", "validation", "test"))
     models, rows = {}, {}
     for scale in SCALES:
@@ -157,7 +157,7 @@ def by_scale(data, basis, seed):
     columns = ["log evidence (bound)", "validation bag NLL", "test individual MSE"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     table.iloc[:, 0] -= table.iloc[:, 0].max()
-    return models, table.rename_axis("lengths x")
+    return models, table.rename_axis("length multiplier")
 
 
 def bag_scores(model, split):
@@ -172,7 +172,7 @@ def bag_scores(model, split):
 
 
 def stirling_gap(counts):
-    """How much the NLL falls where log y! is Stirling's, as in the authors' code."""
+    """Decrease of the NLL if log y! is Stirling's, as in the authors' code."""
     from scipy.special import gammaln
 
     y = counts.astype(float)
@@ -205,7 +205,7 @@ def score(model, split):
 
 
 def mean_rates(model, points):
-    """Posterior mean of the rate under all draws; that of f^2 by their second moments."""
+    """Posterior mean of the rate over all draws; that of f^2 by second moments."""
     predicted = model.predict_points(points, n_draws=ALL_DRAWS)
     if predicted.link.name != "square":
         return predicted.mean
@@ -215,7 +215,7 @@ def mean_rates(model, points):
 
 
 def run(data_seed, args, log, *, splits=("train", "test"), **roll):
-    """Fit, score all methods on a draw of the data: rows of results, bandwidths, data, models."""
+    """Fit and score all methods on a draw of the data: results, bandwidths, data, models."""
     data = swiss_roll(data_seed, n_test=args.n_test, **roll)
     models, scales = fit_all(data, args, seed=data_seed, log=log)
     rows = []
@@ -232,7 +232,7 @@ def run(data_seed, args, log, *, splits=("train", "test"), **roll):
 
 
 def prior_truths(n_draws, args, log):
-    """Coverage where the truth is a draw of each model's own prior: {method: table of levels}."""
+    """Coverage where the truth is a draw from each model's own prior: {method: table of levels}."""
     covered = {}
     for draw in range(n_draws):
         roll = swiss_roll(draw, n_bags=100, n_test=100)
@@ -286,7 +286,7 @@ def mean_table(results, split):
 
 
 def coverage_table(results, split):
-    """Mean coverage over data seeds, and at 80% the lowest and the highest of them."""
+    """Mean coverage over data seeds, and its range at 80%."""
     of = results.query("split == @split").dropna(subset=[0.8])
     rows = {}
     for name in of["method"].unique():
@@ -298,7 +298,7 @@ def coverage_table(results, split):
 
 
 def published_table(results, data):
-    """Ours beside the published figures, on the very same data."""
+    """Our scores and the published ones, on the same data."""
     names = ("train", "test")
     gap = {name: stirling_gap(data[name].outcomes) for name in names}
     rows = {}
@@ -368,7 +368,7 @@ def signed_ranks(results, pairs, title):
 
 
 def fit_record(name, start, model):
-    """Seconds since `start` and, of NUTS, what tells how well it sampled."""
+    """Seconds since `start` and, for NUTS, its diagnostics."""
     seconds = time.perf_counter() - start
     of = model.diagnostics() if model.method == "nuts" else {}
     of |= {"method": name, "seconds": seconds}
@@ -390,8 +390,8 @@ def fit_table(log):
             ]
         if of["thinning error"].notna().all():
             rows[name][5] = f"{100 * of['thinning error'].max():.3f}%"
-    columns = ["fits", "median seconds", "divergences", "largest R-hat", "least bulk ESS"]
-    columns += ["largest error by thinning"]
+    columns = ["fits", "median seconds", "divergences", "largest R-hat", "smallest bulk ESS"]
+    columns += ["largest thinning error"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 
 
@@ -401,7 +401,7 @@ def curve_table(results, x):
 
 
 def draw_roll(test, models):
-    """The roll from its side: true rates, those found, and how sure the posterior is of them."""
+    """The roll from its side: true rates, rates of bags, posterior means and sds."""
     rates = models[REFERENCE].predict_points(test.bags.points)
     panels = {
         "true rate": test.rate,
@@ -411,9 +411,9 @@ def draw_roll(test, models):
     figure, axes = pyplot().subplots(1, 4, figsize=(15, 3.8), layout="constrained", sharey=True)
     for ax, (title, values) in zip(axes, panels.items()):
         dots = draw_side(ax, test, values, title, vmin=test.rate.min(), vmax=test.rate.max())
-    figure.colorbar(dots, ax=axes[:3], label="rate, counts an individual")
+    figure.colorbar(dots, ax=axes[:3], label="rate, counts per individual")
     dots = draw_side(axes[3], test, rates.sd, f"posterior sd, {REFERENCE}", vmin=0)
-    figure.colorbar(dots, ax=axes[3], label="sd of the rate, counts an individual")
+    figure.colorbar(dots, ax=axes[3], label="sd of the rate, counts per individual")
     axes[0].set_ylabel("third coordinate")
     return figure
 
@@ -436,7 +436,7 @@ def draw_curves(by_bags, by_points):
         (short, x, label, results)
         for x, label, results in (
             ("n_bags", "training bags", by_bags),
-            ("mean_size", "individuals in a bag, mean", by_points),
+            ("mean_size", "mean individuals per bag", by_points),
         )
         for short in LINKS
     ]
@@ -456,9 +456,9 @@ def draw_curves(by_bags, by_points):
 
 
 def draw_lines(ax, table, short):
-    """The methods of a link, and in every panel those without one; columns of `table`."""
+    """Columns of `table`: the methods of a link, and in every panel those without one."""
     for method, colour, marker in zip(STAN_METHODS, plots.MODELS, "osD"):
-        # What the others lie upon is wide, for all lines to be seen.
+        # NUTS is drawn wide, so that lines on top of it leave it visible.
         values = table[f"{method}-{short}"]
         line = {"lw": 7, "ms": 10, "alpha": 0.4} if method == "NUTS" else {"lw": 1.3, "ms": 5}
         line["ls"] = "--" if method == "Nyström" else "-"
@@ -506,7 +506,7 @@ def main():
     parser = arguments(
         __doc__,
         quick="two draws, few bags and landmarks, short chains",
-        output="folder of tables, figures",
+        output="folder for tables and figures",
         folder="swiss_roll_output",
     )
     parser.add_argument("--seeds", type=int, help="data seeds 0, 1, .. of 100 bags (default 6)")
@@ -566,7 +566,7 @@ def main():
 
 
 def report(output, results, scales, data, models, curves, covered, log, args):
-    """Print the tables, write them and the figures."""
+    """Print the tables; write tables and figures."""
     figures = {
         "swiss_roll.png": draw_roll(data["test"], models),
         "swiss_roll_calibration.png": draw_calibration(results, covered),
@@ -614,31 +614,32 @@ def report(output, results, scales, data, models, curves, covered, log, args):
 CHAINS = "{chains} chains of {warmup} + {draws} draws"
 
 FINDINGS = """
-What it shows:
+Findings:
 
-- The rate changes along few of the 18 columns' directions. One length for all columns cannot say
-  so: the one of highest evidence is short, and rates come out too rough everywhere. With a length
-  for each column the MSE of NUTS-Sq and of VBAgg-Sq is almost a fifth lower on average, lower at
-  four data seeds of six, and the 80% intervals of NUTS-Sq hold .86 of the rates, not .88.
-- NUTS-Sq has no lower MSE than VBAgg-Sq with the lengths of highest evidence, chosen lengths or
-  one length; the differences are small. VBAgg holds rho, the scale of f, at one value below the
-  mean of NUTS, and a smaller rho is a smoother rate. At the rho of VBAgg NUTS is ahead by .001,
-  at five data seeds of six.
-- With NUTS the square link does better than exp on average, at four data seeds of six. Data seeds
-  differ more than the methods do.
-- Lengths chosen by validation bags lower the MSE a little further on average, by much at one data
-  seed, and raise it at another.
+- The rate varies along few of the 18 columns' directions. One length scale for all columns cannot
+  represent this: the one of highest evidence is short, and estimates are too rough everywhere. With
+  one length scale per column the MSE of NUTS-Sq and of VBAgg-Sq is almost a fifth lower on average,
+  lower at four data seeds of six, and the 80% intervals of NUTS-Sq contain .86 of the rates, not
+  .88.
+- NUTS-Sq has no lower MSE than VBAgg-Sq with any choice of length scales; the differences are
+  small. VBAgg fixes rho, the scale of f, at one value below the mean of NUTS, and a smaller rho
+  gives a smoother rate. At the rho of VBAgg the MSE of NUTS is lower by .001, at five data seeds of
+  six.
+- With NUTS the square link is better than exp on average, at four data seeds of six. Data seeds
+  differ more than methods.
+- Length scales chosen by validation bags lower the MSE slightly further on average, by much at one
+  data seed, and raise it at another.
 - The network does well at some data seeds and badly at others, has a worse bag NLL, and no
   intervals.
-- VBAgg-Exp has the lowest MSE, but gives narrow intervals that rarely hold the truth, on the roll
-  and for rates drawn from its own prior. There NUTS holds about what it says, with both links,
-  and VBAgg-Sq somewhat less.
+- VBAgg-Exp has the lowest MSE, but its narrow intervals rarely contain the truth, on the roll and
+  for rates drawn from its own prior. There NUTS has about nominal coverage with both links, and
+  VBAgg-Sq somewhat less.
 
-What is not reached: on the roll itself NUTS is not calibrated to a few points, its intervals are
-too wide on average, and differ by data seed. The roll is rotated, so that the directions that
-matter are no columns, and the errors at points of one roll go together. The prior of the drawn
-rates keeps f above zero nearly always; where f crosses zero the square link loses its sign, and
-NUTS diverges.
+Limitations: on the roll itself NUTS is not calibrated to within a few percentage points: its
+intervals are too wide on average, and coverage differs by data seed. The roll is rotated, so the
+relevant directions are not columns, and errors at points of one roll are correlated. The prior of
+the drawn rates keeps f above zero nearly always; where f crosses zero the square link does not
+identify its sign, and NUTS diverges.
 """
 
 TEXT = """\
@@ -646,28 +647,29 @@ TEXT = """\
 
 Made by `{command} --output docs`.
 
-A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, with as many
-early-stop and validation bags and {n_test} test bags, as the authors of Law et al. (2018,
-aggregate outputs, section 4.1) drew them. Each individual has a Poisson count of rate 2.4 to 7.1;
-a model is shown the sum of each bag's counts. It is scored on what it says of the individuals:
-NLL of their counts at the posterior mean rate (log y! exact), and MSE of that rate against the
-true one.
+A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, as many
+early-stopping and validation bags, and {n_test} test bags, drawn as by the authors of Law et al.
+(2018, aggregate outputs, section 4.1). Each individual has a Poisson count of rate 2.4 to 7.1; a
+model is fitted to the sum of each bag's counts. It is scored on individuals: NLL of their counts at
+the posterior mean rate (log y! exact), and MSE of that rate.
 
-The rate is f^2 (Sq) or exp f (Exp), f a Gaussian process: NUTS samples its posterior, VBAgg is
-the variational approximation of the paper, Nyström the mode. They have the default kernel, an RBF
-with a length for each column, and 30 landmarks by k-means; the lengths are those of highest
-evidence, learned once for each link and shared by the three. "One length": for all columns, that
-of highest evidence. "Chosen": the authors' way, the lengths times {scales_tried} of lowest NLL of
-validation bags. "Rho of VBAgg": NUTS with rho, the scale of f, held near the one value that
-VBAgg-Sq has. NN: 50 hidden units, exp link, manifold penalty chosen on validation bags.
-Bag-pixel: VBAgg-Sq on the mean point of each bag. Constant: one rate for all. Constant in bag:
-the label of the bag itself divided by its size, on test bags too, whose labels no other method
-sees.
+The rate is f^2 (Sq) or exp f (Exp), where f is a Gaussian process: NUTS samples its posterior,
+VBAgg is the variational approximation of the paper, Nyström the mode. All three have the default
+kernel, an RBF with one length scale per column, and 30 landmarks by k-means; the length scales
+maximise the evidence and are learned once per link. Other methods:
+
+- one length: one length scale for all columns, also by evidence;
+- chosen: as the authors did, length scales times one of {scales_tried}, by NLL of validation bags;
+- rho of VBAgg: NUTS with rho, the scale of f, kept near its value in VBAgg-Sq;
+- NN: 50 hidden units, exp link, manifold penalty chosen on validation bags;
+- bag-pixel: VBAgg-Sq on the mean point of each bag;
+- constant: one rate for all;
+- constant in bag: the bag's label / its size, also on test bags, whose labels no other method uses.
 {findings}
-![True rates and those found, along the roll](swiss_roll.png)
+![True and estimated rates along the roll](swiss_roll.png)
 
-The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0. Second:
-what the label of a bag says of each of its individuals (constant in bag).
+The roll from its side; bags are horizontal slices of it. Test individuals at data seed 0. Second
+panel: the label of the bag divided by its size (constant in bag).
 
 ## Scores on {n_bags} training bags
 
@@ -680,30 +682,30 @@ Training bags:
 {train}
 
 NUTS-Sq against each method on test individuals: mean difference (below 0: NUTS-Sq is better),
-data seeds on which NUTS-Sq is better, of {n_seeds}, and p of the paired two-sided Wilcoxon
-signed-rank test, which cannot be below {least_p}:
+number of data seeds, of {n_seeds}, at which NUTS-Sq is better, and p of the paired two-sided
+Wilcoxon signed-rank test, which cannot be below {least_p}:
 
 {ranks}
 
-NUTS against VBAgg with the same kernel, in the same way; last the mean rho of both:
+NUTS against VBAgg with the same kernel, in the same way, and the mean rho of both:
 
 {pairs}
 
-## Beside the published figures
+## Compared with the published figures
 
-Data seed 0, the same numbers as the authors'. Their NLL has Stirling's approximation of log y!;
-so has ours in this table alone, which makes it {gap} lower on test individuals than the exact
-one. "Published" is the authors' code, 30 landmarks, one bandwidth for all columns, the best of a
-small grid by validation bags.
+Data seed 0, the same data as the authors'. Their NLL uses Stirling's approximation of log y!, as
+does ours in this table only, which lowers it by {gap} on test individuals. "Published" is the
+authors' code with 30 landmarks and one bandwidth for all columns, the best of a small grid by
+validation bags.
 
 {published}
 
 ## Calibration
 
-![Share of true rates inside intervals against their probability](swiss_roll_calibration.png)
+![Coverage of intervals for the true rates against their level](swiss_roll_calibration.png)
 
 Share of test individuals whose true rate lies in the central posterior interval, mean over data
-seeds, and lowest and highest at 80%. The authors' code at data seed 0 (70, 80, 90, 95%): VBAgg-Sq
+seeds, and its range at 80%. The authors' code at data seed 0 (70, 80, 90, 95%): VBAgg-Sq
 {their_sq}; VBAgg-Exp {their_exp}.
 
 {coverage_test}
@@ -712,41 +714,41 @@ Training individuals:
 
 {coverage_train}
 
-The roll is one function. A posterior is right on average over functions that its prior draws: so
-{n_truths} rates were drawn from a prior of each link (bandwidth 4, f about as variable as on the
-roll), the same points and bags were given counts at these rates, and the models were fitted with
-that prior. Mean share of test individuals inside (its standard error over draws):
+The roll is one function; a posterior is calibrated on average over functions drawn from its prior.
+For each link, {n_truths} rates were drawn from a prior (bandwidth 4, f about as variable as on the
+roll), counts at these rates were simulated for the same points and bags, and the models were fitted
+with that prior. Mean coverage of test individuals (its standard error over draws):
 
 {prior}
 
-## Lengths
+## Length scales
 
-VBAgg-Sq at multiples of the lengths of highest evidence, mean over data seeds; the log evidence
-is that below the best:
+VBAgg-Sq at multiples of the length scales of highest evidence, mean over data seeds; the log
+evidence is relative to the best:
 
 {scales}
 
 ## More bags, larger bags
 
-![Errors against the number and the size of bags](swiss_roll_curves.png)
+![Errors by number and size of bags](swiss_roll_curves.png)
 
-A column has one link; the network, bag-pixel and the constants are the same in both. NUTS is drawn
-wide, as the others lie upon it.
+Each column has one link; the network, bag-pixel and the constants are the same for both. NUTS is
+drawn wide because the others overlap it.
 
 Test MSE of individuals, mean over {curve_seeds} data seeds (100 test bags), by the number of
-training bags of about 150:
+training bags of about 150 individuals:
 
 {by_bags}
 
-By the mean number of individuals in a bag (sd 50), {n_bags} training bags:
+By the mean number of individuals per bag (sd 50), with {n_bags} training bags:
 
 {by_points}
 
 ## Fits
 
 Seconds on two busy cores. NUTS-Sq in the tables of scores: {long};
-else {short}. VBAgg-Sq has as many draws. NUTS-Exp takes {thin} weighted
-points for each bag, which changes the bags' totals by at most the last column.
+otherwise {short}. VBAgg-Sq has as many draws. NUTS-Exp uses {thin} weighted
+points per bag, which changes the bags' totals by at most the last column.
 
 {fits}
 """
