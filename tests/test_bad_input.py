@@ -180,7 +180,7 @@ BAD_VALUES = {
     "thin": [0, 2.5, "few"],
     "C": [0, "1", None, np.nan],
     "nu": [0, 1.5, "half", None, np.nan],
-    "models": [[], None, [BLR()], [BLR(), MERR()], BLR()],
+    "models": [[], [BLR()], [BLR(), MERR()], BLR()],
     **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }

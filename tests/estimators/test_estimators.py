@@ -40,7 +40,7 @@ BAYESIAN = [
     BLR(5),
     Shrinkage(5),
     BDR(5, method="laplace"),
-    BDR(5, method="pathfinder"),
+    BDR(5, kernel="rbf", method="pathfinder"),
     BDR(5),
 ]
 RIDGE = [RBFNetwork(5), RBFNetwork(5, features="fourier"), FreqShrinkage(5)]
