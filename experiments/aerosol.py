@@ -1,10 +1,10 @@
-"""Aerosol optical depth from bags of pixels: ten kernels of points, outer kernels, averages.
+"""Aerosol optical depth from bags of pixels: ten point kernels, outer kernels, ensembles.
 
-The protocol of Szabo et al. (2014): 800 bags of 100 pixels with 16 features; five folds, each once
-the 160 test bags, of the others 160 to choose penalty and kernel parameter by and 480 to train on;
-all ten times anew. The penalty lambda runs over 2^-65, .., 2^-3 and the parameter theta over 2^-15,
-.., 2^10. Without ``--misr1`` the bags are a generated stand-in (``data_gen/aerosol.py``), whose
-errors are not to be held against published ones.
+The protocol of Szabo et al. (2014): 800 bags of 100 pixels with 16 features, ten repeats of
+five-fold cross-validation. Each fold is the test set once (160 bags); of the others, 160 choose the
+penalty and kernel parameter and 480 are for training. The penalty lambda is in 2^-65, .., 2^-3, the
+parameter theta in 2^-15, .., 2^10. Without ``--misr1`` the bags are simulated
+(``data_gen/aerosol.py``), and errors cannot be compared with published ones.
 """
 
 import time
@@ -35,7 +35,7 @@ from experiments.report import arguments, markdown, write
 
 THETAS = 2.0 ** np.arange(-15, 11)
 LAMBDAS = 2.0 ** np.arange(-65, -2)
-# d the distance of two points: their kernels as the paper has them, by its theta.
+# Kernels in the paper's parametrisation; d is the distance between two points.
 KERNELS = {
     "Gaussian": RBF,  # exp(-d^2 / (2 theta^2))
     "exponential": lambda theta: Exponential(2 * theta**2),  # exp(-d / (2 theta^2))
@@ -48,7 +48,7 @@ KERNELS = {
     "Matern 3/2": Matern32,
     "Matern 5/2": Matern52,
 }
-LARGEST_DEGREE = 2  # of the t-student kernel: above it, it is not positive definite
+LARGEST_DEGREE = 2  # of the t-student kernel, not positive definite above it
 OUTERS = ("rbf", "cauchy", "inverse multiquadric")
 OUTER_SCALES = 2.0 ** np.arange(-1, 3)
 ENSEMBLE = ("Gaussian", "Cauchy", "inverse multiquadric")
@@ -88,7 +88,7 @@ def standardised(bags):
 
 
 def splits_of(n_bags, repeats, n_folds=5):
-    """Training, validation and test bags, fold after fold: 3/5, 1/5 and 1/5."""
+    """Training, validation and test bags of each fold: 3/5, 1/5 and 1/5."""
     for repeat in range(repeats):
         shuffled = KFold(n_folds, shuffle=True, random_state=repeat)
         folds = [test for _, test in shuffled.split(range(n_bags))]
@@ -98,7 +98,7 @@ def splits_of(n_bags, repeats, n_folds=5):
 
 
 def best_penalty(gram, y, split, lambdas):
-    """Validation RMSE at the best penalty, and predictions of validation and test bags there."""
+    """Lowest validation RMSE over penalties; its predictions of validation and test bags."""
     train, validation, test = split
     asked = np.concatenate([validation, test])
     _, _, predictions = held_out(gram, y, [(train, asked)], lambdas)
@@ -109,7 +109,7 @@ def best_penalty(gram, y, split, lambdas):
 
 
 def one_split(grid, products, y, split, lambdas):
-    """100 x test RMSE of everything in the table, on one split; theta that each family took."""
+    """100 x test RMSE of each row of the table, on one split; theta chosen for each family."""
     train, validation, test = split
     with threadpool_limits(1, user_api="blas"):
         threads = Parallel(-1, require="sharedmem")
@@ -147,14 +147,14 @@ def one_split(grid, products, y, split, lambdas):
 
 
 def averaged(scores, y):
-    """Average of predictions with the weights that are best for the validation labels."""
+    """Average of predictions with the weights of lowest validation error."""
     scores = list(scores)
     weights = stacking_weights(np.column_stack([score[1] for score in scores]), y)
     return None, None, sum(w * score[2] for w, score in zip(weights, scores, strict=True))
 
 
 def outer_grid(products, train, name):
-    """Kernels of kernel means at the scales of `OUTER_SCALES` times the median rule."""
+    """Outer kernels with bandwidths of `OUTER_SCALES` times the median rule."""
     kernel = resolved_outer(name, "median", products[np.ix_(train, train)])
     return [type(kernel)(scale * kernel.bandwidth) for scale in OUTER_SCALES]
 
@@ -165,13 +165,13 @@ def outer_gram(products, outer):
 
 
 ABOUT = """\
-The table names k, the kernel of two points, and theta is its parameter, in the notation of the
-paper. K, the kernel of two bags, is the inner product of their kernel means except under "nonlinear
-K", where it is a Gaussian, Cauchy or inverse multiquadric kernel of their distance: theta is then
-that chosen for the inner product, the bandwidth 1/2, 1, 2 or 4 times the median rule. Averages have
-the weights, none negative and of sum 1, with the least squared error on the validation bags. The
-t-student kernel is positive definite for theta <= 2 alone, and its grid ends there; the rational
-quadratic kernel is the Cauchy kernel at the root of theta."""
+Rows are named after k, the kernel of two points, with parameter theta, in the paper's notation. K,
+the kernel of two bags, is the inner product of their kernel means. Under "nonlinear K" it is a
+Gaussian, Cauchy or inverse multiquadric kernel of the distance between the kernel means, with the
+theta chosen for the inner product and a bandwidth of 1/2, 1, 2 or 4 times the median rule. The
+weights of averages are nonnegative with sum 1 and minimise the squared error on the validation
+bags. The t-student kernel is positive definite only for theta <= 2, where its grid ends. The
+rational quadratic kernel is the Cauchy kernel at the square root of theta."""
 
 
 def report(output, results, chosen, grid, y, misr1, seconds):
@@ -186,7 +186,7 @@ def report(output, results, chosen, grid, y, misr1, seconds):
         {
             "100 x RMSE (sd)": scores,
             "median": [f"{middle:.2f}" for middle in results.median()],
-            "on MISR1 (sd)": [PUBLISHED.get(name, "") for name in results],
+            "published, MISR1 (sd)": [PUBLISHED.get(name, "") for name in results],
         },
         index=pd.Index(results.columns, name="kernel"),
     )
@@ -199,25 +199,26 @@ def report(output, results, chosen, grid, y, misr1, seconds):
             "median": [f"2^{np.log2(middle):.3g}" for middle in chosen.median()],
             "largest": [f"2^{np.log2(high):.0f}" for high in chosen.max()],
         },
-        index=pd.Index(chosen.columns, name="theta of"),
+        index=pd.Index(chosen.columns, name="kernel"),
     )
     repeats = len(results) // 5
-    data = "from the file given" if misr1 else "**of a generated stand-in** (`data_gen/aerosol.py`)"
+    data = "from the given file" if misr1 else "of **simulated data** (`data_gen/aerosol.py`)"
     parts = [
         "# Aerosol optical depth by ridge regression on kernel means",
         f"Written by `python experiments/aerosol.py --repeats {repeats} --output docs`.",
         (
-            f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd) and "
-            f"median over the {len(results)} test folds of {repeats} repeats; the paper has 10 "
-            "repeats. Beside it the figures that Szabo et al. (2014) published for the real data."
+            f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd)\n"
+            f"and median over the {len(results)} test folds of {repeats} repeats (10 in the "
+            "paper); the last column contains\nthe errors that Szabo et al. (2014) published for "
+            "the real data."
         ),
         markdown(table),
         ABOUT,
-        "Theta as chosen on the validation bags, over the folds:",
+        "Theta chosen on the validation bags, over the folds:",
         markdown(theta),
         (
-            f"The set kernels of all {len(grid)} kernels between all bags took {seconds[0]:.0f} s, "
-            f"the choice among them and {len(LAMBDAS)} penalties {seconds[1]:.0f} s a fold."
+            f"All {len(grid)} set kernels between all bags took {seconds[0]:.0f} s, the choice "
+            f"among them and {len(LAMBDAS)} penalties\n{seconds[1]:.0f} s per fold."
         ),
     ]
     write(output, "aerosol.md", "\n\n".join(parts) + "\n")
@@ -228,8 +229,8 @@ def main():
         __doc__, quick="60 bags of 10 pixels, few thetas", output="folder for aerosol.md"
     )
     parser.add_argument("--misr1", help="the real data, MISR1.mat or a .csv file of its columns")
-    parser.add_argument("--repeats", type=int, default=10, help="of the five folds")
-    parser.add_argument("--seed", type=int, default=1, help="of the stand-in")
+    parser.add_argument("--repeats", type=int, default=10, help="of five-fold cross-validation")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated data")
     args = parser.parse_args()
 
     size = {"n_bags": 60, "n_points": 10} if args.quick else {}

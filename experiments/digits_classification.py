@@ -1,10 +1,10 @@
-"""Classify bags of handwritten digits, of 1 to 300 images: how right are the probabilities?
+"""Classify bags of 1 to 300 handwritten digits: are the class probabilities calibrated?
 
-Each bag holds images of the digits that one distribution draws; its class is whether the mean of
-that *distribution* is above 4.5. A bag of one image says little about it, and its probability
-should say so. BLRClassifier takes every bag's mean embedding as exact; ShrinkageClassifier and
-BDRClassifier know how uncertain it is. Training and test bags are drawn from the same images of
-scikit-learn's digits, with defaults throughout: nothing is tuned.
+Each bag contains images drawn from a distribution over the digits; its class is whether the mean of
+that *distribution* is above 4.5. A bag of one image contains little information about it, which its
+probability should reflect. BLRClassifier treats mean embeddings as exact; ShrinkageClassifier and
+BDRClassifier model their sampling uncertainty. Training and test bags are drawn from the same
+images of scikit-learn's digits. All settings are defaults; nothing is tuned.
 
     python experiments/digits_classification.py                   about three minutes
     python experiments/digits_classification.py --output docs     the table and figure in docs
@@ -35,13 +35,13 @@ GAPS = {"gap": lambda row: f"{row['gap']:.3f} ({row['gap by chance']:.3f})"}
 
 
 def classes(n_bags, seed):
-    """Bags of digits and the class of each: its distribution's mean against 4.5."""
+    """Bags of digits and the class of each: whether its distribution's mean is above 4.5."""
     bags, mean = digits_bags(n_bags, seed=seed)
     return bags, np.where(mean > 4.5, "mean > 4.5", "mean <= 4.5")
 
 
 def fit_all(bags, y, n_landmarks, sampling):
-    """The classifiers, all on the same landmarks and embeddings."""
+    """All classifiers, fitted on the same landmarks and embeddings."""
     features = BDRClassifier(n_landmarks, bandwidth="median").training_features(bags, seed=1)
     models = {}
     for classifier in MODELS:
@@ -67,10 +67,10 @@ def scores(models, predictives, bags, y):
 
 
 def calibration_gap(bins):
-    """Mean distance of observed shares from predicted probabilities, and what chance makes of it.
+    """Mean gap between observed shares and predicted probabilities, and its mean by chance.
 
-    Both are averages over the bins, by the number of their bags; the mean distance of a normal
-    share from its expectation is sqrt(2 / pi) standard errors.
+    Both are averages over the bins, weighted by their numbers of bags; the mean distance of a
+    normal share from its expectation is sqrt(2 / pi) standard errors.
     """
     weight = bins["n_bags"] / bins.groupby("size")["n_bags"].transform("sum")
     gap = weight * (bins["observed"] - bins["predicted"]).abs()
@@ -79,9 +79,9 @@ def calibration_gap(bins):
 
 
 def side_by_side(tables, measures):
-    """Scores of all models in one Markdown table, a row per class of bag sizes.
+    """Scores of all models in one Markdown table, one row per class of bag sizes.
 
-    measures : dict, title -> function of a row of the table, its text
+    measures : dict, title -> function from a row of the table to text
     """
     first = next(iter(tables.values()))
     heads, columns = ["images", "bags"], [first.index, first["n_bags"]]
@@ -98,14 +98,14 @@ def conclusion(tables):
     images = "1 image" if smallest == "1" else f"{smallest} images"
     each = ", ".join(f"{name} {loss[smallest]:.3f}" for name, loss in losses.items())
     over_all = ", ".join(f"{name} {loss['all']:.3f}" for name, loss in losses.items())
-    return f"Log loss in bags of {images}: {each}; in all bags: {over_all} (base rate: 0.693)."
+    return f"Log loss in bags of {images}: {each};\nin all bags: {over_all} (base rate: 0.693)."
 
 
 def main():
     args = arguments(
         __doc__,
         quick="fewer bags and draws",
-        output="folder of table and figure",
+        output="folder for table and figure",
         folder="digits_classification_output",
     ).parse_args()
     counts, sampling = QUICK if args.quick else FULL
@@ -119,23 +119,23 @@ def main():
     text = f"""\
 # Classes of bags of digits
 
-{len(train)} training bags, {len(test)} test bags of other draws of the same images, 1 to 300 images
-a bag; {counts["n_landmarks"]} landmarks; the class is whether the mean of a bag's distribution over
-the digits is above 4.5.
+{len(train)} training and {len(test)} test bags, separate draws of the same images, 1 to 300 images
+per bag; {counts["n_landmarks"]} landmarks. The class is whether the mean of a bag's distribution
+over the digits is above 4.5.
 
 {side_by_side(tables, SCORES)}
 
 {conclusion(tables)}
 
 Calibration: mean gap between the share of the class and its predicted probability, over {N_BINS}
-bins of the probability. In brackets what chance alone makes of it where every probability is right.
+bins of the probability. In brackets: the mean gap by chance if every probability is calibrated.
 
 {side_by_side(tables, GAPS)}
 
 ![Share of the class against its predicted probability, by bag size](digits_classification.png)
 
-Points on the diagonal are right. Bars are two standard errors to either side; hollow points stand
-for fewer than 20 bags.
+Calibrated probabilities lie on the diagonal. Bars are two standard errors to either side; hollow
+points are of fewer than 20 bags.
 
 Made by `python experiments/digits_classification.py{" --quick" if args.quick else ""}`.
 """

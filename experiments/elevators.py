@@ -1,13 +1,13 @@
 """Outcomes of individuals from totals of bags: elevators, Table 10 of Law et al. (2018).
 
     python experiments/elevators.py --data elevators.npz    the public data (X16, y, columns16)
-    python experiments/elevators.py                         generated points
-    python experiments/elevators.py --quick                 few of them
+    python experiments/elevators.py                         simulated points
+    python experiments/elevators.py --quick                 fewer points
 
 The rows of the table are divided into training, early-stop, validation and test rows, sorted by
-one column and cut into bags of about 30; a model is shown the sum of each bag's outcomes, and is
-asked for the outcomes of the individuals. Outcomes are normal, so the bags compress without loss to
-one row each. One length for each column (ARD) is learned by evidence.
+one column and cut into bags of about 30. Models are fitted to the sum of each bag's outcomes and
+predict the outcomes of individuals. Outcomes are normal, so the bags compress without loss to one
+row each. One length scale per column (ARD) is learned by maximising the evidence.
 """
 
 import time
@@ -38,7 +38,7 @@ ORDER = ("NUTS", "VBAgg (exact)", "Nyström", "NN", "constant")
 
 
 def stand_in(n, seed=0):
-    """Points of six columns, of which three matter, and outcomes about a smooth function."""
+    """Simulated points of six columns, three of them relevant, and noisy smooth outcomes."""
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((n, 6))
     mean = 0.15 + 0.05 * np.sin(points[:, 0]) + 0.05 * np.tanh(points[:, 1] + points[:, 2])
@@ -78,7 +78,7 @@ def fit_all(splits, args, seed, log):
 
 
 def score(model, test):
-    """NLL, MSE of individuals and bags; shares of both in central intervals, where it has any."""
+    """NLL and MSE of individuals and bags; coverage of intervals where the model has any."""
     bags, y, outcomes = test
     if not isinstance(model, AggregateRegressor):
         mean, totals = model.predict_points(bags.points), model.predict(bags)
@@ -90,7 +90,7 @@ def score(model, test):
         return dict(zip(SCORES, (nll, bag_nll, *_mse(outcomes, mean, y, totals))))
     rate, predictive = model.predict_points(bags.points), model.predictive(bags)
     sigma = np.sqrt(np.mean(model.idata.posterior["sigma"].values ** 2))
-    sd = np.sqrt(rate.sd**2 + sigma**2)  # what is not known of the mean, and noise
+    sd = np.sqrt(rate.sd**2 + sigma**2)  # uncertainty of the mean, and noise
     nll = metrics.normal_nll(outcomes, rate.mean, sd)
     bag_nll = -predictive.log_prob(y).mean()
     out = dict(zip(SCORES, (nll, bag_nll, *_mse(outcomes, rate.mean, y, predictive.mean))))
@@ -130,7 +130,7 @@ def coverage_table(results):
 
 
 def draw(models, splits, outcome):
-    """Outcomes of test individuals against their means, and the learned lengths of columns."""
+    """Outcomes of test individuals against predicted means, and the learned length scales."""
     model, test = models["NUTS"], splits["test"]
     figure, (left, right) = pyplot().subplots(1, 2, figsize=(12, 5), layout="constrained")
     mean = model.predict_points(test.bags.points).mean
@@ -140,16 +140,16 @@ def draw(models, splits, outcome):
     left.set(
         xlabel=f"predicted {outcome}",
         ylabel=f"true {outcome}",
-        title="test individuals; models see sums of training bags",
+        title="test individuals; models are fitted to bag sums",
     )
     left.legend(frameon=False)
     relevance = 1 / np.asarray(model.kernel_.bandwidth)
     order = np.argsort(relevance)
     right.barh(np.array(test.bags.features)[order], relevance[order], color=COVERS)
     right.set(
-        xlabel="1 / learned length, lengths in sds of the column",
+        xlabel="1 / learned length scale (scales in sds of the column)",
         ylabel="column",
-        title="relevance of the columns: long lengths do not matter",
+        title="relevance of the columns: low for long length scales",
     )
     return figure
 
@@ -158,11 +158,11 @@ def main():
     parser = arguments(
         __doc__,
         quick="two splits, few points, short chains",
-        output="folder of table and figure",
+        output="folder for table and figure",
         folder="elevators_output",
     )
-    parser.add_argument("--data", help=".npz file with X16, y, columns16; without it: stand-in")
-    parser.add_argument("--seeds", type=int, help="random splits 0, 1, .. (default 5)")
+    parser.add_argument("--data", help=".npz file with X16, y, columns16 (default: simulated data)")
+    parser.add_argument("--seeds", type=int, help="number of random splits (default 5)")
     parser.add_argument("--landmarks", type=int, help="default 100")
     args = parser.parse_args()
     args.seeds = args.seeds or (2 if args.quick else 5)
@@ -170,12 +170,12 @@ def main():
     if args.data is None:
         points, y, features = stand_in(1500 if args.quick else 16_599)
         by = "x1"
-        print("without --data the points are generated: figures are not those of elevators")
+        print("without --data the points are simulated: results do not apply to elevators")
     else:
         try:
             points, y, features = load_elevators(args.data)
         except FileNotFoundError as error:
-            parser.error(f"{error}: give the .npz file of elevators, or leave --data out")
+            parser.error(f"{error}: give the .npz file of elevators, or omit --data")
         by = "diffRollRate"
 
     results, log = [], []
@@ -200,7 +200,7 @@ def report(output, results, splits, models, log, args):
         command="python experiments/elevators.py"
         + (" --data elevators.npz" if args.data else "")
         + (" --quick" if args.quick else ""),
-        published=f"; {PUBLISHED_NOTE}" if args.data else "",
+        published=f";\n{PUBLISHED_NOTE}" if args.data else "",
         source=DATA if args.data else STAND_IN,
         n_seeds=args.seeds,
         n_train=len(bags),
@@ -218,27 +218,27 @@ def report(output, results, splits, models, log, args):
     )
     print(f"\n{text}")
     write(output, "elevators.md", text)
-    outcome = "elevator position, from 0 to 1" if args.data else "outcome, generated"
+    outcome = "elevator position, from 0 to 1" if args.data else "outcome (simulated)"
     draw(models, splits, outcome).savefig(output / "elevators.png", dpi=90)
 
 
 PUBLISHED_NOTE = "published: Law et al. (2018), Table 10, other splits of the same data"
 
 DATA = """
-The outcome is the position of the elevators of an aircraft, on a scale from 0 to 1; the points are
-16 columns of its state. An individual is a row.
+The outcome is the position of an aircraft's elevators, from 0 to 1; the points have 16 columns that
+describe its state. Each row is an individual.
 """
 
 STAND_IN = """
-**The points are generated**: the figures show that the command runs, and are not to be held
-against published ones.
+**The points are simulated**: the results show that the command runs and cannot be compared with
+published ones.
 """
 
 FINDINGS = """\
-Individuals are found with less error than published, and bags with a lower NLL; of bag MSE the
-published Nyström and network have less. NUTS does no better than VBAgg: with so many bags noise
-and scale are nearly known. Bag intervals hold what they say; those of individuals hold somewhat
-too much. The published splits are others, so that differences of about an sd say nothing.
+Individual errors and bag NLL are lower than published; the published Nyström and network have a
+lower bag MSE. NUTS is no better than VBAgg: with this many bags, noise and scale have narrow
+posteriors. Bag intervals are calibrated, individual intervals somewhat too wide. The published
+splits differ from ours, so differences of about one sd are inconclusive.
 
 """
 
@@ -250,19 +250,19 @@ Made by `{command} --output docs`.
 Rows are shuffled and divided 70/10/10/10% into training, early-stop, validation and test rows. Each
 part is sorted by one column and cut into bags of about 30 (negative binomial sizes, sd 15); the
 label of a bag is the sum of its outcomes. The last of the {n_seeds} splits has {n_train} training
-bags of {n_points} individuals in all, and {n_test} test bags. The models see sums only:
-`likelihood="normal"`, {landmarks} landmarks by k-means, an RBF kernel with one length per column.
-The lengths are those of highest evidence on the training bags; all Gaussian-process methods share
-them. NUTS samples noise, scale and weights, VBAgg holds noise and scale, Nyström is the mode; NN is
-a neural network, constant one outcome for all. The network's weight of the manifold penalty is
-chosen on the validation bags.
+bags of {n_points} individuals in total, and {n_test} test bags. Models are fitted to the sums only:
+`likelihood="normal"`, {landmarks} landmarks by k-means, an RBF kernel with one length scale per
+column. The length scales maximise the evidence on the training bags; all Gaussian-process methods
+share them. NUTS samples noise, scale and weights, VBAgg fixes noise and scale, Nyström is the mode;
+NN is a neural network, constant predicts one outcome for all. The weight of the network's manifold
+penalty is chosen on the validation bags.
 
 Mean (sd) over {n_seeds} random splits, test bags{published}:
 
 {scores}
 
-The NLL of an individual is that of a normal of the posterior mean, and of the variance of the
-posterior plus sigma^2. The constant has no noise model.
+The NLL of an individual is that of a normal distribution with the posterior mean and the posterior
+variance plus sigma^2. The constant has no noise model.
 
 Share of test outcomes and of test labels in central predictive intervals, mean over splits:
 
@@ -270,9 +270,9 @@ Share of test outcomes and of test labels in central predictive intervals, mean 
 
 {findings}![Predicted and true outcomes; relevance of the columns](elevators.png)
 
-A split took {learning} s to learn the lengths with VBAgg, whose posterior is exact for normal
-totals at held scales, and {nuts} s (two chains of NUTS) to average over noise and scale as well;
-medians, on two busy cores. NUTS: {divergences} divergences, largest R-hat {r_hat}, least bulk ESS
+Per split, learning the length scales with VBAgg, whose posterior is exact for normal totals at
+fixed scales, took {learning} s, and two chains of NUTS, which also sample noise and scale, {nuts} s
+(medians, two busy cores). NUTS: {divergences} divergences, largest R-hat {r_hat}, smallest bulk ESS
 {ess}.
 """
 

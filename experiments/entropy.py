@@ -1,11 +1,11 @@
 """Learning the entropy of sets of points: ridge regression on kernel means, smoothing, and BDR.
 
 The experiment of Szabo et al. (2014) after Poczos et al. (2012): 100 sets of 500 points from one
-Gaussian distribution of the plane, turned by random angles; the label is the entropy of the first
-coordinate (``data_gen/entropy.py``). 25 sets to train on, 25 to choose settings by, 50 to test;
-25 runs, each with its own distribution. MERR has a Gaussian kernel and the inner product of kernel
-means, DFDR smooths labels in the L1 or L2 distance of density estimates. BLR and BDR, which give
-predictive distributions as well, have few landmarks.
+two-dimensional Gaussian distribution, rotated by random angles; the label is the entropy of the
+first coordinate (``data_gen/entropy.py``). 25 sets are for training, 25 for choosing settings, 50
+for testing; each of the 25 runs has its own distribution. MERR has a Gaussian kernel and the inner
+product of kernel means; DFDR smooths labels by the L1 or L2 distance between density estimates. BLR
+and BDR, which also give predictive distributions, have few landmarks.
 """
 
 import warnings
@@ -20,7 +20,7 @@ from bdr_stan.plots import MODELS
 from data_gen.entropy import entropy_sets
 from experiments.report import arguments, markdown, pyplot, write
 
-SCALES = 2.0 ** np.arange(-3, 4)  # of the median bandwidth, for MERR
+SCALES = 2.0 ** np.arange(-3, 4)  # times the median bandwidth, for MERR
 DENSITY_SCALES = 2.0 ** np.arange(-5, 1)  # the same for DFDR
 PAPER = ("MERR", "DFDR L2", "DFDR L1")
 
@@ -62,7 +62,7 @@ def rmse(y, predicted):
 
 
 def one_run(seed, n_points, run):
-    """Test RMSE of every method, coverage of BLR and BDR, and what `draw` shows of a run."""
+    """Test RMSE of every method, coverage of BLR and BDR, and what `draw` plots."""
     sets = entropy_sets(seed, n_points=n_points)
     train, validation, test = (
         (sets.bags[part], sets.y[part]) for part in (slice(0, 25), slice(25, 50), slice(50, 100))
@@ -79,7 +79,7 @@ def one_run(seed, n_points, run):
 
 
 def draw(errors, shown, path):
-    """Box plot of the errors; labels and predictions over the angle where MERR's is the median."""
+    """Box plot of the errors; labels and predictions by angle in the median run of MERR."""
     from matplotlib.ticker import FixedLocator, NullFormatter
 
     figure, (boxes, curve) = pyplot().subplots(1, 2, figsize=(11, 4.2), layout="constrained")
@@ -101,13 +101,13 @@ def draw(errors, shown, path):
         curve.plot(angle, predictions[name], marker, **found, label=f"predicted by {name}")
     curve.set_xlabel("angle of rotation of a test set, radians")
     curve.set_ylabel("entropy of the first coordinate, nats")
-    curve.set_title(f"test sets of run {middle}, where MERR's RMSE is the median")
+    curve.set_title(f"test sets of run {middle} (median RMSE of MERR)")
     curve.legend()
     figure.savefig(path, dpi=100)
 
 
 def summary(errors):
-    """Median and quartiles of the errors, and in how many runs MERR has the lower one."""
+    """Median and quartiles of the errors, and the number of runs where MERR has the lower one."""
     import pandas as pd
 
     rows = {}
@@ -115,7 +115,7 @@ def summary(errors):
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
         lower = "" if name == "MERR" else f"{np.sum(np.less(errors['MERR'], values))}"
         rows[name] = [f"{middle:.4f}", f"{low:.4f} to {high:.4f}", lower]
-    columns = ["median RMSE", "quartiles", "runs in which MERR's is lower"]
+    columns = ["median RMSE", "quartiles", "runs where MERR is lower"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 
 
@@ -141,7 +141,7 @@ def main():
     merr, dfdr = np.median(errors["MERR"]), min(np.median(errors[n]) for n in PAPER[1:])
     verdict = f"Median RMSE of MERR: {merr:.4f}, of the better DFDR: {dfdr:.4f}."
     inside = ", ".join(f"{name} {np.mean(values):.3f}" for name, values in covered.items())
-    inside = f"Share of test labels in central 95% intervals: {inside}."
+    inside = f"Coverage of central 95% intervals, test labels: {inside}."
     print(f"\n{table.to_string()}\n\n{verdict}\n{inside}")
     if args.output is None:
         return
@@ -159,12 +159,12 @@ def main():
 
 TEXT = """\
 Written by `python experiments/entropy.py --runs {runs} --output docs`, the setting of Szabo et al.
-(2014): in each of {runs} runs 100 sets of {points} points are drawn from one Gaussian distribution
-of the plane, turned by a random angle for each set. The label of a set is the entropy of its
-distribution's first coordinate, in nats; 25 sets train, 25 choose settings, 50 test.
+(2014): in each of {runs} runs 100 sets of {points} points are drawn from one two-dimensional
+Gaussian distribution, rotated by a random angle per set. The label of a set is the entropy of the
+first coordinate, in nats; 25 sets are for training, 25 for choosing settings, 50 for testing.
 
-MERR is kernel ridge regression on exact kernel means, DFDR smooths labels in the L1 or L2 distance
-of density estimates; BLR and BDR, with few landmarks, give predictive distributions."""
+MERR is kernel ridge regression on exact kernel means; DFDR smooths labels by the L1 or L2 distance
+between density estimates. BLR and BDR, with few landmarks, give predictive distributions."""
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """The IMDb-WIKI protocol of Law et al. (2018), section 5.2, full BDR included.
 
-    python experiments/faces.py                a stand-in of the same size (6.5 GB, then removed)
+    python experiments/faces.py                simulated data of its size (6.5 GB, then removed)
     python experiments/faces.py --features feats.npy --bags person.npy --ages age.npy
-    python experiments/faces.py --quick        a small stand-in
+    python experiments/faces.py --quick        a small simulation
 
-One pass over the images embeds all bags for each bandwidth; Shrinkage chooses the bandwidth on the
+For each bandwidth, one pass over the images embeds all bags; Shrinkage chooses the bandwidth on the
 validation bags; then BLR, Shrinkage and BDR are fitted to the training bags alone and scored on the
 test bags. Landmarks, median distance, mean embedding and all labels come from the training bags.
-The within-bag covariance of the features, which needs no label, is that of all bags, because one
-pass over the file makes it.
+The within-bag covariance of the features needs no labels and is computed from all bags in the pass.
 """
 
 import os
@@ -33,7 +32,7 @@ from data_gen.faces import best_predictive, draw_people, write_faces
 from experiments.report import arguments, markdown, peak_memory
 
 LEVELS = (0.5, 0.8, 0.95)
-BUFFER = 1 << 24  # bytes read at a time where the pass is compared with a plain read
+BUFFER = 1 << 24  # bytes per read, in the plain read that the pass is compared with
 
 
 def main():
@@ -43,7 +42,7 @@ def main():
         files, people = args.files, None
         if files is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            with timed(seconds, "make the stand-in"):
+            with timed(seconds, "simulate the data"):
                 files = write_faces(folder, seed=args.seed, **args.size)
             people = draw_people(args.size["n_bags"], seed=args.seed)
         bags, y = load_faces(files["features"], files["bags"], files["ages"])
@@ -65,10 +64,10 @@ def parse_arguments():
         quick="300 bags, 64 features, short chains",
         output="folder for faces.md and faces.png",
     )
-    parser.add_argument("--features", help=".npy file, a row an image")
+    parser.add_argument("--features", help=".npy file, one row per image")
     parser.add_argument("--bags", help=".npy or .csv file, the person of each image")
     parser.add_argument("--ages", help=".npy or .csv file, the age in each image")
-    parser.add_argument("--landmarks", type=int, nargs="+", help="default 64 128; BDR: the most")
+    parser.add_argument("--landmarks", type=int, nargs="+", help="default 64 128; BDR: the largest")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     given = [args.features, args.bags, args.ages]
@@ -88,7 +87,7 @@ def parse_arguments():
 
 @contextmanager
 def timed(seconds, name):
-    """Wall and processor seconds of a step, its child processes included."""
+    """Wall and processor seconds of a step, including its child processes."""
     start, before = time.perf_counter(), sum(os.times()[:4])
     yield
     seconds[name] = time.perf_counter() - start, sum(os.times()[:4]) - before
@@ -105,7 +104,7 @@ def basis_of(bags, train, n_landmarks, seed):
 
 
 def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
-    """Features of all bags at the scale of the lowest validation NLL, and a row for each scale."""
+    """Features of all bags at the scale of lowest validation NLL; a table of the NLL by scale."""
     rows, candidates = [], []
     for scale in args.scales:
         with timed(seconds, f"embedding pass, bandwidth x {scale:g}"):
@@ -132,7 +131,7 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
 
 
 def part(features, bags, n):
-    """Features of some of the bags, at the first n landmarks."""
+    """Features of a subset of the bags, with the first n landmarks."""
     chosen = features.take(bags)
     embedding = replace(
         chosen.embedding,
@@ -176,7 +175,7 @@ def fit_all(features, y, split, args, seconds):
         with timed(seconds, f"{name}: predict"):
             test = part(features, split["test"], n).embedding
             predictive = fitted[name].predictive_features(test)
-            predictive.interval = cache(predictive.interval)  # of use to tables and figure
+            predictive.interval = cache(predictive.interval)  # for tables and figure
             for level in LEVELS:
                 predictive.interval(level)
         predictives[name] = predictive
@@ -207,22 +206,23 @@ def report(bags, y, split, scales, seconds, fitted, predictives, args):
     parts = ", ".join(f"{len(i):,} {name.replace('_', ' ')}" for name, i in split.items())
     command = "python experiments/faces.py" + (" --quick" if args.quick else "")
     text = f"""\
-# IMDb-WIKI's protocol, with full BDR
+# The IMDb-WIKI protocol with full BDR
 
 Written by `{command} --output docs`{given(args)}
 
 {len(bags):,} bags of {bags.sizes.min()} to {bags.sizes.max()} images \
-({(bags.sizes == 1).mean():.1%} of one), {len(bags.points):,} images of \
-{bags.n_features:,} features ({bags.points.dtype}). Split: {parts} bags. \
-The label is the mean age of a bag's images, sd {y.std():.1f} years.
-Landmarks are random training images.
+({(bags.sizes == 1).mean():.1%} with one), {len(bags.points):,} images with \
+{bags.n_features:,} features ({bags.points.dtype}).
+Split: {parts} bags.
+The label is the mean age of a bag's images, sd {y.std():.1f} years. Landmarks are random training
+images.
 
 ## Test bags
 
 {markdown(overall.drop(columns="n_bags").rename_axis("model"), cell)}
 
-RMSE and width of the 95% interval in years; NLL in nats; the last columns are the share of
-labels in central 50, 80 and 95% intervals.
+RMSE and width of the 95% interval in years; NLL in nats; the last columns are the coverage of
+central 50, 80 and 95% intervals.
 
 {markdown(by_size.reset_index(level=1).rename_axis("model"), cell)}
 
@@ -231,7 +231,7 @@ labels in central 50, 80 and 95% intervals.
 ## Cost
 
 On {os.cpu_count()} cores; peak memory {own:.2f} GB in Python, and at most {chain:.2f} GB
-in each chain.
+per chain.
 
 {markdown(cost.T.rename_axis("step"), cell)}
 
@@ -239,12 +239,12 @@ BDR: {diagnostics(bdr)}
 
 {compared_pass(seconds)}
 
-Bandwidth, in median distances / sqrt(2), by Shrinkage on the validation bags:
+Bandwidth in median distances / sqrt(2), chosen by Shrinkage on the validation bags:
 
 {markdown(scales, cell)}
 
-The within-bag covariance is that of all bags, without their labels; all else that enters a fit
-comes from the training bags.
+The within-bag covariance is computed from all bags, without labels; all other inputs of a fit come
+from the training bags.
 """
     print(f"\n{text}")
     if args.output is not None:
@@ -255,7 +255,7 @@ comes from the training bags.
 
 
 def compared_pass(seconds):
-    """The pass beside a plain read and a product, by wall and by processor time."""
+    """The pass compared with a plain read and a product, in wall and processor time."""
     passes = [times for step, times in seconds.items() if step.startswith("embedding pass")]
     ratio = {}
     for dtype in ("float64", "float32"):
@@ -265,7 +265,7 @@ def compared_pass(seconds):
         "The fastest pass over the images takes {:.2f} times the wall time ({:.2f} times the "
         "processor time)\nof a plain read of the file and one float64 matrix product of its shape, "
         "{:.2f} ({:.2f}) times that of\nthe read and the product in float32. The pass computes in "
-        "float64. On a busy machine processor times\nare the fairer measure.".format(
+        "float64. On a busy machine, processor\ntimes are more reliable.".format(
             *ratio["float64"], *ratio["float32"]
         )
     )
@@ -275,10 +275,9 @@ def given(args):
     if args.files is not None:
         return " on features from files."
     return (
-        ".\n\n**The images are a generated stand-in** (`data_gen/faces.py`): these figures show "
-        "cost and calibration at\nthe size of IMDb-WIKI, and are not to be held against the "
-        "paper's. "
-        '"Best possible" knows how the\nstand-in was made.'
+        ".\n\n**The images are simulated** (`data_gen/faces.py`): the results show cost and "
+        "calibration at the\nsize of IMDb-WIKI and cannot be compared with the paper's. "
+        '"Best possible" is computed from the\nsimulator.'
     )
 
 
@@ -287,14 +286,14 @@ def diagnostics(model):
     return (
         f"{d['n_chains']} chains of {d['n_draws']} draws, {d['divergences']} divergences, largest "
         f"R-hat {d['max_r_hat']:.3f} ({d['max_r_hat_of']}), "
-        f"smallest bulk ESS {d['min_ess_bulk']:.0f} "
+        f"smallest\nbulk ESS {d['min_ess_bulk']:.0f} "
         f"({d['min_ess_bulk_of']}), tail ESS {d['min_ess_tail']:.0f} ({d['min_ess_tail_of']}), "
-        f"{d['mean_n_steps']:.0f} leapfrog steps a draw."
+        f"{d['mean_n_steps']:.0f} leapfrog steps per draw."
     )
 
 
 def cell(value):
-    """A number with three digits after the point at most."""
+    """A number with at most three decimals."""
     if isinstance(value, str) or value == int(value):
         return str(value) if isinstance(value, str) else f"{value:.0f}"
     return f"{value:.1f}" if value >= 20 else f"{value:.3f}"

@@ -1,10 +1,10 @@
 """Every method on the gamma bags of Law et al. (2018), Figures 4 and 5: bags of varying sizes.
 
-For each share s5 of bags of five points, bandwidth and landmarks of each method are chosen on the
-validation bags (by NLL, or by MSE where a method has no density), the method is trained on the
-1000 training bags and scored on the 1000 test bags. Because 250 bags a size say little about
-coverage (a standard error of 1.4 points), the intervals are also counted on fresh bags from the
-same simulator. Tables go to gamma.md, figures to gamma_*.png.
+For each share s5 of bags with five points, the bandwidth and landmarks of each method are chosen on
+the validation bags (by NLL, or by MSE if a method has no density); the method is fitted to the 1000
+training bags and scored on the 1000 test bags. With 250 test bags per size, coverage has a standard
+error of 1.4 points, so it is also computed on fresh bags from the same simulator. Tables go to
+gamma.md, figures to gamma_*.png.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ SHOWN = (
     "BDR",
     "InverseBDR",
     "InverseBDR, additive",
-)  # with the optimum, in Figure 5 and the calibration curves
+)  # and the optimum, in Figure 5 and the calibration curves
 LEVELS = (0.5, 0.8, 0.95)
 
 # Law et al. (2018), Figure 4: s5 -> (MSE, NLL).
@@ -34,7 +34,7 @@ PUBLISHED = {
     OPTIMAL: {0: (0.139, -0.117), 25: (0.351, 0.372), 50: (0.603, 0.888)},
 }
 
-# Colour and marker. Methods that others lie upon are drawn wide, for both lines to be seen.
+# Colour, marker, and whether the line is wide, so that lines on top of it leave it visible.
 LINES = {
     "RBF network": (plots.MODELS[4], "s", True),
     "BLR": (plots.MODELS[0], "o", False),
@@ -48,7 +48,7 @@ LINES = {
 
 
 def coverage_table(predictives, y, sizes):
-    """Share of labels in central intervals: a row for each method and level, a column per size."""
+    """Coverage of central intervals: one row per method and level, one column per size."""
     import pandas as pd
 
     rows = {}
@@ -56,11 +56,11 @@ def coverage_table(predictives, y, sizes):
         table = metrics.calibration(y, predictive, LEVELS, sizes=sizes)
         for level, of in table.groupby("level"):
             rows[f"{name}, {level:.0%}"] = dict(zip(of["size"], of["coverage"]))
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("points per bag")
 
 
 def fresh_bags(data_seeds, s5):
-    """Test bags of other data seeds, joined."""
+    """Test bags of other data seeds, concatenated."""
     parts = [gamma_bags(seed, s5=s5, splits=("test",))["test"] for seed in data_seeds]
     points = np.concatenate([bags.points for bags, _ in parts])
     sizes = np.concatenate([bags.sizes for bags, _ in parts])
@@ -70,7 +70,7 @@ def fresh_bags(data_seeds, s5):
 def draw_figure4(results):
     """MSE and NLL against s5; `results` is {s5: {method: (MSE, NLL)}}."""
     figure, axes = pyplot().subplots(1, 2, figsize=(12, 5), layout="constrained")
-    titles = "test MSE, squared degrees of freedom", "test NLL, nats a bag"
+    titles = "test MSE, squared degrees of freedom", "test NLL, nats per bag"
     for k, (ax, title) in enumerate(zip(axes, titles)):
         for name in next(iter(results.values())):
             colour, marker, wide = LINES[name]
@@ -83,8 +83,8 @@ def draw_figure4(results):
             theirs = [(s5, of[k]) for s5, of in published.items() if s5 in results]
             if theirs:
                 ax.plot(*zip(*theirs), marker, color=colour, mfc="none", mew=1.5, ms=9, zorder=4)
-        ax.set(xlabel="bags of only 5 points, % of all bags", ylabel=title)
-    axes[0].plot([], [], "o", color="0.4", mfc="none", mew=1.5, ms=9, label="hollow: as published")
+        ax.set(xlabel="bags with only 5 points, % of all bags", ylabel=title)
+    axes[0].plot([], [], "o", color="0.4", mfc="none", mew=1.5, ms=9, label="hollow: published")
     axes[0].legend(frameon=False)
     return figure
 
@@ -105,12 +105,12 @@ def draw_calibration(predicted):
             ax.set_title(f"{name}, {kind}", fontsize="medium")
             ax.label_outer()
             ax.get_legend().remove()
-        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))  # one for the row
+        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))  # one legend per row
     return figure
 
 
 def score_table(results):
-    """MSE and NLL by method, ours beside the published ones."""
+    """MSE and NLL by method, ours and published."""
     import pandas as pd
 
     rows = {}
@@ -127,7 +127,7 @@ def main():
     parser = arguments(
         __doc__,
         quick="one s5, 200 bags, few candidates, short chains",
-        output="folder of tables and figures",
+        output="folder for tables and figures",
         folder="gamma_output",
     )
     parser.add_argument("--s5", type=int, nargs="+", help="percentages (default 0, 5, .. 50)")
@@ -138,7 +138,7 @@ def main():
     args = parser.parse_args()
     methods = {name: METHODS[name] for name in args.methods}
     shares = args.s5 or ([25] if args.quick else range(0, 51, 5))
-    close_up = 25 if 25 in shares else shares[0]  # the share of Figure 5
+    close_up = 25 if 25 in shares else shares[0]  # the share shown in Figure 5
     grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
     run = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else None
 
@@ -191,7 +191,7 @@ def report(output, results, settings, close, close_up):
         "Test MSE and NLL (Law et al. 2018, Figure 4):",
         markdown(score_table(results)),
         "![MSE and NLL against the share of bags of 5 points](gamma_figure4.png)",
-        "Hollow: as published. Lines that others lie upon are drawn wide.",
+        "Hollow markers: published values. Wide lines stay visible under others.",
         "Settings, chosen on the validation bags:",
         markdown(pd.DataFrame(settings).T.rename_axis("bags of 5 points")),
         f"Predictions of test bags where {close_up}% of the bags have 5 points (Figure 5):",
@@ -199,11 +199,11 @@ def report(output, results, settings, close, close_up):
     ]
     for kind, (predictives, labels, of) in close.items():
         table = markdown(coverage_table(predictives, labels, of))
-        parts += [f"Share of labels in central intervals, {kind}:", table]
+        parts += [f"Coverage of central intervals, {kind}:", table]
         print(f"\n{kind}\n{table}")
     parts += [
-        "![Share of labels in central intervals, by bag size](gamma_calibration.png)",
-        "Right intervals have their lines on the diagonal, but for chance: the grey band is two "
+        "![Coverage of central intervals, by bag size](gamma_calibration.png)",
+        "Lines of calibrated intervals lie on the diagonal, up to chance: the grey band is two "
         "standard\nerrors of all bags to either side.",
     ]
     write(output, "gamma.md", "\n\n".join(parts) + "\n")
@@ -212,15 +212,15 @@ def report(output, results, settings, close, close_up):
 
 SETTING = """\
 Made by `python experiments/gamma.py --output docs`. The label y of a bag is uniform on 4 to 8; its
-points, in five dimensions, have entries that are chi-square with y degrees of freedom, divided by
-y. There are 1000 training, 500 validation and 1000 test bags. A quarter of them have 20 points, a
-quarter 100, the percentage that the tables state 5, the rest 1000 (Law et al. 2018, section 5.1).
+points have five columns, each chi-square with y degrees of freedom, divided by y. There are 1000
+training, 500 validation and 1000 test bags. A quarter of them have 20 points, a quarter 100, the
+percentage stated in the tables 5, and the rest 1000 (Law et al. 2018, section 5.1).
 
-RBF network and BLR take the average embedding of a bag as exact. Shrinkage and BDR know how
-uncertain it is in small bags: Shrinkage with the most probable weights, BDR over their posterior.
-Shrinkage C has a convolution kernel for prior of the embeddings. InverseBDR learns how embeddings
-follow the label and turns that round by Bayes' rule, at its mode; additive: with a kernel on each
-column. Optimal is the posterior of y under the simulator itself, which nothing can beat."""
+RBF network and BLR treat the mean embedding of a bag as exact. Shrinkage and BDR model its sampling
+uncertainty: Shrinkage with the most probable weights, BDR with their posterior. Shrinkage C has a
+convolution kernel as the prior of the embeddings. InverseBDR models p(embedding given label) and
+inverts it with Bayes' rule, at the posterior mode; "additive" has one kernel per column. Optimal is
+the posterior of y under the simulator, the best possible prediction."""
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Ten draws of the data (data seeds 23 .. 32): 1000 training, 500 validation and 1000 test bags of
 1000 points each, with normal(0, 1) noise on the points, and random landmarks. On each draw the
 methods are tuned on the validation bags, trained and scored as in ``gamma.py``. With so many
-points in every bag their number tells little: who takes the embeddings for exact loses little.
+points in every bag, treating the embeddings as exact loses little.
 """
 
 import itertools
@@ -31,7 +31,7 @@ ALL = {**OF_THE_PAPER, "Freq-shrinkage": FreqShrinkage(bandwidth="median")}
 
 
 def summary_table(results):
-    """Mean (sd) over draws beside the published ones; `results` is {method: [(MSE, NLL), ..]}."""
+    """Mean (sd) over draws, ours and published; `results` is {method: [(MSE, NLL), ..]}."""
     import pandas as pd
 
     rows = {}
@@ -61,7 +61,7 @@ def main():
     parser = arguments(
         __doc__,
         quick="two draws, 200 bags of 100 points",
-        output="folder of gamma_fixed.md",
+        output="folder for gamma_fixed.md",
         folder="gamma_output",
     )
     parser.add_argument("--draws", type=int, nargs="+", help="data seeds (default 23 .. 32)")
@@ -87,7 +87,7 @@ def main():
         )
         if args.quick:
             data = fewer(data, 200)
-        # Candidates are ranked by the method that fits the best one in the end.
+        # Candidates are ranked with the method of the final fit.
         fitted = fit_methods(
             methods,
             data["train"],

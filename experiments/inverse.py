@@ -1,15 +1,15 @@
-"""InverseBDR and NonlinearBDR beside BDR: sharper, and where bags are few no less safe?
+"""InverseBDR and NonlinearBDR compared with BDR: sharper, and calibrated if bags are few?
 
-Five tables, to inverse.md:
-1. Gamma bags of which 25% have 5 points (data seed 23): scores of the test bags, and the share of
-   labels of 10,000 fresh bags in intervals, by size. Settings chosen on the validation bags.
+Five tables, written to inverse.md:
+1. Gamma bags of which 25% have 5 points (data seed 23): scores of the test bags, and coverage on
+   10,000 fresh bags, by size. Settings chosen on the validation bags.
 2. Gamma bags of 1000 points with noise (Law et al. 2018, Table 1), ten draws, settings chosen on
    the validation bags of each: paired Wilcoxon tests against BDR.
 3. 150 training bags, gamma and digits, ten draws of each, with default settings.
-4. The bags of the demonstration with its settings: digits, by size.
-5. A small stand-in of the faces, with default settings.
-The first and the fourth are fitted by NUTS, the others by Laplace's method (of the second BDR by
-NUTS), of the second and third InverseBDR at the mode.
+4. The digits bags of the demonstration with its settings, by size.
+5. Simulated faces, few and with default settings.
+The first and fourth are fitted by NUTS, the others by Laplace's method, except BDR in the second
+(NUTS) and InverseBDR in the second and third (posterior mode).
 """
 
 import itertools
@@ -36,7 +36,7 @@ MODELS = {
     "InverseBDR": InverseBDR(bandwidth="median"),
     "InverseBDR, additive": InverseBDR(kernel="additive"),
 }
-NONLINEAR = "NonlinearBDR, additive"  # with the settings that are best for BDR
+NONLINEAR = "NonlinearBDR, additive"  # with the settings chosen for BDR, additive
 
 
 def fresh(args):
@@ -71,9 +71,9 @@ def fresh(args):
     by_size = coverage_table(of_others, y_others, others.sizes)
     return [
         "## Gamma bags of varying sizes",
-        "Test bags, where 25% of the bags have 5 points:",
+        "Test bags, 25% of them with 5 points:",
         markdown(frame(rows)),
-        f"Share of the labels of {len(y_others)} fresh bags in central intervals:",
+        f"Coverage of central intervals on {len(y_others)} fresh bags:",
         markdown(frame(everywhere)),
         markdown(by_size),
     ]
@@ -127,7 +127,7 @@ def fixed(args):
 
 
 def few(args):
-    """Scores of models of 150 bags."""
+    """Scores of models fitted to 150 bags."""
     models = {
         "BDR": BDR(method="laplace"),
         "NonlinearBDR": NonlinearBDR(method="laplace"),
@@ -147,7 +147,7 @@ def few(args):
             train, y = digits_bags(n_train, seed=100 + draw, split="train")
             test, truth = digits_bags(n_test, seed=2, split="train")
         for name, model in models.items():
-            if kind == "digits" and "additive" in name:  # 64 pixels, one by one
+            if kind == "digits" and "additive" in name:  # 64 pixels, one kernel each
                 continue
             fitted = quiet(at_mode(clone(model), args).set_params(random_state=draw), train, y)
             predictive = fitted.predictive(test)
@@ -163,7 +163,7 @@ def few(args):
 
 
 def digits(args):
-    """The bags of the demonstration, by size."""
+    """Scores on the bags of the demonstration, by size."""
     n_train, n_test = (200, 200) if args.quick else (800, 1000)
     train, y = digits_bags(n_train, seed=1, split="train")
     test, truth = digits_bags(n_test, seed=2, split="train")
@@ -180,7 +180,7 @@ def digits(args):
 
 
 def faces(args):
-    """A stand-in of the faces, smaller."""
+    """Scores on simulated faces."""
     n_bags, n_features = (100, 16) if args.quick else (3000, 256)
     with tempfile.TemporaryDirectory() as folder:
         files = write_faces(folder, n_bags=n_bags, n_features=n_features, seed=1)
@@ -209,7 +209,7 @@ def faces(args):
 
 
 def at_mode(model, args):
-    """The model; where there is little time with few landmarks and functions, at its mode."""
+    """The model; with ``--quick`` its mode, with few landmarks and functions."""
     if not args.quick:
         return model
     if isinstance(model, NonlinearBDR):
@@ -218,14 +218,14 @@ def at_mode(model, args):
 
 
 def quiet(model, bags, y):
-    """A fit whose warnings of the approximation are left out: what it is worth is measured."""
+    """A fit without warnings about the approximation, whose quality is measured here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.fit(bags, y, seed=1)
 
 
 def covered(predictive, y):
-    """Share of labels in central intervals."""
+    """Coverage of central intervals."""
     away = np.abs(predictive.cdf(y) - 0.5)
     return {f"{level:.0%}": np.mean(away <= level / 2) for level in LEVELS}
 
@@ -247,7 +247,7 @@ def main():
     parser = arguments(
         __doc__,
         quick="small settings, short chains",
-        output="folder of inverse.md",
+        output="folder for inverse.md",
         folder="inverse_output",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
@@ -260,10 +260,10 @@ def main():
 
 
 HEAD = """\
-Made by `python experiments/inverse.py --output docs`. `InverseBDR` learns how the embedding follows
-the label and turns that round by Bayes' rule, the power of the likelihood learned from held-out
-bags; `NonlinearBDR` adds a curve to `BDR` ([method.md](method.md)). Additive: with a kernel on each
-column. Optimal is the posterior of the label under the simulator itself."""
+Made by `python experiments/inverse.py --output docs`. `InverseBDR` models p(embedding
+given label) and inverts it with Bayes' rule, with a power of the likelihood learned from held-out
+bags; `NonlinearBDR` adds a nonlinear term to `BDR` ([method.md](method.md)). "Additive" models have
+one kernel per column. Optimal is the posterior of the label under the simulator."""
 
 
 if __name__ == "__main__":
