@@ -13,7 +13,8 @@
 // one point, where a label is an average over points (size_noise = 1).
 // Bags of equal N_i and v_i form a group. Its rows [z_i, x_i, 1, y_i] are
 // replaced by the triangular factor of their QR decomposition, which has the
-// same likelihood in at most D + Q + 2 rows.
+// same likelihood in at most D + Q + 2 rows. Where sizes are many, groups at a
+// few sizes, some subtracted, replace them with the same likelihood to rounding.
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // stanc: --O1
@@ -34,7 +35,8 @@ data {
   int<lower=1> G;                        // groups of bags of equal N and v
   int<lower=1> T;                        // rows of all groups
   vector<lower=0>[G] bag_size;           // N, points per bag
-  array[G] int<lower=1> n_bags;          // bags per group
+  vector<lower=0>[G] n_bags;             // bags per group
+  vector<lower=-1, upper=1>[G] sign;     // -1: the group is subtracted
   array[G] int<lower=1, upper=T> start;  // first row of the group
   array[G] int<lower=1> length;          // rows of the group
   matrix[T, D + Q + 2] rows;             // [z, x, 1, y], compressed
@@ -84,7 +86,7 @@ transformed data {
                             sigma_scale, sigma_point_scale, rho_median,
                             rho_log_sd, eta_median, eta_log_sd};
   int bad = first_row_not_finite(rows);
-  array[T] int group = group_of_rows(T, start, length, n_bags, bag_size,
+  array[T] int group = group_of_rows(T, start, length, bag_size,
                                      known_variance); // rejects bad groups
   check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
@@ -144,14 +146,14 @@ model {
     for (g in 1 : G) {
       int a = start[g];
       int b = a + length[g] - 1;
-      int n = n_bags[g];
       // eta (1 - s) = s .* within
       real nu = dot_product(theta, shrunk[, g] .* within[, g])
                 + square(sigma) + known_variance[g];
       if (size_noise) {
         nu += square(sigma_point[1]) / bag_size[g];
       }
-      target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);
+      target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
+                                             shrunk[, g], nu, n_bags[g]);
     }
   }
 }

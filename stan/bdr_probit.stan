@@ -62,7 +62,7 @@ data {
 transformed data {
   matrix[D, N] zt = z';                  // a group's bags lie together
   vector[N] sign = 2 * to_vector(y) - 1;
-  array[N] int group = group_of_rows(N, start, length, length, bag_size,
+  array[N] int group = group_of_rows(N, start, length, bag_size,
                                      zeros_vector(G)); // of each bag
   int bad = first_row_not_finite(z);
   int bad_x = first_row_not_finite(x);

@@ -11,7 +11,8 @@
 // one point, where a label is an average over points (size_noise = 1).
 // Bags of equal nu form a group. Its rows [z_i, x_i, 1, y_i] are replaced by
 // the triangular factor of their QR decomposition, which has the same
-// likelihood in at most D + Q + 2 rows.
+// likelihood in at most D + Q + 2 rows. Where nu are many, groups at a few,
+// some subtracted, replace them with the same likelihood to rounding.
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; z and x
@@ -30,7 +31,8 @@ data {
   int<lower=1> G;                        // groups of bags of equal nu
   int<lower=1> T;                        // rows of all groups
   vector<lower=0>[G] bag_size;           // points per bag
-  array[G] int<lower=1> n_bags;          // bags per group
+  vector<lower=0>[G] n_bags;             // bags per group
+  vector<lower=-1, upper=1>[G] sign;     // -1: the group is subtracted
   array[G] int<lower=1, upper=T> start;  // first row of the group
   array[G] int<lower=1> length;          // rows of the group
   matrix[T, D + Q + 2] rows;             // [z, x, 1, y], compressed
@@ -55,7 +57,7 @@ data {
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
-  array[T] int group = group_of_rows(T, start, length, n_bags, bag_size,
+  array[T] int group = group_of_rows(T, start, length, bag_size,
                                      known_variance);
   int bad = first_row_not_finite(rows);
   array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
@@ -100,6 +102,6 @@ model {
     if (size_noise) {
       nu += square(sigma_point[1]) ./ bag_size;
     }
-    target += compressed_normal_lpdf(e | n_bags, nu, group);
+    target += compressed_normal_lpdf(e | sign, n_bags, nu, group);
   }
 }

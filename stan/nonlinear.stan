@@ -86,7 +86,7 @@ transformed data {
   matrix[N * M, K] u;                    // leading ones at a bag's points
   matrix[N * M, K + B] point_design;     // of w[1 : K] and v there
   vector[B] amplitude = kappa * spectral_sd(frequencies, ell);
-  array[N] int group = group_of_rows(N, start, length, length, bag_size,
+  array[N] int group = group_of_rows(N, start, length, bag_size,
                                      zeros_vector(G)); // of each bag
   int bad = first_row_not_finite(rows);
   int bad_point = first_row_not_finite(points);

@@ -21,15 +21,15 @@ _NO_LOG_LIK = """\
 # Of each program: the line of its likelihood, the function and the line in its place, log_lik.
 _LIKELIHOODS = {
     "blr": (
-        "    target += compressed_normal_lpdf(e | n_bags, nu, group);\n",
+        "    target += compressed_normal_lpdf(e | sign, n_bags, nu, group);\n",
         """\
-  real labels_lpdf(vector e, array[] int n_bags, vector variance,
+  real labels_lpdf(vector e, vector sign, vector n_bags, vector variance,
                    array[] int group) {
-    return compressed_normal_lpdf(e | n_bags, variance, group)
-           - 0.5 * sum(n_bags) * log(2 * pi());
+    return compressed_normal_lpdf(e | sign, n_bags, variance, group)
+           - 0.5 * dot_product(sign, n_bags) * log(2 * pi());
   }
 """,
-        "    target += labels_lpdf(e | n_bags, nu, group);\n",
+        "    target += labels_lpdf(e | sign, n_bags, nu, group);\n",
         _LOG_LIK_PER_ROW
         + """\
     vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
@@ -38,20 +38,26 @@ _LIKELIHOODS = {
       nu += square(sigma_point[1]) ./ bag_size;
     }
     for (i in 1 : T) {
-      log_lik[i] = labels_lpdf(e[i : i] | n_bags[i : i], nu[i : i], {1});
+      log_lik[i] = labels_lpdf(e[i : i] | [1]', [1]', nu[i : i], {1});
     }
   }
 """,
     ),
     "bdr": (
-        "      target += group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);\n",
+        """\
+      target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
+                                             shrunk[, g], nu, n_bags[g]);
+""",
         """\
   real labels_lpdf(vector y, matrix x, vector weights, real variance,
-                   int n_bags) {
+                   real n_bags) {
     return group_normal_lpdf(y | x, weights, variance, n_bags);
   }
 """,
-        "      target += labels_lpdf(y[a : b] | x[, a : b]', shrunk[, g], nu, n);\n",
+        """\
+      target += sign[g] * labels_lpdf(y[a : b] | x[, a : b]', shrunk[, g], nu,
+                                      n_bags[g]);
+""",
         _LOG_LIK_PER_ROW
         + """\
     for (i in 1 : T) {

@@ -4,8 +4,9 @@ Bags of equal size and equal known label variance share their shrinkage factors 
 variance, so the likelihood depends on their rows [z, 1, y] only through the rows' Gram matrix.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -14,20 +15,40 @@ from bdr_stan.types import Array, ArrayLike
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows [z, 1, y] of all bags, compressed or not, by group of equal size and known variance."""
+    """Rows [z, 1, y] of all bags, compressed or not, in groups of one size and known variance.
 
-    # Group g's are rows[start[g] : start[g] + length[g]], with the Gram matrix of its bags.
-    rows: Array  # shape (T, d + 2)
-    start: Array  # int, shape (G,)
-    length: Array  # int, shape (G,)
-    n_bags: Array  # in the group, int, shape (G,)
+    A group's bags have the Gram matrix of its rows, times its sign: see `at_size_nodes`.
+    """
+
+    rows: Array  # shape (T, d + 2), group by group
+    length: Array  # rows of each group, int, shape (G,)
+    n_bags: Array  # in the group, shape (G,)
     bag_size: Array  # points per bag, shape (G,)
     known_variance: Array  # of the known error of a label, units of y squared, shape (G,)
+    sign: Array  # 1 or -1, shape (G,)
 
-    def groups(self) -> Iterator[Array]:
-        """Yield the block of rows of each group."""
-        for start, length in zip(self.start, self.length, strict=True):
-            yield self.rows[start : start + length]
+    @cached_property
+    def start(self) -> Array:
+        """First row of each group, int, shape (G,)."""
+        return np.cumsum(self.length) - self.length
+
+    @cached_property
+    def group(self) -> Array:
+        """Group of each row, int, shape (T,)."""
+        return np.repeat(np.arange(len(self.length)), self.length)
+
+    def of_groups(self, selected: Array) -> "Rows":
+        """The rows of some groups, (G,) booleans."""
+        of_group = {f.name: getattr(self, f.name)[selected] for f in fields(self)[1:]}
+        return Rows(self.rows[selected[self.group]], **of_group)
+
+    @staticmethod
+    def stacked(parts: Sequence["Rows"]) -> "Rows":
+        """The groups of several in turn."""
+        columns = zip(
+            *([getattr(part, f.name) for f in fields(Rows)] for part in parts), strict=True
+        )
+        return Rows(*map(np.concatenate, columns))
 
 
 def compress(
@@ -64,9 +85,8 @@ def compress(
     known = np.broadcast_to(np.asarray(known_variance, float), len(y))
     rows = np.column_stack([z, np.broadcast_to(ones, len(y)), y])
     if not lossless:
-        n = len(y)
-        ones = np.ones(n, int)
-        return Rows(rows, np.arange(n), ones, ones, sizes, known)
+        ones = np.ones(len(y), int)
+        return Rows(rows, ones, ones, sizes, known, ones)
     order = np.lexsort((known, sizes))
     rows = rows[order]
     groups, first, n_bags = np.unique(
@@ -79,5 +99,6 @@ def compress(
         for a, m in zip(first, n_bags, strict=True)
     ]
     length = np.array([len(block) for block in blocks])
-    start = np.cumsum(length) - length
-    return Rows(np.vstack(blocks), start, length, n_bags, groups[:, 0], groups[:, 1])
+    return Rows(
+        np.vstack(blocks), length, n_bags, groups[:, 0], groups[:, 1], np.ones(len(groups), int)
+    )

@@ -50,7 +50,7 @@ def landmark_matrices(
         R = kernel.variance**2 * rbf_convolution(centred, centred, kernel.bandwidth, measure_scale)
         return K, R + ridge * np.trace(R) / len(R), covariance
     m0 = embedding.mean.mean(axis=0)
-    R = between_bag_covariance(embedding.mean, embedding.sizes, m0, within)
+    R = between_bag_covariance(embedding.mean, embedding.sizes, m0, covariance)
     return K, R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
 
 

@@ -9,12 +9,17 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from bdr_stan.types import Array, ArrayLike
 
+# Of the average variance, added to a covariance that may be singular, as that of categories is.
+_RELATIVE_RIDGE = 1e-12
+
 
 def between_bag_covariance(mean: Array, sizes: ArrayLike, m0: Array, covariance: Array) -> Array:
     """Covariance B of the bags' true mean embeddings by moments, positive semidefinite, (d, d).
 
     E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i for `mean`, shape (n, d), with weights
-    that favour large bags, whose embeddings carry more information about B.
+    that favour large bags, whose embeddings carry more information about B. Negative variances are
+    set to 0 in coordinates in which Sigma is I: with bags of one size this is the maximum
+    likelihood estimate, and it does not depend on the scales of the features.
     """
     deviation, sizes = mean - m0, np.asarray(sizes, float)
     total, within = np.mean(np.sum(deviation**2, axis=1)), np.trace(covariance)
@@ -23,8 +28,11 @@ def between_bag_covariance(mean: Array, sizes: ArrayLike, m0: Array, covariance:
     between = max(total - within * np.mean(1 / sizes), floor)
     weight = 1 / (1 + within / (between * sizes))  # shrinkage factor of the trace
     weight /= weight.sum()
-    values, vectors = eigh((deviation.T * weight) @ deviation - covariance * np.sum(weight / sizes))
-    B = (vectors * np.maximum(values, 0)) @ vectors.T
+    Sigma = covariance + _RELATIVE_RIDGE * within / len(covariance) * np.eye(len(covariance))
+    moments = (deviation.T * weight) @ deviation - Sigma * np.sum(weight / sizes)
+    values, vectors = eigh(moments, Sigma)  # vectors' Sigma vectors = I
+    directions = Sigma @ vectors
+    B = (directions * np.maximum(values, 0)) @ directions.T
     if np.trace(B) < floor:
         B = (deviation.T @ deviation) * floor / np.sum(deviation**2)
     return B

@@ -39,6 +39,8 @@ class TrainingFeatures:
     embedding: Embedding
     record: BagsRecord
     covariates: Covariates | None = None
+    # Whether the linear effects of the kernel may get another variance from the labels.
+    free_linear_variance: bool = False
 
     @property
     def landmarks(self) -> Array:
@@ -102,7 +104,8 @@ def training_features(
         _check_bags_differ(kernel, embedding.mean)
     if learned is not None:
         embedding = replace(embedding, covariates=learned.transform(bags))
-    return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.from_bags(bags), learned)
+    record = BagsRecord.from_bags(bags)
+    return TrainingFeatures(feature_map, kernel, embedding, record, learned, with_effects)
 
 
 def _check_bags_differ(kernel, mean):

@@ -1,4 +1,4 @@
-"""Linear and quadratic effects of columns that are alike in all bags, which tell no bags apart."""
+"""Leaves out the effects of columns whose distribution is the same in all bags."""
 
 from functools import reduce
 from operator import add
@@ -11,19 +11,19 @@ from bdr_stan.kernels import Kernel
 from bdr_stan.kernels.summands import rank, summands
 from bdr_stan.types import Array
 
-_LEVEL = 0.1  # p-value above which bags count as alike; no labels are used
+_LEVEL = 0.1  # p-value above which an effect is left out; no labels are used
 
 
 def can_be_tested(sizes: Array) -> bool:
-    """Whether bags of these sizes tell how points vary within them: two points on average."""
+    """Whether bags of these sizes, two points on average, show the variance within bags."""
     return bool(np.sum(sizes - 1) >= len(sizes))
 
 
 def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
-    """The kernel without effects of columns that are alike in all bags, and the landmarks kept.
+    """The kernel without effects that do not differ between bags, and the landmarks kept.
 
-    Bags are alike where their means of the features differ no more than means of points of one
-    population, by an F test (one-way analysis of variance of several features).
+    An effect is left out if the bags' means of its features differ no more than those of samples
+    of one population, by an F test (one-way analysis of variance of several features).
 
     Returns
     -------
@@ -42,7 +42,7 @@ def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> t
 
 
 def p_value(embedding: Embedding, features: Array) -> float:
-    """That of equal means of these features, (d,) booleans, in all bags."""
+    """P-value of equal means of these features, (d,) booleans, in all bags."""
     sizes, mean = embedding.sizes, embedding.mean[:, features]
     assert embedding.covariance is not None
     values, axes = np.linalg.eigh(embedding.covariance[np.ix_(features, features)])

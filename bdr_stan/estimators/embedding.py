@@ -54,6 +54,7 @@ from bdr_stan.types import Array, ArrayLike, PathName
 
 # Uses of the densities of compressed rows, not their definitions.
 _NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
+_SIGN = re.compile(r"\bsign *;")  # its declaration
 _COMPRESSED_MARK = "// takes compressed rows"
 
 
@@ -449,23 +450,32 @@ class EmbeddingEstimator(BagEstimator):
             )
 
     def _check_likelihood(self):
-        """Raise, or warn, where a program has no normal density."""
+        """Raise, or warn, where a program is not one of normal labels and compressed rows."""
         path = Path(self.stan_file)
-        if not path.is_file() or _NORMAL_DENSITY.search(program_text(path)):
+        if not path.is_file():
             return
+        text = program_text(path)
+        normal = _NORMAL_DENSITY.search(text)
         if not self.compress:
-            warnings.warn(
-                f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf: predictions "
-                "take their mean from your model, but their spread is that of normal noise of "
-                "scale sigma",
-                stacklevel=4,
-            )
-        elif _COMPRESSED_MARK not in path.read_text(errors="replace"):
+            if not normal:
+                warnings.warn(
+                    f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf: "
+                    "predictions take their mean from your model, but their spread is that of "
+                    "normal noise of scale sigma",
+                    stacklevel=4,
+                )
+        elif not normal and _COMPRESSED_MARK not in path.read_text(errors="replace"):
             raise ValueError(
                 f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but "
                 "compressed rows replace the bags only if the labels are normal: pass "
                 f"compress=False, or add the line {_COMPRESSED_MARK!r} to the program if its "
                 "density is of such rows"
+            )
+        elif not _SIGN.search(text):
+            raise ValueError(
+                f"{path} does not declare sign, but compressed rows with sign -1 are subtracted: "
+                "multiply the log density of each group by its sign, as the stock program does, or "
+                "pass compress=False"
             )
 
     # ------------------------------------------------------------ defined by subclasses

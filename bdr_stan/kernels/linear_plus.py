@@ -5,8 +5,10 @@ represents poorly where columns are many. Columns with long tails, such as incom
 values and by their normal scores.
 """
 
+from dataclasses import replace
 from functools import reduce
 from operator import add, mul
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.normal_scores import NormalScores, tail_ratios
 from bdr_stan.kernels.quadratic_effects import QuadraticEffects
+from bdr_stan.kernels.summands import terms
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Variances relative to that of the kernel of the distance, chosen on six real tables, see
@@ -59,6 +62,15 @@ def linear_plus(
     if not isinstance(bandwidth, str) or bandwidth != "scaled" or not long_tailed:
         return reduce(add, [*parts, kind(bandwidth)])
     return reduce(add, [*parts, _on_scores(kind, points, long_tailed, bags.sources)])
+
+
+def with_linear_variance(kernel: Kernel, variance: float) -> Kernel:
+    """The kernel, its linear effects with another variance each."""
+    parts: list[Any] = terms(kernel)
+    for k, part in enumerate(parts):
+        if type(getattr(part, "base", part)) is LinearEffects:
+            parts[k] = replace(part, variance=variance)
+    return reduce(add, parts)
 
 
 def columns_with_long_tails(points: Array, n_values: Array) -> list[int]:

@@ -43,7 +43,7 @@ KERNELS: dict[str, type[BandwidthKernel]] = {
 }
 # Before the name of a kernel, or by itself: a kernel of the name on each column, added up.
 ADDITIVE = "additive"
-# Before the name of a kernel: linear and quadratic effects of each column besides.
+# Before the name of a kernel: it is added to linear and quadratic effects of each column.
 LINEAR_PLUS = "linear + "
 # "linear + rbf" for tables; "rbf" for points of many columns, such as images, of which each alone
 # has little effect.
@@ -150,11 +150,11 @@ def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str)
     ----------
     kernel : str or Kernel
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-        Beside a kernel "scaled", the default of the estimators, stands for its own.
+        A Kernel has its own, and "scaled", the default of the estimators, is ignored.
 
     Raises
     ------
-    ValueError : no such kernel, a bandwidth that is none, or one beside a kernel.
+    ValueError : no such kernel, no valid bandwidth, or one given for a Kernel.
 
     Examples
     --------
@@ -194,11 +194,11 @@ def resolve_kernel(
     Parameters
     ----------
     kernel : str or Kernel
-        A name of `KERNELS`, also with "additive" before it: a kernel on each column, added up; or
-        with "linear + " before it: linear and quadratic effects of each column besides. "auto" is
-        "linear + rbf" for points of at most 60 columns, else "rbf".
+        A name of `KERNELS`; with "additive" before it, the sum of such kernels of each column;
+        with "linear + " before it, the kernel plus linear and quadratic effects of each column.
+        "auto" is "linear + rbf" for points of at most 60 columns, else "rbf".
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-        Of a kernel given by name; "scaled" beside a kernel, which has its own.
+        Of a kernel given by name; "scaled" if `kernel` is a Kernel, which has its own.
     bags : Bags
     seed : int, optional
         Of the points from which the median distance comes, where there are many.
@@ -211,8 +211,8 @@ def resolve_kernel(
 
     Raises
     ------
-    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth beside a kernel
-        that has its own.
+    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth for a Kernel,
+        which has its own.
 
     Examples
     --------

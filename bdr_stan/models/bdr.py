@@ -9,9 +9,11 @@ import numpy as np
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
+from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
@@ -46,6 +48,7 @@ def bdr_data(
         "T": len(rows.rows),
         "bag_size": rows.bag_size,
         "n_bags": rows.n_bags,
+        "sign": rows.sign,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
         "rows": rows.rows,
@@ -92,38 +95,42 @@ def bdr_model(
         )
         coordinates = joint_coordinates(mean, Sigma, R, K)
         z = coordinates.transform(mean)
-        defaults = {
-            **weight_priors(y, coordinates.prior_variance(z), x.shape[1]),
-            **(size_noise_prior(y, sizes) if by_size else {}),
-            **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
-        }
         rows = compress(
             np.column_stack([z, x]), y, sizes, lossless=lossless, known_variance=known_variance
         )
+        rows = at_size_nodes(rows) if lossless else rows
         likelihood = partial(normal_likelihood, rows, coordinates.lam)
         followed = ("sigma", "eta", *(["sigma_point"] if by_size else []))
+        scale_priors = {
+            **(size_noise_prior(y, sizes) if by_size else {}),
+            **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
+        }
 
-        def rescaled(whitened, scales, mode):
-            return with_mode_shift(
-                whitened, likelihood, coordinates.prior_factor, mode, scales, followed
+        def model_of(coordinates):
+            factor = coordinates.prior_factor
+
+            def rescaled(whitened, scales, mode):
+                return with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
+
+            defaults = weight_priors(y, coordinates.prior_variance(z), x.shape[1]) | scale_priors
+            return Model(
+                program="bdr",
+                scales=("sigma", *(["sigma_point"] if by_size else []), "rho", "eta"),
+                priors=with_user_values(defaults, prior),
+                prior_factor=factor,
+                weight_basis=coordinates.basis,
+                likelihood=likelihood,
+                stan_data=partial(bdr_data, rows, coordinates.lam, factor),
+                n_covariates=x.shape[1],
+                constants=coordinates.constants(),
+                rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
+                inits=size_noise_inits,
+                draws=size_noise_draws,
+                level=float(np.mean(y)),
+                sampler_only=("t", "precision", "scale_change", "theta"),
             )
 
-        return Model(
-            program="bdr",
-            scales=("sigma", *(["sigma_point"] if by_size else []), "rho", "eta"),
-            priors=with_user_values(defaults, prior),
-            prior_factor=coordinates.prior_factor,
-            weight_basis=coordinates.basis,
-            likelihood=likelihood,
-            stan_data=partial(bdr_data, rows, coordinates.lam, coordinates.prior_factor),
-            n_covariates=x.shape[1],
-            constants=coordinates.constants(),
-            rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
-            inits=size_noise_inits,
-            draws=size_noise_draws,
-            level=float(np.mean(y)),
-            sampler_only=("t", "precision", "scale_change", "theta"),
-        )
+        return with_best_linear_variance(model_of, coordinates, training, jitter)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

@@ -12,6 +12,7 @@ from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.likelihoods import probit_likelihood
+from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import class_priors, with_user_values
@@ -64,7 +65,7 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
     bag_size, start, n_bags = np.unique(
         np.asarray(sizes, float)[order], return_index=True, return_counts=True
     )
-    return Rows(rows, start, n_bags, n_bags, bag_size, np.zeros(len(start)))
+    return Rows(rows, n_bags, n_bags, bag_size, np.zeros(len(start)), np.ones(len(start)))
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:
@@ -117,30 +118,32 @@ def bdr_probit_model(
         coordinates = joint_coordinates(mean, Sigma, R, K)
         z = coordinates.transform(mean)
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-        defaults = {
-            **class_priors(_LATENT_SD, coordinates.prior_variance(z), x.shape[1]),
-            **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
-        }
+        of_eta = eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior)
 
         def rescaled(whitened, scales, mode):
             s = shrinkage_factors(rows.bag_size, coordinates.lam, scales["eta"])
             nu = scales["eta"] * (1 - s) @ mode.theta[: len(coordinates.lam)] ** 2
             return follow_latent_scale(whitened, np.repeat(nu, rows.n_bags), scales["rho"])
 
-        return Model(
-            program="bdr_probit",
-            scales=("rho", "eta"),
-            priors=with_user_values(defaults, prior),
-            prior_factor=coordinates.prior_factor,
-            weight_basis=coordinates.basis,
-            likelihood=partial(probit_likelihood, rows, coordinates.lam),
-            stan_data=partial(bdr_probit_data, rows, coordinates.lam, coordinates.prior_factor),
-            n_covariates=x.shape[1],
-            constants=coordinates.constants(),
-            rescaled=rescaled,
-            draws=by_bag,
-            sampler_only=("t", "precision", "unit"),
-        )
+        def model_of(coordinates):
+            defaults = class_priors(_LATENT_SD, coordinates.prior_variance(z), x.shape[1]) | of_eta
+            factor = coordinates.prior_factor
+            return Model(
+                program="bdr_probit",
+                scales=("rho", "eta"),
+                priors=with_user_values(defaults, prior),
+                prior_factor=factor,
+                weight_basis=coordinates.basis,
+                likelihood=partial(probit_likelihood, rows, coordinates.lam),
+                stan_data=partial(bdr_probit_data, rows, coordinates.lam, factor),
+                n_covariates=x.shape[1],
+                constants=coordinates.constants(),
+                rescaled=rescaled,
+                draws=by_bag,
+                sampler_only=("t", "precision", "unit"),
+            )
+
+        return with_best_linear_variance(model_of, coordinates, training, jitter)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

@@ -9,6 +9,7 @@ import numpy as np
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.model import Model
@@ -35,6 +36,7 @@ def blr_data(
         "T": T,
         "bag_size": rows.bag_size,
         "n_bags": rows.n_bags,
+        "sign": rows.sign,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
         "rows": rows.rows,
@@ -68,6 +70,7 @@ def blr_model(
         lossless=lossless,
         known_variance=0.0 if label_sd is None else label_sd**2,
     )
+    rows = at_size_nodes(rows) if lossless else rows
     defaults = weight_priors(y, np.sum(z**2, axis=1), x.shape[1])
     if by_size:
         defaults |= size_noise_prior(y, embedding.sizes)

@@ -75,7 +75,7 @@ class InverseModel:
 
     @property
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """What prediction needs besides the draws; kept with a fit."""
+        """What prediction needs in addition to the draws; saved with a fit."""
         return {**self.coordinates.constants(), "held_out": (self.held_out, ["bag"])}
 
 

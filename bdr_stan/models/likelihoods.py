@@ -37,35 +37,34 @@ def normal_likelihood(
     intercept counts from `level`: labels far from zero lose no digits if it is near them.
     """
     X, lost, row_group = _design(data, lam, eta)
+    sign, n_bags = data.sign, data.sign * data.n_bags
     noise = sigma**2 + sigma_point**2 / data.bag_size + data.known_variance
     y = data.rows[:, -1] - level * data.rows[:, -2]
 
     def likelihood(theta):
         # A group of n bags with sum of squared residuals S and variance nu (noise included) has
-        # the log density -(n log(2 pi nu) + S / nu) / 2.
+        # the log density -(n log(2 pi nu) + S / nu) / 2; n and S have the group's sign.
         e = X @ theta - y
-        squares = np.add.reduceat(e**2, data.start)
+        squares = sign * np.add.reduceat(e**2, data.start)
         variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
         nu = variance + noise
-        weight = 1.0 / nu[row_group]
-        value = -0.5 * np.sum(data.n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
+        weight = (sign / nu)[row_group]
+        value = -0.5 * np.sum(n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
         # Gradient: -X'e / nu - (n / nu - S / nu^2) dnu / 2.
-        slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (
-            data.n_bags / nu - squares / nu**2
-        )
+        slope = -X.T @ (weight * e) - 0.5 * slope_of_variance.T @ (n_bags / nu - squares / nu**2)
         # Fisher information: X'X / nu + n dnu dnu' / (2 nu^2).
         design = (X * weight[:, None]).T @ X
-        by_variance = data.n_bags / nu**2
+        by_variance = n_bags / nu**2
         information = design + 0.5 * (slope_of_variance.T * by_variance) @ slope_of_variance
         # Negative Hessian: X'X / nu - (dS dnu' + dnu dS') / (2 nu^2)
         #     + (S / nu^3 - n / (2 nu^2)) dnu dnu' + (n / nu - S / nu^2) diag(lost).
         slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
-        crossed = (slope_of_squares.T / nu**2) @ slope_of_variance
+        crossed = (slope_of_squares.T * (sign / nu**2)) @ slope_of_variance
         curvature = design - 0.5 * (crossed + crossed.T)
         curvature += (
             slope_of_variance.T * (squares / nu**3 - 0.5 * by_variance)
         ) @ slope_of_variance
-        diagonal = 0.5 * (data.n_bags / nu - squares / nu**2) @ (2 * lost)
+        diagonal = 0.5 * (n_bags / nu - squares / nu**2) @ (2 * lost)
         curvature[np.diag_indices(len(diagonal))] += diagonal
         return value, slope, information, curvature
 
@@ -132,9 +131,8 @@ def _design(data, lam, eta):
     """Rows [s z, x, 1], variances lost = [eta (1 - s), 0] per group, the group of each row."""
     d = len(lam)
     s = shrinkage_factors(data.bag_size, lam, eta)
-    row_group = np.repeat(np.arange(len(data.length)), data.length)
     X = data.rows[:, :-1].copy()
-    X[:, :d] *= s[row_group]
+    X[:, :d] *= s[data.group]
     lost = np.zeros((len(s), X.shape[1]))  # columns of covariates and intercept stay 0
     lost[:, :d] = eta * (1.0 - s)
-    return X, lost, row_group
+    return X, lost, data.group

@@ -36,6 +36,7 @@ from bdr_stan.models.curve import (
     spectral_sd,
 )
 from bdr_stan.models.latent import latent_moments
+from bdr_stan.models.linear_variance import precision_for
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
@@ -251,9 +252,12 @@ def nonlinear_model(
 ) -> Model:
     """The model of ``stan/nonlinear.stan`` with its data; q is n_curved, B at most n_functions."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
-    straight = most_probable_scales(bdr_model(training, y, jitter=jitter))[0]
+    linear_model = bdr_model(training, y, jitter=jitter)
+    straight = most_probable_scales(linear_model)[0]
     eta = straight.pop("eta")
     K, R, Sigma = landmark_matrices(training, jitter=jitter)
+    if training.free_linear_variance:
+        K = precision_for(training, linear_model.constants["linear_variance"][0], jitter)
     linear = joint_coordinates(mean, Sigma, eta * R, K)
     coordinates = CurvedCoordinates(
         **vars(linear), frequencies=basis_frequencies(min(n_curved, len(K)), n_functions)

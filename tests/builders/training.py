@@ -1,6 +1,7 @@
 """Training bags for the models, and their problem from the definitions, point by point."""
 
 import numpy as np
+from scipy.linalg import sqrtm
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.training import training_features
@@ -30,16 +31,16 @@ def training_of(bags, name, landmarks, covariance="average"):
 def dense_problem(bags, y, definition, u, prior_covariance, jitter=JITTER):
     """A problem in landmark coordinates, with
 
-    prior_covariance(mu, sizes, Sigma, K) the R of the embeddings' prior; Sigma is without jitter.
+    prior_covariance(mu, sizes, Sigma, K) the R of the embeddings' prior.
     """
     features = [gram(definition, bag, u).astype(float) for bag in bags]
     mu = np.array([phi.mean(axis=0) for phi in features])
-    Sigma = np.mean([np.cov(phi.T) for phi in features if len(phi) > 1], axis=0)
     ridge = jitter * np.eye(len(u))
+    Sigma = np.mean([np.cov(phi.T) for phi in features if len(phi) > 1], axis=0) + ridge
     K = gram(definition, u, u).astype(float) + ridge
     sizes = bags.sizes.astype(float)
     R = prior_covariance(mu, sizes, Sigma, K)
-    return reference.Problem(mu, sizes, np.asarray(y, float), Sigma + ridge, R, K)
+    return reference.Problem(mu, sizes, np.asarray(y, float), Sigma, R, K)
 
 
 def bags_of_one_size(seed=8):
@@ -57,15 +58,19 @@ def of_kernel(mu, sizes, Sigma, K):
 
 
 def moment_estimate(mu, sizes, Sigma):
-    """Covariance of the true embeddings; that of bag i is seen with noise of Sigma / N_i."""
+    """Covariance of the true embeddings; that of bag i is seen with noise of Sigma / N_i.
+
+    Negative variances are cut in the coordinates Sigma^(-1/2) mu.
+    """
     away = mu - mu.mean(axis=0)
     total = np.mean([a @ a for a in away])
     between = max(total - np.mean([np.trace(Sigma) / N for N in sizes]), 0.01 * total)
     weights = np.array([1 / (1 + np.trace(Sigma) / (between * N)) for N in sizes])
     weights /= weights.sum()
     B = sum(w * (np.outer(a, a) - Sigma / N) for w, a, N in zip(weights, away, sizes))
-    values, vectors = np.linalg.eigh(B)
-    return vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
+    root = np.real(sqrtm(Sigma))
+    values, vectors = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, B).T))
+    return root @ vectors @ np.diag(np.maximum(values, 0)) @ vectors.T @ root
 
 
 def scale_between(mu, sizes, Sigma):

@@ -328,6 +328,9 @@ def test_another_likelihood_on_compressed_rows_is_refused(problem, tmp_path, mon
             BDR(5, stan_file=path).fit(bags, y)
     path.write_text(f"// takes compressed rows\n{text}")
     BDR(5, stan_file=path).check_parameters()
+    path.write_text(f"// takes compressed rows\n{text.replace(' sign;', ' signs;')}")
+    with pytest.raises(ValueError, match="bdr.stan does not declare sign, but compressed rows"):
+        BDR(5, stan_file=path).fit(bags, y)
     helper = "real mine(vector y, matrix x, vector w) { return group_normal_lpdf(y | x, w, 1, 1); }"
     (tmp_path / "mine.stanfunctions").write_text(helper)
     path.write_text(text.replace("functions {", "functions {\n#include mine.stanfunctions", 1))

@@ -192,7 +192,7 @@ def test_noise_of_one_point_widens_inverse_predictions_by_size(inverse, problem)
 def test_bounds_of_inverse_models_are_of_labels_without_noise(problem):
     bags, y, _ = problem
     bounds = (np.quantile(y, 0.02), None)
-    with pytest.raises(ValueError, match="bounds"):
+    with pytest.raises(ValueError, match="widen the bounds, or leave these bags out"):
         fit("InverseBDR, laplace", bags, y, bounds=bounds)
     model = fit("InverseBDR, laplace", bags, y, bounds=bounds, label_noise="size")
     predictive, small = model.predictive(bags), bags.sizes == 2

@@ -168,7 +168,7 @@ def test_tables_that_cannot_be_made(bags, fitted):
         district_table(predictive, bags[:3])
     with pytest.raises(ValueError, match=r"observed has shape \(7,\), expected \(8,\)"):
         district_table(predictive, bags, y[1:])
-    with pytest.raises(ValueError, match="level"):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
         district_table(predictive, bags, level=95)
     with pytest.raises(ValueError, match="the bags have no polygons: make them by"):
         district_table(predictive, Bags.from_list([np.ones((3, 2))] * 8))

@@ -11,6 +11,7 @@ from scipy import stats
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.priors import log_prior_of_scales
@@ -41,9 +42,10 @@ def random_problem(n, d, **options):
     return reference.random_problem(np.random.default_rng(31), n=n, d=d, **options)
 
 
-def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
+def stan_data(p, *, whitened=True, lossless=True, at_nodes=False, use_likelihood=True):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = compress((p.mu - p.m0) @ V, p.y, p.sizes, lossless=lossless)
+    rows = at_size_nodes(rows) if at_nodes else rows
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     whitening = reference.plain_coordinates(len(lam))
     if whitened:
@@ -175,6 +177,23 @@ def test_compression_keeps_the_density(model):
     data, one_by_one = stan_data(p), stan_data(p, lossless=False)
     assert data["T"] == 4 * 6 and one_by_one["T"] == one_by_one["G"] == 60
     assert_same_density(model, p, data, one_by_one)
+
+
+def test_nodes_of_size_keep_density_and_gradient(model):
+    sizes = np.exp(np.random.default_rng(2).uniform(0, 7, 900))  # all differ
+    p = random_problem(900, 4, sizes=sizes)
+    data, at_nodes = stan_data(p, lossless=False), stan_data(p, at_nodes=True)
+    assert data["T"] == 900 and at_nodes["T"] < 200 and -1 in at_nodes["sign"]
+    at_nodes |= {name: data[name] for name in ("information", "linear_term", "axes")}
+    at_nodes |= {name: data[name] for name in data if name.startswith(("intercept_", "gamma_"))}
+    for point in prior_points(p):
+        parameters = stan_parameters(p, data, point)
+        found = [reference.log_density(model, of, parameters) for of in (data, at_nodes)]
+        assert found[1][0] == pytest.approx(found[0][0], rel=1e-9)
+        gradient = found[0][1]
+        np.testing.assert_allclose(
+            found[1][1], gradient, rtol=1e-8, atol=1e-9 * np.abs(gradient).max()
+        )
 
 
 def assert_same_density(model, p, *datasets):
