@@ -8,8 +8,8 @@ HEADERS := $(VENV)/.headers
 READ_HEADERS = headers: ; $$(CXX) $$(FLAGS) -O$$(O) -x c++-header $(HEADER) -o headers.new \
 	&& mv headers.new $(HEADER).gch
 HEADER := include/stan/model/model_header.hpp
-# Test files side by side, one on each core; fixtures of a file are made once.
-PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+# Test files side by side, one on each core with one thread of BLAS; fixtures of a file are made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 # Side by side and before the tests, so that none waits for what another compiles.
 COMPILE_ALL := from bdr_stan.cmdstan import programs, setup; setup(programs=programs.program_names())
 # Byte code is kept, though beside no source: a process that finds none takes seconds more to start.
@@ -38,10 +38,10 @@ demo: setup
 
 test: $(INSTALLED)
 	@$(MAKE) --jobs=2 --output-sync lint programs driver
-	$(BIN)/python -m pytest $(PARALLEL) --durations=20
+	$(PYTEST) --durations=20
 
 test-fast: setup
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 setup: $(INSTALLED)
 	@$(BIN)/bdr-stan setup

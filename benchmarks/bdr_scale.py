@@ -2,19 +2,15 @@
 
 python benchmarks/bdr_scale.py                          both, 4 chains x (1000 + 1000)
 python benchmarks/bdr_scale.py --case bags --bags 1e5
-python benchmarks/bdr_scale.py --case faces --before REVISION    with the program of a git revision
+python benchmarks/bdr_scale.py --case bags --bags 16000 --median 60 --rows both
 
 Wall times are those of a quiet machine alone; processor times and leapfrog steps of any.
 """
 
 import argparse
-import io
 import resource
-import subprocess
-import tarfile
 import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 from bdr_fit import training_bags
@@ -22,16 +18,17 @@ from bdr_fit import training_bags
 from bdr_stan import BDR, Bags
 from bdr_stan.cmdstan.programs import compile_program
 
-ROOT = Path(__file__).parents[1]
-
 
 def heavy_tailed_bags(n, *, n_features=5, seed=0):
-    """n bags of 10 points on average, sizes of infinite variance up to 20,000, and their labels.
-
-    The label bends with the bag's centre; a point is a noisy look at it.
-    """
+    """n bags of 10 points on average, sizes of infinite variance up to 20,000, and their labels."""
     rng = np.random.default_rng(seed)
     sizes = np.clip(3.5 / rng.random(n) ** (2 / 3), 1, 20_000).astype(int)
+    return bags_and_labels(rng, sizes, n_features)
+
+
+def bags_and_labels(rng, sizes, n_features):
+    """Points around a centre of each bag, in whose coordinates the label is not linear."""
+    n = len(sizes)
     centre = rng.standard_normal((n, n_features), dtype=np.float32)
     points = rng.standard_normal((sizes.sum(), n_features), dtype=np.float32)
     points += 0.6 * np.repeat(centre, sizes, axis=0)
@@ -39,14 +36,11 @@ def heavy_tailed_bags(n, *, n_features=5, seed=0):
     return Bags.from_points(points, sizes=sizes), y.astype(float)
 
 
-def program_of(revision, folder):
-    """Path of bdr.stan, with its includes beside it, as a git revision has it."""
-    packed = subprocess.run(
-        ["git", "archive", revision, "stan"], cwd=ROOT, check=True, capture_output=True
-    )
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    return Path(folder) / "stan" / "bdr.stan"
+def lognormal_bags(n, median, *, n_features=3, seed=0):
+    """n bags with lognormal sizes, of which most differ, and their labels."""
+    rng = np.random.default_rng(seed)
+    sizes = np.ceil(rng.lognormal(np.log(median), 1, n)).astype(int)
+    return bags_and_labels(rng, sizes, n_features)
 
 
 def report(name, model, bags, y, *, chains, iterations):
@@ -87,22 +81,27 @@ def main():
     parser.add_argument("--bags", type=float, default=1e6)
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--iterations", type=int, default=1000, help="warmup, and draws")
-    parser.add_argument("--before", metavar="REVISION", help="git revision of stan/bdr.stan")
+    parser.add_argument("--median", type=float, help="of lognormal sizes; default heavy tails")
+    parser.add_argument(
+        "--rows", choices=["compressed", "all", "both"], default="compressed",
+        help="rows that the program gets: compressed ones, one per bag, or first these, then those",
+    )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="1,000 bags, 10 landmarks")
     args = parser.parse_args()
 
     run = {"chains": args.chains, "iterations": 200 if args.quick else args.iterations}
-    with tempfile.TemporaryDirectory() as folder:
-        program = program_of(args.before, folder) if args.before else None
-        compile_program(program or "bdr")
-        if args.case != "bags" and not args.quick:
+    compile_program("bdr")
+    if args.case != "bags" and not args.quick:
+        with tempfile.TemporaryDirectory() as folder:
             bags, y = training_bags(True, folder)
-            model = BDR(128, bandwidth="median", bandwidth_scale=0.75, stan_file=program)
-            report("faces", model, bags, y, **run)
-        if args.case != "faces":
-            bags, y = heavy_tailed_bags(1000 if args.quick else int(args.bags))
-            model = BDR(10 if args.quick else 60, stan_file=program)
-            report("bags", model, bags, y, **run)
+        report("faces", BDR(128, bandwidth="median", bandwidth_scale=0.75), bags, y, **run)
+    if args.case != "faces":
+        n = 1000 if args.quick else int(args.bags)
+        bags, y = lognormal_bags(n, args.median) if args.median else heavy_tailed_bags(n)
+        for rows in ("all", "compressed"):
+            if args.rows in (rows, "both"):
+                model = BDR(10 if args.quick else 60, compress=rows == "compressed")
+                report(f"bags, {rows} rows", model, bags, y, **run)
 
 
 if __name__ == "__main__":

@@ -518,8 +518,9 @@ class EmbeddingEstimator(BagEstimator):
         bandwidth = single_bandwidth(self.kernel_)
         if bandwidth is not None:
             self.bandwidth_ = bandwidth
-        if "measure_scale" in constants:
-            self.measure_scale_ = float(constants["measure_scale"])
+        for name in ("measure_scale", "linear_variance"):
+            if name in constants:
+                setattr(self, f"{name}_", float(constants[name]))
         if "classes" in settings:
             self.classes_ = settings["classes"]
 

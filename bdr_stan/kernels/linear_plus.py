@@ -22,8 +22,8 @@ from bdr_stan.kernels.quadratic_effects import QuadraticEffects
 from bdr_stan.kernels.summands import terms
 from bdr_stan.types import Array, ArrayLike, Seed
 
-# Variances relative to that of the kernel of the distance, chosen on six real tables, see
-# experiments/real_tables.py. Learned by marginal likelihood they predicted no better.
+# Variances relative to that of the kernel of the distance, chosen on real tables, see
+# experiments/real_tables.py. Models may choose a larger one of the linear effects.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 30  # columns of numbers, beyond which the features would be too many
 _SAMPLE = 10_000  # points from which tails and distinct values are found
