@@ -324,7 +324,7 @@ sampled members. `BDR` and `BLR` run NUTS, `InverseBDR` Laplace's approximation,
 `Stacked()`. Regressors of scikit-learn see numbers of each bag, and have normal errors with the \
 standard deviation of their ten-fold residuals.
 
-Settings were chosen on nine tables. Those named "check" were not used before.
+Settings were chosen on the tables that are not named "check".
 
 ## All tables
 
