@@ -15,6 +15,7 @@ from scipy.special import gammaln, xlogy
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.predictive.classes import class_codes
+from bdr_stan.predictive.mixture import check_level
 from bdr_stan.types import Array, ArrayLike, is_number
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def table_by_size(
     all        4  0.38  1.08      0.75   2.35
     """
 
-    _check_level(level)
+    check_level(level)
     y = labels_in_order(y, predictive)
     lower, upper = predictive.interval(level)
     y, mean, lower, upper, log_prob, sizes = _same_length(
@@ -577,12 +578,7 @@ def _check_levels(levels: Sequence[float]) -> None:
     if len(levels) == 0:
         raise ValueError("levels is empty: give at least one probability")
     for level in levels:
-        _check_level(level)
-
-
-def _check_level(level: float) -> None:
-    if not is_number(level) or not 0 < level < 1:
-        raise ValueError(f"level must be a probability between 0 and 1, found {level!r}")
+        check_level(level)
 
 
 def _check_each(name: str, values: Array, good: Array, rule: str) -> None:

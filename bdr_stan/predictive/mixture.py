@@ -233,9 +233,14 @@ def label_numbers(y: ArrayLike) -> Array:
 
 def interval_ends(level: float) -> list[float]:
     """Probabilities below the two ends of a central interval; ValueError unless 0 < level < 1."""
-    if not is_number(level) or not 0 < level < 1:
-        raise ValueError(f"an interval needs 0 < level < 1, found level = {level}")
+    check_level(level)
     return [(1 - level) / 2, (1 + level) / 2]
+
+
+def check_level(level: float) -> None:
+    """Raise ValueError unless 0 < level < 1."""
+    if not is_number(level) or not 0 < level < 1:
+        raise ValueError(f"level must be a probability between 0 and 1, found {level!r}")
 
 
 def quantile_levels(q: ArrayLike) -> Array:

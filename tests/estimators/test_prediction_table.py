@@ -115,5 +115,5 @@ def test_table_of_totals():
     found, predictive = model.predict_table(bags, level=0.5), model.predictive(bags)
     assert_allclose(found["mean"], predictive.mean)
     assert_allclose(found[["lower", "upper"]].T, predictive.interval(0.5))
-    with pytest.raises(ValueError, match="0 < level < 1"):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1"):
         model.predict_table(bags, level=1)

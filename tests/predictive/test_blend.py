@@ -55,7 +55,7 @@ def test_quantiles_and_intervals_have_their_shapes(blend):
     assert blend.quantile(levels).shape == (2, 2) and blend.quantile(0.5).shape == (2,)
     with pytest.raises(ValueError, match="0 < q < 1"):
         blend.quantile(1.0)
-    with pytest.raises(ValueError, match="0 < level < 1"):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1"):
         blend.interval(2)
 
 

@@ -93,7 +93,7 @@ def test_a_mixture_has_the_draws_of_all_by_their_weights(rng):
 @pytest.mark.parametrize("level", [0, 1, "wide"])
 def test_levels_are_checked(level, rng):
     contrast = Contrast.between(normal(rng)[0], normal(rng)[0])
-    with pytest.raises(ValueError, match="needs 0 < level < 1"):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1"):
         contrast.interval(level)
     with pytest.raises(ValueError, match="quantiles need 0 < q < 1"):
         contrast.quantile(level)

@@ -39,7 +39,7 @@ def test_levels():
     np.testing.assert_allclose(interval_ends(0.8), [0.1, 0.9])
     assert quantile_levels(0.3).shape == (1,) and quantile_levels([0.3, 0.4]).shape == (2,)
     for level in (0, 1, 95, np.nan):
-        with pytest.raises(ValueError, match=f"needs 0 < level < 1, found level = {level}"):
+        with pytest.raises(ValueError, match=f"between 0 and 1, found {level}"):
             interval_ends(level)
     for q in (0, 1, np.nan, [0.5, 1.0], [[0.5]]):
         with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = "):

@@ -150,7 +150,7 @@ def test_quantile_rejects(parts, q):
 
 @pytest.mark.parametrize("level", [0, 1, 95, np.nan])
 def test_interval_rejects(parts, level):
-    with pytest.raises(ValueError, match=f"an interval needs 0 < level < 1, found level = {level}"):
+    with pytest.raises(ValueError, match=f"between 0 and 1, found {level}"):
         mixture_of(*parts).interval(level)
 
 

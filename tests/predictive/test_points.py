@@ -124,7 +124,7 @@ def test_bad_input(case):
     p = case.posterior()
     with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = 0"):
         p.quantile(0)
-    with pytest.raises(ValueError, match="an interval needs 0 < level < 1, found level = 95"):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
         p.interval(95)
     with pytest.raises(ValueError, match=r"threshold has shape \(2,\): pass one number, or one"):
         p.exceedance([1.0, 2.0])

@@ -253,7 +253,7 @@ def test_levels_and_labels_that_are_of_no_use(case):
     p = case.predictive
     with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = 1"):
         p.quantile(1)
-    with pytest.raises(ValueError, match="an interval needs 0 < level < 1, found level = 95"):
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
         p.interval(95)
     for method in (p.cdf, p.log_prob, p.log_likelihood):
         with pytest.raises(ValueError, match=r"y has shape \(3,\), but there are 6 bags"):

@@ -199,10 +199,10 @@ def test_trees_end_by_themselves_when_they_may_be_deeper(narrow):
 
 @pytest.mark.slow
 def test_trees_end_earlier_under_narrow_priors():
-    wide, narrow = measured(WIDE, max_treedepth=4), measured(NARROW, max_treedepth=4)
-    assert "narrow the priors of the scales" in advice(wide, "largest tree depth 4")
+    wide, narrow = measured(WIDE, max_treedepth=5), measured(NARROW, max_treedepth=5)
+    assert "narrow the priors of the scales" in advice(wide, "largest tree depth 5")
     assert narrow["share_at_max_tree_depth"] < 0.8 * wide["share_at_max_tree_depth"]
-    assert narrow["min_ess_bulk"] > 3 * wide["min_ess_bulk"]
+    assert narrow["min_ess_bulk"] > 1.2 * wide["min_ess_bulk"]
 
 
 def run_wide_scale(method, K, log_sd, in_units, warmup=500, draws=1000, seed=1):
