@@ -15,7 +15,6 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.cmdstan.progress import status
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates, joint_coordinates
 from bdr_stan.embedding.mean_embedding import CHUNKS_PER_TASK, embed, scatter_factors
@@ -30,6 +29,7 @@ from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas, map_in_threads
 from bdr_stan.types import Array, ArrayLike
 

@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
-from bdr_stan.cmdstan.progress import status
 from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.base import BagEstimator
@@ -30,6 +29,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import Kernel, check_kernel, kernel_config, resolve_kernel, summands
 from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.progress import Share, status
 from bdr_stan.threads import limited_blas
 from bdr_stan.tuning_totals import TotalsTask, check_evidence
 from bdr_stan.types import ArrayLike
@@ -249,15 +249,17 @@ def tune(
         table = pd.DataFrame(rows).sort_values(by, kind="stable", ascending=lowest_first)
         return table, {name: row for row, name in table["model"].drop_duplicates().items()}
 
-    at = ""
+    grid = kernels, n_landmarks, bandwidth_scale
+    n_tried = sum(len(names) for _, names in task.tried(models, grid))
+    share, at = Share(), ""
 
     def telling(text):
         nonlocal at
-        at = text
-        return status(text, bool(progress))
+        share.update(len(rows), n_tried)
+        at = f"candidate {len(rows) + 1} of {n_tried} ({text})" if len(rows) < n_tried else text
+        return status(at + share.time_left(), bool(progress))
 
-    grid = kernels, n_landmarks, bandwidth_scale
-    with status("Tuning", progress is None, after=10, detail=lambda: at):
+    with status("Tuning", progress is None, after=10, detail=lambda: at + share.time_left()):
         for entry in task.entries(models, grid, method, telling):
             enter(*entry)
         if refine is not None:
@@ -305,15 +307,19 @@ class _Task:
         splits = [(np.arange(len(y)), np.arange(len(held_out_y)))]
         return cls(bags, y, held_out, held_out_y, splits, seed, options)
 
+    def tried(self, models, grid):
+        """Pairs ((kernel, number of landmarks, bandwidth scale), names of models), a list."""
+        fixed = [name for name, model in models.items() if not isinstance(model.landmarks, str)]
+        return [
+            (settings, [name for name in models if name not in fixed or settings[1] == grid[1][0]])
+            for settings in product(*grid)
+        ]
+
     def entries(self, models, grid, method, telling):
         """Name, kernel, candidate, its columns in the table and training features, one by one."""
-        for tried, n, scale in product(*grid):
+        for (tried, n, scale), names in self.tried(models, grid):
             embedded = {}
-            candidates = {
-                name: self.candidate(model, tried, n, scale)
-                for name, model in models.items()
-                if isinstance(model.landmarks, str) or n == grid[1][0]
-            }
+            candidates = {name: self.candidate(models[name], tried, n, scale) for name in names}
             for name, candidate in candidates.items():
                 with telling(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
                     view = _view(candidate, candidates.values())

@@ -79,6 +79,29 @@ class TotalsTask:
         splits = checked_splits(folds.split(bags, labels), labels)
         return cls(bags, labels, numbers, (bags, labels, numbers), splits, seed, options)
 
+    def tried(
+        self,
+        models: Mapping[str, AggregateRegressor],
+        grid: tuple[Sequence[str | Kernel | None], Sequence[int], Sequence[float]],
+    ) -> list[tuple[tuple[str | Kernel | None, int, float], list[str]]]:
+        """Pairs ((kernel, number of landmarks, bandwidth scale), names of models).
+
+        Settings without effect on a model enter once.
+        """
+        _, n_landmarks, bandwidth_scale = grid
+        return [
+            (
+                (kernel, n, scale),
+                [
+                    name
+                    for name, model in models.items()
+                    if (_counts_landmarks(model) or n == n_landmarks[0])
+                    and (not model.learn_kernel or scale == bandwidth_scale[0])
+                ],
+            )
+            for kernel, n, scale in product(*grid)
+        ]
+
     def entries(
         self,
         models: Mapping[str, AggregateRegressor],
@@ -88,26 +111,20 @@ class TotalsTask:
     ) -> Iterator[tuple[str, str | Kernel | None, AggregateRegressor, dict[str, float]]]:
         """Name, kernel, candidate and columns in the table of `tune`, for each candidate.
 
-        Settings without effect on a model enter once. `method` None is the model's own; `telling`
-        returns a context that reports progress.
+        `method` None is the model's own; `telling` returns a context that reports progress.
         """
-        _, n_landmarks, bandwidth_scale = grid
-        for kernel, n, scale in product(*grid):
-            for name, model in models.items():
-                counts = isinstance(model.landmarks, str) and model.landmarks != "one per bag"
-                if not counts and n != n_landmarks[0]:
-                    continue
-                if model.learn_kernel and scale != bandwidth_scale[0]:
-                    continue
-                candidate = self.candidate(model, kernel, n, scale)
-                at = "" if model.learn_kernel else f", bandwidth x {scale:g}"
-                with telling(f"{name}, {n} landmarks{at}"):
-                    scores = self.scores(candidate, method)
-                columns = {
-                    "n_landmarks": self._n_landmarks(candidate),
-                    "bandwidth_scale": np.nan if model.learn_kernel else scale,
-                }
-                yield name, kernel, candidate, {**columns, **scores}
+        settings = [(each, name) for each, names in self.tried(models, grid) for name in names]
+        for (kernel, n, scale), name in settings:
+            model = models[name]
+            candidate = self.candidate(model, kernel, n, scale)
+            at = "" if model.learn_kernel else f", bandwidth x {scale:g}"
+            with telling(f"{name}, {n} landmarks{at}"):
+                scores = self.scores(candidate, method)
+            columns = {
+                "n_landmarks": self._n_landmarks(candidate),
+                "bandwidth_scale": np.nan if model.learn_kernel else scale,
+            }
+            yield name, kernel, candidate, {**columns, **scores}
 
     def candidate(
         self, model: AggregateRegressor, kernel: str | Kernel | None, n: int, scale: float
@@ -220,3 +237,8 @@ def _numbers(bags, trials):
 
 def _at(values, indices):
     return None if values is None else values[indices]
+
+
+def _counts_landmarks(model):
+    """Whether the number of landmarks is a setting of a model."""
+    return isinstance(model.landmarks, str) and model.landmarks != "one per bag"

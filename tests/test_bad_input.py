@@ -646,7 +646,7 @@ BAD_BAGS = [
     ("a list that is None", lambda: Bags.from_list(None), "list"),
     ("names that are a number", lambda: Bags(POINTS, [0, 78], features=3), "features"),
     ("features by one name", lambda: Bags.from_dataframe(TABLE, "town", "x"), "features"),
-    ("no bag column", lambda: Bags.from_dataframe(TABLE, None), "None"),
+    ("no bag column", lambda: Bags.from_dataframe(TABLE, None), "give bag, the name of the column"),
     ("missing values to be ignored",
      lambda: Bags.from_dataframe(TABLE, "town", missing="ignore"), "missing"),
     ("columns like those of no table",

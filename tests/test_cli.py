@@ -90,12 +90,12 @@ def test_predictions_are_those_of_the_model(folder):
     assert result.exit_code == 0, result.output
     assert result.output == f"Wrote {output}: 12 bags, intervals of 0.8 probability\n"
 
-    table = pd.read_csv(output, dtype={"bag": str})
-    assert list(table) == ["bag", "n_points", "mean", "sd", "lower", "upper"]
+    table = pd.read_csv(output, dtype={"town": str})
+    assert list(table) == ["town", "n_points", "mean", "sd", "lower", "upper"]
     model = bdr_stan.load(folder / "fit.nc")
     bags = bdr_stan.Bags.from_dataframe(new, "town", ["income", "age"])
     expected = model.predictive(bags)
-    assert table["bag"].tolist() == list(bags.ids)
+    assert table["town"].tolist() == list(bags.ids)
     assert table["n_points"].tolist() == bags.sizes.tolist()
     np.testing.assert_allclose(table["mean"], expected.mean)
     np.testing.assert_allclose(table["sd"], expected.sd)
@@ -182,8 +182,8 @@ def test_a_folder_of_parquet_files_is_read_part_by_part(folder, tmp_path, monkey
     one = run("predict", folder / "fit.nc", folder / "points.parquet", "-o", tmp_path / "one.csv")
     assert one.exit_code == 0
     pd.testing.assert_frame_equal(
-        pd.read_csv(output, dtype={"bag": str}),
-        pd.read_csv(tmp_path / "one.csv", dtype={"bag": str}),
+        pd.read_csv(output, dtype={"town": str}),
+        pd.read_csv(tmp_path / "one.csv", dtype={"town": str}),
         rtol=1e-8,
     )
 
@@ -245,11 +245,11 @@ def test_classes_are_fitted_and_predicted(tmp_path):
         ).exit_code
         == 0
     )
-    predicted = pd.read_csv(tmp_path / "p.csv", dtype={"bag": str})
-    truth = table.groupby("town")["party"].first()[predicted["bag"]]
+    predicted = pd.read_csv(tmp_path / "p.csv", dtype={"town": str})
+    truth = table.groupby("town")["party"].first()[predicted["town"]]
     assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.85
     assert list(predicted.columns) == [
-        "bag", "n_points", "predicted", "probability", "lower", "upper"
+        "town", "n_points", "predicted", "probability", "lower", "upper"
     ]  # fmt: skip
     assert (predicted["probability"] >= 0.5).all()
     assert predicted["probability"].between(predicted["lower"], predicted["upper"]).all()
@@ -266,8 +266,8 @@ def test_three_classes_are_fitted_and_predicted(tmp_path):
     output = tmp_path / "p.csv"
     result = run("predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", output)
     assert result.exit_code == 0, result.output
-    predicted = pd.read_csv(output, dtype={"bag": str})
-    truth = table.groupby("town")["y"].first()[predicted["bag"]]
+    predicted = pd.read_csv(output, dtype={"town": str})
+    truth = table.groupby("town")["y"].first()[predicted["town"]]
     assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.7
     assert (predicted["probability"] > 1 / 3).all()
 
@@ -281,8 +281,8 @@ def test_inverse_bdr_is_fitted_and_predicted(folder, tmp_path):
     output = tmp_path / "p.csv"
     result = run("predict", tmp_path / "fit.nc", folder / "points.csv", "-o", output)
     assert result.exit_code == 0, result.output
-    predicted = pd.read_csv(output, dtype={"bag": str})
-    labels = points().groupby("town")["y"].first()[predicted["bag"]].to_numpy()
+    predicted = pd.read_csv(output, dtype={"town": str})
+    labels = points().groupby("town")["y"].first()[predicted["town"]].to_numpy()
     assert np.corrcoef(predicted["mean"], labels)[0, 1] > 0.8
     assert (predicted["lower"] < predicted["upper"]).all()
 
@@ -303,7 +303,7 @@ def test_force_replaces_and_leaves_nothing_beside(folder, tmp_path):
     fails("p.csv exists: pass --force to replace it", *arguments)
     assert output.read_text() == "old"
     assert run(*arguments, "--force").exit_code == 0
-    assert output.read_text().startswith("bag,")
+    assert output.read_text().startswith("town,")
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
 
 

@@ -5,7 +5,6 @@ phi_j = [psi_j, 1] alone. Its slope in each row has a closed form, so that all p
 one search for the mode; how the rows change with a parameter is a difference of two.
 """
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +20,7 @@ from bdr_stan.posterior.mode import Mode, blas_threads, find_mode
 from bdr_stan.posterior.scales import ModeStarts, minimum_in_boxes
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
 
 # Prior sds of the parameters' logarithms around their start: of lengths, and of variances, as many
 # of the fields of a sum may have next to none.
@@ -178,12 +178,10 @@ class _Blocks:
 def _warn_of_no_gain(loss, slope):
     """Say so where a search ended at its start, though the evidence rises from there."""
     if np.abs(slope).max() > _ENOUGH * (1 + abs(loss)):
-        warnings.warn(
+        warn(
             "the search for the kernel's parameters ended where it began, though the evidence "
             "rises from there: begin elsewhere (bandwidth_scale), or keep them as they are with "
-            "learn_kernel=False",
-            UserWarning,
-            stacklevel=2,
+            "learn_kernel=False"
         )
 
 

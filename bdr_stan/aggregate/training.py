@@ -1,6 +1,5 @@
 """From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from bdr_stan.kernels.names import is_additive
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.user_warnings import warn
 
 # Parameters of the kernel are learned from about so many points, at least so many a bag.
 LEARNING_POINTS = 10_000
@@ -124,12 +124,10 @@ def _warn_of_few_features(feature_map, points, names):
         share = own.mean() / field.diagonal(points).mean()
         if share > _MOST_LEFT_OUT:
             more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
-            warnings.warn(
+            warn(
                 f"the features of {name} leave out {share:.0%} of its variance, for its lengths "
                 f"are short: raise {more}; intervals of points allow for it, their means with "
-                "link='square' alone",
-                UserWarning,
-                stacklevel=2,
+                "link='square' alone"
             )
 
 

@@ -8,7 +8,6 @@ Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018), Varia
 Aggregate Outputs with Gaussian Processes, section 3.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from bdr_stan.posterior.sampling import Posterior, with_landmark_weights
 from bdr_stan.posterior.whitening import whitened_coordinates
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, Seed
+from bdr_stan.user_warnings import warn
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,9 @@ def variational_posterior(
         value = bound(mean, factor, log_rho)[0]
     slope = np.abs(found.jac).max()
     if slope > 10 * tol:  # below it rounding may have ended the search
-        warnings.warn(
+        warn(
             f"the variational bound still rises after {found.nit} steps (slope {slope:.2g}, tol "
-            f"{tol:g}): raise max_iter",
-            stacklevel=2,
+            f"{tol:g}): raise max_iter"
         )
     return VariationalPosterior(mean, factor, float(np.exp(log_rho)), float(value))
 

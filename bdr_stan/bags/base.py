@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# For other modules; completions of a user's prompt omit them.
+_OF_MODULES = {
+    *("check_like", "check_values", "chunks", "cut", "is_memory_map", "map_parts", "name"),
+    *("point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
+    *("sample_points", "selected", "sources", "sums"),
+}
 _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # this many indices drawn with replacement are hardly ever all 0 and 1
 
@@ -34,6 +40,9 @@ class BagsBase:
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _OF_MODULES]
 
     def __array__(self, *arguments: Any, **options: Any) -> Array:
         """Raise TypeError: bags of different sizes are not an array."""
@@ -74,6 +83,14 @@ class BagsBase:
         return np.arange(len(self)) if self.ids is None else self.ids
 
     @property
+    def id_name(self) -> str:
+        """What the ids name: the column of the table they come from, else "bag"."""
+        named = self.columns.bag if self.columns is not None else None
+        if named is None and self.metadata is not None:
+            named = self.metadata.index.name
+        return "bag" if named is None else str(named)
+
+    @property
     def sources(self) -> Array:
         """For each column of the points the index of its source; int, shape (p,).
 
@@ -110,7 +127,10 @@ class BagsBase:
         if key.size == 0:
             key = key.astype(np.int64)
         if key.ndim != 1 or key.dtype.kind not in "iu":
-            raise IndexError("bags are selected by a 1-D array of integers or booleans")
+            raise IndexError(
+                "bags are selected by a 1-D array of integers or booleans; by id with "
+                "bags[bags.ids == id]"
+            )
         return np.arange(len(self))[key]  # negative ones resolved, range checked
 
     def check_like(

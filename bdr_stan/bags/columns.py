@@ -3,7 +3,6 @@
 The encoding is kept with the bags, so that new tables are read in the same way.
 """
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -13,6 +12,7 @@ import numpy as np
 from bdr_stan.bags.checks import plain
 from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
 
 # A text column of more values has names or ids rather than categories.
 _MAX_CATEGORIES = 100
@@ -241,9 +241,7 @@ def learn_columns(
     import narwhals as nw
 
     if transformer is not None:
-        from sklearn.base import clone
-
-        fitted = clone(transformer).fit(table.select(list(names)).to_pandas())
+        fitted = _fitted_transformer(transformer, table.select(list(names)).to_pandas())
         return TableColumns(tuple(names), bag=bag, weight=weight, transformer=fitted)
     categories, fills, counts = {}, {}, {}
     for name in names:
@@ -264,6 +262,25 @@ def learn_columns(
     if counts and missing != "indicator":
         raise ValueError(_missing_message(counts))
     return TableColumns(tuple(names), categories, fills, bag, weight)
+
+
+def _fitted_transformer(transformer, table):
+    """A fitted copy of a user's transformer."""
+    from sklearn.base import clone
+
+    is_class = isinstance(transformer, type)
+    if is_class or not hasattr(transformer, "transform"):
+        example = f"{transformer.__name__}()" if is_class else "StandardScaler()"
+        raise TypeError(
+            f"transformer must be a transformer of scikit-learn, such as {example}, found "
+            f"{transformer!r}"
+        )
+    try:
+        return clone(transformer).fit(table)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"the transformer cannot be fitted to the columns {', '.join(table)}: {error}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -444,7 +461,7 @@ def warn_of_columns(
     if metadata is not None:
         messages += _follower_messages(points, offsets, columns.features, metadata)
     if messages:
-        warnings.warn("; ".join(messages), stacklevel=4)
+        warn("; ".join(messages))
 
 
 def warn_of_missing_codes(points: Array, names: Sequence[str]) -> None:
@@ -455,10 +472,9 @@ def warn_of_missing_codes(points: Array, names: Sequence[str]) -> None:
         coded = points[:, k] == code
         n_coded = int(coded.sum())
         if 1 < n_coded < len(points) and np.all(points[~coded, k] / code < 0.5):
-            warnings.warn(
+            warn(
                 f"column {names[k]!r} is {code:g} in {n_coded} rows, far from all others: if "
-                f"that marks missing values, read them as missing, as by na_values=[{code:g}]",
-                stacklevel=4,
+                f"that marks missing values, read them as missing, as by na_values=[{code:g}]"
             )
 
 
@@ -480,10 +496,9 @@ def warn_of_copies(points: Array, offsets: Array) -> None:
     table = pd.DataFrame(rows).assign(bag=np.repeat(smallest, sizes[smallest]))
     counts = pd.util.hash_pandas_object(table, index=False).value_counts().to_numpy()
     if len(counts) >= _MIN_DIFFERENT_ROWS and counts[0] > 1 and np.all(counts == counts[0]):
-        warnings.warn(
+        warn(
             f"each row occurs {counts[0]} times in its bag: was the table joined or appended to "
-            "itself? drop_duplicates() leaves one of each",
-            stacklevel=4,
+            "itself? drop_duplicates() leaves one of each"
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
 
+from bdr_stan.arguments import answered
 from bdr_stan.bags import parquet, readers
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import (
@@ -91,7 +92,7 @@ class Bags(BagsBase):
     def __init__(
         self,
         points: ArrayLike,
-        offsets: ArrayLike,
+        offsets: ArrayLike | None = None,
         *,
         weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
@@ -101,6 +102,11 @@ class Bags(BagsBase):
         pixels: "Pixels | None" = None,
         copy: bool = True,
     ) -> None:
+        if offsets is None:
+            raise TypeError(
+                "Bags(points, offsets) takes stacked points and where bags begin: for a list of "
+                "arrays use Bags.from_list(arrays), for a table Bags.from_dataframe(df, bag=...)"
+            )
         self.points = as_points(points)
         if copy and not self.is_memory_map and _share_memory(self.points, points):
             self.points = self.points.copy()
@@ -135,6 +141,7 @@ class Bags(BagsBase):
     # ------------------------------------------------------------ ways in
 
     @classmethod
+    @answered
     def from_list(
         cls,
         arrays: Sequence[ArrayLike] | Array,
@@ -163,6 +170,7 @@ class Bags(BagsBase):
         return cls(**readers.from_list(arrays, ids, weights, metadata, features), copy=False)
 
     @classmethod
+    @answered
     def from_points(
         cls,
         points: ArrayLike,
@@ -209,10 +217,11 @@ class Bags(BagsBase):
         return cls(**made, copy=copy and _share_memory(made["points"], points))
 
     @classmethod
+    @answered
     def from_dataframe(
         cls,
         df: "IntoDataFrame",
-        bag: str,
+        bag: str | None = None,
         features: Sequence[str] | None = None,
         weight: str | None = None,
         metadata: Sequence[str] | None = None,
@@ -229,8 +238,8 @@ class Bags(BagsBase):
 
         Parameters
         ----------
-        df : table
-        bag : column with the bag of each row; becomes `ids`
+        df : table, or ``table.groupby(column)`` of pandas
+        bag : column with the bag of each row; becomes `ids`; default that of the groupby
         features : columns of a point, default all without another role
         weight : column of point weights, optional
         metadata : columns that are constant within each bag, optional
@@ -280,6 +289,7 @@ class Bags(BagsBase):
         >>> bags.metadata["turnout"].to_list()
         [0.7, 0.6]
         """
+        df, bag = readers.ungrouped(df, bag)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls(
             **readers.from_dataframe(df, bag, features, weight, metadata, **options), copy=False
@@ -342,6 +352,7 @@ class Bags(BagsBase):
         )
 
     @classmethod
+    @answered
     def from_dask(
         cls,
         ddf: Any,
@@ -408,6 +419,7 @@ class Bags(BagsBase):
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options), copy=False)
 
     @classmethod
+    @answered
     def from_anndata(
         cls,
         adata: Any,
@@ -626,6 +638,63 @@ class Bags(BagsBase):
         chosen.metadata = None if self.metadata is None else self.metadata.iloc[indices]
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
+
+    # ------------------------------------------------------------ ways out
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """The points in a table with one row per point.
+
+        Returns
+        -------
+        pandas DataFrame, N_points rows
+            The bag's id in a column called `id_name`, the columns of the points by their names,
+            else x0, x1, ..; a column weight where the points have weights.
+
+        Examples
+        --------
+        >>> from bdr_stan import Bags
+        >>> Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"]).to_dataframe()
+           bag  age
+        0    0  1.0
+        1    1  2.0
+        2    1  3.0
+        """
+        import pandas as pd
+
+        table = pd.DataFrame(self.points, columns=self._names())
+        table.insert(0, self.id_name, np.repeat(self.index, self.sizes), allow_duplicates=True)
+        return table if self.weights is None else table.assign(weight=self.weights)
+
+    def describe(self) -> "pd.DataFrame":
+        """Summary of the points' columns, their number per bag and the bags' metadata.
+
+        Returns
+        -------
+        pandas DataFrame, one row per column
+            count, mean, std, min, 25%, 50%, 75%, max, as from pandas; "points per bag" and numeric
+            metadata are over bags.
+
+        Examples
+        --------
+        >>> from bdr_stan import Bags
+        >>> bags = Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"])
+        >>> bags.describe()[["count", "mean", "min", "max"]]
+                        count  mean  min  max
+        age               3.0   2.0  1.0  3.0
+        points per bag    2.0   1.5  1.0  2.0
+        """
+        import pandas as pd
+
+        of_bags = pd.DataFrame({"points per bag": self.sizes})
+        if self.metadata is not None:
+            numbers = self.metadata.select_dtypes("number").reset_index(drop=True)
+            of_bags = pd.concat([of_bags, numbers], axis=1)
+        points = pd.DataFrame(self.points, columns=self._names())
+        return pd.concat([points.describe().T, of_bags.describe().T])
+
+    def _names(self):
+        """Names of the points' columns, x0, x1, .. where they have none."""
+        return self.features or [f"x{k}" for k in range(self.n_features)]
 
     # ------------------------------------------------------------ arithmetic
 
@@ -880,4 +949,8 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
         return Bags.from_list(X)
     if hasattr(X, "columns"):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
+    if readers.is_grouped(X):
+        raise TypeError(
+            f"X is a {type(X).__name__}, not bags: use Bags.from_dataframe(X, features=[...])"
+        )
     raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one per bag")

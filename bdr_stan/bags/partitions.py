@@ -5,7 +5,6 @@ order they finish in, so that no result depends on the number of workers.
 """
 
 import sys
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -37,6 +36,7 @@ from bdr_stan.bags.readers import (
 )
 from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -481,7 +481,7 @@ def _warn_of_dropped(dropped, sizes, ids):
         return
     lost = {value for each in dropped if each for value in each.ids.tolist()} - set(ids.tolist())
     message = dropped_message(n, n + sizes.sum(), _missing_counts(dropped), len(lost))
-    warnings.warn(message, stacklevel=4)
+    warn(message)
 
 
 def _warn_of_columns(surveys, columns):
@@ -498,4 +498,4 @@ def _warn_of_columns(surveys, columns):
             within.append(name)
     messages = column_messages(constant, within)
     if messages:
-        warnings.warn("; ".join(messages), stacklevel=4)
+        warn("; ".join(messages))

@@ -7,7 +7,6 @@ Each returns the arguments of `Bags`; parameters and errors are documented at `B
 
 import glob
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.bags.text_columns import ids_of_text, warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike, PathName, as_path
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,6 +154,23 @@ def from_points(
         "metadata": metadata,
         "features": features,
     }
+
+
+def is_grouped(table: Any) -> bool:
+    """Whether this is what ``groupby`` of pandas returns."""
+    return hasattr(table, "obj") and hasattr(table, "ngroups")
+
+
+def ungrouped(table: Any, bag: str | None) -> tuple[Any, str]:
+    """A table and its column of bags, from ``table.groupby(column)`` too."""
+    if is_grouped(table):
+        keys = table.keys if isinstance(table.keys, list) else [table.keys]
+        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
+            bag = keys[0]
+        table = table.obj
+    if bag is None:
+        raise TypeError("give bag, the name of the column with the bag of each row")
+    return table, bag
 
 
 def from_dataframe(
@@ -474,7 +491,7 @@ def _without_missing(table, features, bag):
             f"every row has a missing value ({counts_text(counts)}): leave these columns out"
         )
     lost = table[bag].n_unique() - kept[bag].n_unique()
-    warnings.warn(dropped_message(missing.sum(), len(table), counts, lost), stacklevel=4)
+    warn(dropped_message(missing.sum(), len(table), counts, lost))
     return kept
 
 

@@ -1,6 +1,5 @@
 """What a fit keeps of its training bags to check new bags against."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,6 +10,7 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
 
 _SAMPLE_SIZE = 5_000  # points from which quantiles are estimated
 _MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
@@ -92,9 +92,8 @@ def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     for k in np.flatnonzero((share > _MAX_SHARE_OUTSIDE) & (n_values >= _MIN_VALUES)):
         name = k if bags.features is None else repr(bags.features[k])
         values = points[points[:, k] != 0, k]
-        warnings.warn(
+        warn(
             f"{share[k]:.0%} of the nonzero values of column {name}, {values.min():.4g} to "
             f"{values.max():.4g}, lie outside the range of the training values, "
-            f"{ranges[0, k]:.4g} to {ranges[1, k]:.4g}: check that its units are the same",
-            stacklevel=5,
+            f"{ranges[0, k]:.4g} to {ranges[1, k]:.4g}: check that its units are the same"
         )

@@ -1,7 +1,6 @@
 """Text columns of numbers or dates, and ids that differ only in how they are written."""
 
 import re
-import warnings
 from collections.abc import Collection
 from typing import Any
 from unicodedata import normalize
@@ -10,6 +9,7 @@ import numpy as np
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
 
 _CURRENCY = r"(?:[$€£¥₹₩₽₺₴₪₫฿₱]|(?:EUR|USD|GBP|CHF|JPY|kr)\b\.?)"
 _DIGITS = r"(?:\d+(?:[.,'’\s]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?"  # points, commas, blanks group them
@@ -92,8 +92,7 @@ def warn_of_similar_ids(ids: Array) -> None:
         pairs = ", ".join(
             f"{plain(ids[position[alike[i]]])!r} and {plain(ids[i])!r}" for i in similar[:_SHOWN]
         )
-        warnings.warn(
+        warn(
             f"{len(similar)} bags have ids like those of others but for type, leading zeros, case "
-            f"or blanks: {pairs}; write the ids of a bag alike where they are the same bag",
-            stacklevel=4,
+            f"or blanks: {pairs}; write the ids of a bag alike where they are the same bag"
         )

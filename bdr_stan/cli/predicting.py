@@ -1,7 +1,6 @@
 """``bdr-stan predict``."""
 
 import re
-import warnings
 from pathlib import Path
 
 import click
@@ -10,6 +9,7 @@ from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit
 from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like, write_whole
+from bdr_stan.user_warnings import warn
 
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
 
@@ -56,8 +56,7 @@ def _warn_of_formulas(ids):
     """Warn of ids that spreadsheets read as formulas; changed ids would match no table."""
     formulas = [text for text in ids if isinstance(text, str) and _FORMULA.match(text)]
     if formulas:
-        warnings.warn(
+        warn(
             f"the id {formulas[0]!r} ({len(formulas)} in all) begins like a formula, which "
-            "spreadsheet programs evaluate: import its column as text, or use another program",
-            stacklevel=2,
+            "spreadsheet programs evaluate: import its column as text, or use another program"
         )

@@ -35,7 +35,7 @@ from bdr_stan.cmdstan.compiler import (
     require_compiler,
     run_make,
 )
-from bdr_stan.cmdstan.progress import status
+from bdr_stan.progress import status
 
 WHEEL_VERSION = "4.13.0"
 STAN_VERSION = "2.35.0"

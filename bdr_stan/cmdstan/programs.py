@@ -47,7 +47,7 @@ from bdr_stan.cmdstan.home import (
     repair_libraries,
 )
 from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
-from bdr_stan.cmdstan.progress import status
+from bdr_stan.progress import status
 from bdr_stan.types import PathName, as_path
 
 if TYPE_CHECKING:

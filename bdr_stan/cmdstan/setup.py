@@ -9,7 +9,7 @@ from bdr_stan.cmdstan.compiler import side_by_side
 from bdr_stan.cmdstan.discovery import choose, ready
 from bdr_stan.cmdstan.home import WHEEL_VERSION, compile_driver, is_own
 from bdr_stan.cmdstan.programs import compile_program, is_prebuilt, program_path
-from bdr_stan.cmdstan.progress import status
+from bdr_stan.progress import status
 
 
 def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool = True) -> Path:

@@ -4,7 +4,6 @@ A number becomes one column, standardised over the training bags. Text, categori
 become one centred indicator column per level.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.bags.checks import near_names
 from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,10 +64,9 @@ def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
     table: Any = bags.metadata
     for name in levels:
         if len(bags) > 1 and table[name].nunique() == 1:
-            warnings.warn(
+            warn(
                 f"covariate {name!r} is the same for all training bags: it carries no information, "
-                "and its weight keeps its prior",
-                stacklevel=5,
+                "and its weight keeps its prior"
             )
     is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
     scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)

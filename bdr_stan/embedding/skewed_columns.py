@@ -1,13 +1,12 @@
 """A warning about columns with long tails, where few large values determine the scale."""
 
-import warnings
-
 import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.kernels.normal_scores import tail_ratios
 from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
 
 _SAMPLE_SIZE = 10_000  # points from which quantiles are estimated
 _MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
@@ -27,11 +26,10 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     shown = ", ".join(repr(names[k]) for k in skewed[:_SHOWN]) + ", .." * (len(skewed) > _SHOWN)
     first = repr(names[skewed[0]]) if bags.features else skewed[0]
     kernel = f"NormalScores(columns=[{first}])" + " + RBF(columns=[..])" * (bags.n_features > 1)
-    warnings.warn(
+    warn(
         f"columns with long tails: {shown}; a few large values determine the scale on which the "
         f"kernel compares points: take logarithms, or give the column a kernel of normal scores, "
-        f"{kernel}",
-        stacklevel=5,
+        f"{kernel}"
     )
 
 

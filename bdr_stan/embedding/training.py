@@ -24,6 +24,7 @@ from bdr_stan.kernels import (
 )
 from bdr_stan.kernels.names import LINEAR_PLUS, name_for
 from bdr_stan.kernels.summands import single_bandwidth
+from bdr_stan.progress import Share, status
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -74,13 +75,14 @@ def training_features(
     tau: float = 1.0,
     covariates: Sequence[str] | None = None,
     seed: Seed = None,
+    progress: bool | None = None,
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
     `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates` are columns of
-    the bags' metadata.
+    the bags' metadata; unless `progress` is False a pass longer than ten seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
@@ -94,7 +96,9 @@ def training_features(
     feature_map = landmark_features(kernel, chosen)
     tested = with_effects and covariance != "identity" and can_be_tested(bags.effective_sizes)
     estimated = "average" if tested and covariance is None else covariance
-    embedding = embed(bags, feature_map, covariance=estimated, tau=tau)
+    share = Share()
+    with status("Embedding the points", progress is not False, after=10, detail=share.text):
+        embedding = embed(bags, feature_map, covariance=estimated, tau=tau, progress=share.update)
     if tested:
         kernel, kept = varying_effects(kernel, chosen, embedding)
         feature_map, embedding = landmark_features(kernel, chosen[kept]), embedding.columns(kept)

@@ -1,6 +1,5 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict
 from typing import Any, ClassVar, Self
@@ -43,11 +42,13 @@ from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, Predictive
+from bdr_stan.progress import status
 from bdr_stan.results.groups import fitted_groups
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
 
 _THINNING_DRAWS = 20
 _POINTS_LOOKED_AT = 100
@@ -237,10 +238,11 @@ class AggregateRegressor(BagRegressor):
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
         checked_settings(
-            SamplerSettings(self.method, chains, warmup, draws, options=cmdstan_options)
+            SamplerSettings(self.method, chains, warmup, draws, options=cmdstan_options), self
         )
         seed = self._seed(seed)
-        training = self.training_features(bags, y, trials=trials, seed=seed)
+        with status("Choosing the kernel, compressing the points", progress is not False, after=10):
+            training = self.training_features(bags, y, trials=trials, seed=seed)
         self.fit_features(
             training,
             y,
@@ -321,7 +323,8 @@ class AggregateRegressor(BagRegressor):
         settings = checked_settings(
             SamplerSettings(
                 method, chains, warmup, draws, seed, progress, stan_file, cmdstan_options
-            )
+            ),
+            self,
         )
         self._forget()
         rows, features = training.rows, training.feature_map
@@ -353,10 +356,9 @@ class AggregateRegressor(BagRegressor):
         )
         keeps_effects = "posterior_predictive" in groups
         if self._family.has_effects and not keeps_effects:
-            warnings.warn(
+            warn(
                 "the effects of the bags are not kept, as draws x bags are too many: predictions "
-                "of training bags are those of new ones; ask for fewer draws",
-                stacklevel=3,
+                "of training bags are those of new ones; ask for fewer draws"
             )
         elif self._family.has_effects:
             effects = self._family.draw_effects(y, means, seed, **self._scales(drawn))
@@ -487,8 +489,7 @@ class AggregateRegressor(BagRegressor):
         number, itself = self._districts(bags, district)
         effects = self._effects(bags, number, itself)
         found = self._predictive_of(bags, trials, effects, number, itself)
-        found.ids = bags.ids
-        return found
+        return found.of_bags(bags)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
@@ -521,7 +522,7 @@ class AggregateRegressor(BagRegressor):
         return Contrast.between(
             self._predictive_of(first, trials, effects, number, known),
             self._predictive_of(second, trials, effects, number, known),
-        )
+        ).of_bags(first)
 
     def predict_points(
         self, points: Any, *, district: ArrayLike | str | bool = True, n_draws: int = 1000
@@ -829,7 +830,7 @@ class AggregateRegressor(BagRegressor):
         found = overdispersion(wide, poisson, getattr(self, "log_evidence_", None), rho)
         self._keep_too(overdispersion=asdict(found))
         if found.is_clear:
-            warnings.warn(found.text[0].upper() + found.text[1:], stacklevel=3)
+            warn(found.text[0].upper() + found.text[1:])
 
     @property
     def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
@@ -905,11 +906,10 @@ def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
     # The mean of what is left out is known, and is the rate of f: see `Link.mean_rate`.
     beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
     if beyond > _MOST_BEYOND:
-        warnings.warn(
+        warn(
             f"the features leave out so much of the log rate that its mean lies above its own 95% "
             f"interval at {beyond:.0%} of the points: raise n_landmarks, and use quantile(0.5) in "
-            "place of the mean",
-            stacklevel=3,
+            "place of the mean"
         )
 
 

@@ -1,6 +1,6 @@
 """Base of all estimators: the result that a fit keeps, and saved fits."""
 
-import warnings
+import inspect
 from dataclasses import replace
 from html import escape
 from importlib import import_module
@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
+from bdr_stan.arguments import answered
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
@@ -22,12 +23,13 @@ from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
 from bdr_stan.predictive.mixture import interval_ends
 from bdr_stan.results import files
-from bdr_stan.results.advice import report, sampling_warnings
+from bdr_stan.results.advice import headline, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import ArrayLike, PathName, Seed
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
 _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request and such say
+# Public for subclasses and other modules; completions of a user's prompt omit them.
+_OF_SUBCLASSES = {
+    *("check_label_errors", "check_labels", "check_parameters", "closed_form", "columns_of_bags"),
+    *("coordinates", "default_types", "has_likelihood", "kernel_for", "label_distribution"),
+    *("likelihood_text", "methods", "needs_trials", "predicts_from", "prior_texts"),
+    *("samples_posterior", "takes_label_sd", "takes_parts"),
+}
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
@@ -66,6 +75,9 @@ class BagEstimator(BaseEstimator):
     _idata: InferenceData | None
 
     def __init_subclass__(cls, **options: Any):
+        for name in ("fit", "predict"):
+            if name in vars(cls) and "options" not in str(inspect.signature(vars(cls)[name])):
+                setattr(cls, name, answered(vars(cls)[name]))
         super().__init_subclass__(**options)
         _CLASSES[cls.__name__] = cls
 
@@ -74,7 +86,25 @@ class BagEstimator(BaseEstimator):
         tags.input_tags.two_d_array = False
         return tags
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _OF_SUBCLASSES]
+
     # ------------------------------------------------------------ inspection
+
+    def __str__(self) -> str:
+        if "result_" not in vars(self):
+            return repr(self)
+        settings = self.result_.settings
+        label = settings.get("label_name")
+        lines = [
+            repr(self),
+            f"Fitted to {len(self.result_.labels)} bags of {self.n_features_in_} columns"
+            + (f", label {label!r}" if label else "")
+            + (f", in {settings['seconds']:.1f} s" if "seconds" in settings else ""),
+        ]
+        if self.samples_posterior:
+            lines.append(headline(self.diagnostics()))
+        return "\n".join(lines)
 
     @property
     def idata(self) -> InferenceData:
@@ -182,7 +212,7 @@ class BagEstimator(BaseEstimator):
 
         Returns
         -------
-        pandas DataFrame of n rows, indexed by the bags' ids
+        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
             n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability,
             lower, upper of the predicted class. The columns' name is that of the label, where the
             fit took it from a column or a Series with a name.
@@ -346,7 +376,7 @@ class BagEstimator(BaseEstimator):
     def _warn_of_trouble(self) -> None:
         """Warn, at the call of `fit`, about poor diagnostics."""
         for trouble in sampling_warnings(self.diagnostics()):
-            warnings.warn(trouble, stacklevel=4)
+            warn(trouble)
 
 
 class BagRegressor(RegressorMixin, BagEstimator):

@@ -1,7 +1,7 @@
 """Base of the Bayesian estimators on mean embeddings: fit, embed, predict."""
 
 import re
-import warnings
+import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
 from pathlib import Path
@@ -51,6 +51,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
 
 # Uses of the densities of compressed rows, not their definitions.
 _NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
@@ -153,8 +154,9 @@ class EmbeddingEstimator(BagEstimator):
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
         progress : bool, optional
-            Show progress on stderr: by default of compiling, which happens once; True adds the
-            chains, False shows nothing.
+            Progress on stderr, with the time that is left: by default of steps that take longer
+            than ten seconds, and of compiling, which happens once; True shows it from the first
+            second, False never.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``; and, for NUTS,
             ``client``, a Dask client whose workers run the chains.
@@ -175,6 +177,7 @@ class EmbeddingEstimator(BagEstimator):
         UserWarning
             Poor diagnostics, with their values and advice.
         """
+        start = time.monotonic()
         bags = as_bags(bags, in_parts=True)
         name, y = label_name(y), self.check_labels(bags, y)
         self.check_parameters()
@@ -183,9 +186,9 @@ class EmbeddingEstimator(BagEstimator):
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(y, label_sd)
         settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
-        training = self.training_features(bags, seed=settings.seed)
+        training = self.training_features(bags, seed=settings.seed, progress=progress)
         self._fit_features(training, y, label_sd, settings)
-        return self._keep_too(label_name=name)
+        return self._keep_too(label_name=name, seconds=time.monotonic() - start)
 
     def fit_features(
         self,
@@ -221,7 +224,8 @@ class EmbeddingEstimator(BagEstimator):
         """Settings of the sampler from the arguments of `fit`, checked."""
         seed, method, stan_file = self._seed(seed), self.method, self.stan_file
         return checked_settings(
-            SamplerSettings(method, chains, warmup, draws, seed, progress, stan_file, options)
+            SamplerSettings(method, chains, warmup, draws, seed, progress, stan_file, options),
+            self,
         )
 
     def _fit_features(self, training, y, label_sd, settings):
@@ -306,7 +310,9 @@ class EmbeddingEstimator(BagEstimator):
         scaled = isinstance(self.bandwidth, str) and self.bandwidth == "scaled"
         return not scaled or not isinstance(self.landmarks, str)
 
-    def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
+    def training_features(
+        self, bags: BagsLike, *, seed: int | None = None, progress: bool | None = None
+    ) -> TrainingFeatures:
         """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
         Parameters
@@ -314,6 +320,8 @@ class EmbeddingEstimator(BagEstimator):
         bags : Bags, or list of arrays
         seed : int, optional
             Default `random_state`.
+        progress : bool, optional
+            False shows nothing; by default a pass longer than ten seconds is reported on stderr.
 
         Returns
         -------
@@ -331,6 +339,7 @@ class EmbeddingEstimator(BagEstimator):
             tau=getattr(self, "tau", 1.0),
             covariates=self.columns_of_bags or None,
             seed=self._seed(seed),
+            progress=progress,
         )
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
@@ -372,8 +381,7 @@ class EmbeddingEstimator(BagEstimator):
         """
         bags = self._like_training(bags)
         found = self.predictive_features(_embedded(bags, self._feature_map, self._covariates))
-        found.ids = bags.ids
-        return found
+        return found.of_bags(bags)
 
     def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
         """Posterior of the difference of each bag's expected label between two versions of it.
@@ -396,7 +404,7 @@ class EmbeddingEstimator(BagEstimator):
         """
         versions = self._two_versions(bags_a, bags_b)
         first, second = (self._by_draws(self.embed(bags)) for bags in versions)
-        return Contrast.between(first, second)
+        return Contrast.between(first, second).of_bags(versions[0])
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
@@ -458,11 +466,10 @@ class EmbeddingEstimator(BagEstimator):
         normal = _NORMAL_DENSITY.search(text)
         if not self.compress:
             if not normal:
-                warnings.warn(
+                warn(
                     f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf: "
                     "predictions take their mean from your model, but their spread is that of "
-                    "normal noise of scale sigma",
-                    stacklevel=4,
+                    "normal noise of scale sigma"
                 )
         elif not normal and _COMPRESSED_MARK not in path.read_text(errors="replace"):
             raise ValueError(

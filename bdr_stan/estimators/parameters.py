@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
+from bdr_stan.arguments import answered
+
 T = TypeVar("T")
 
 _INHERITED = ("Parameters", "Attributes")  # sections that include the entries of base classes
@@ -19,6 +21,7 @@ def estimator(cls: type[T]) -> type[T]:
     Parameters and Attributes of the docstring gain the entries of the base classes.
     """
     cls = dataclass(eq=False, repr=False)(cls)
+    cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
     order = list(inspect.signature(cls).parameters)
     docs = [_sections(c.__dict__["__doc__"]) for c in cls.__mro__ if c.__dict__.get("__doc__")]
     own = docs[0]

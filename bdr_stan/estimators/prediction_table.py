@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
@@ -26,12 +25,12 @@ def prediction_table(model: Any, bags: Bags, level: float) -> "pd.DataFrame":
     import pandas as pd
 
     if not hasattr(model, "predictive_features"):
-        table = pd.DataFrame(_columns(model, model.predictive(bags), level))
+        table = pd.DataFrame(model.predictive(bags)._columns(level))
     else:
         table = _table_by_parts(_for_predictions(model), bags, level)
     table.insert(0, "n_points", bags.sizes)
     table.columns.name = model.result_.settings.get("label_name")
-    return table.set_index(pd.Index(bags.index, name="bag"))
+    return table.set_index(pd.Index(bags.index, name=bags.id_name))
 
 
 def _for_predictions(model):
@@ -60,7 +59,7 @@ def _table_by_parts(model, bags, level):
         embedding = Embedding(
             sizes[cut], joined.mean, None, covariates=None if x is None else x[cut]
         )
-        columns = _columns(model, model.predictive_features(embedding), level)
+        columns = model.predictive_features(embedding)._columns(level)
         tables.append(pd.DataFrame(columns, index=np.flatnonzero(cut)))
     return pd.concat([table for table in tables if len(table)]).sort_index()
 
@@ -81,20 +80,4 @@ def _predict_part(
     if cut.all():
         return {}, pieces
     whole = Embedding(sizes[~cut], sums.mean[~cut], None, covariates=None if x is None else x[~cut])
-    return _columns(model, model.predictive_features(whole), level), pieces
-
-
-def _columns(model, predictive, level):
-    lower, upper = predictive.interval(level)
-    if not is_classifier(model):
-        return {"mean": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
-    if lower.ndim == 1:  # of the second of two classes
-        lower, upper = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
-    most = np.argmax(predictive.probabilities, axis=1)
-    row = np.arange(len(most))
-    return {
-        "predicted": model.classes_[most],
-        "probability": predictive.probabilities[row, most],
-        "lower": lower[row, most],
-        "upper": upper[row, most],
-    }
+    return model.predictive_features(whole)._columns(level), pieces

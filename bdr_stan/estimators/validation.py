@@ -25,9 +25,13 @@ def check_counts(**counts: Any) -> None:
             raise ValueError(f"{name} must be an integer >= {least}, found {value!r}")
 
 
-def checked_settings(settings: SamplerSettings) -> SamplerSettings:
-    """The settings; raises TypeError or ValueError unless their method runs with them."""
+def checked_settings(settings: SamplerSettings, model: Any) -> SamplerSettings:
+    """The settings of a model's fit; TypeError or ValueError unless its method takes them."""
     check_counts(**settings.iterations)
+    misplaced = [name for name in settings.options if name in model.get_params(deep=False)]
+    if misplaced and misplaced[0] != "random_state":  # which `fit` has by another name
+        name, cls = misplaced[0], type(model).__name__
+        raise TypeError(f"fit takes no {name}: it is a parameter of {cls}({name}=...)")
     check_options(settings.method, settings.options, warmup=settings.warmup)
     return settings
 

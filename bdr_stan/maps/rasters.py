@@ -4,7 +4,6 @@ The public function, with parameters and errors, is `Bags.from_rasters`, also kn
 `bdr_stan.maps.bags_from_rasters`; this module returns the arguments of `Bags`.
 """
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from bdr_stan.maps.layers import (
 )
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -165,7 +165,7 @@ def arguments_of_bags(
         *(unequal_area_warnings(pixels.grid, pixels.row[kept]) if unweighted else []),
     ]
     if messages:
-        warnings.warn("; ".join(messages), stacklevel=4)
+        warn("; ".join(messages))
     kept &= has_weight[bag]
     if not kept.all():
         bag, pixels, points = bag[kept], pixels[kept], _rows(points, kept)

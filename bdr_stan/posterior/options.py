@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bdr_stan.arguments import called_here
 from bdr_stan.types import is_integer, is_number
 
 
@@ -75,6 +76,7 @@ OPTIONS: dict[str, dict[str, _Rule]] = {
         **_OF_ALL,
     },
 }
+_OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
 # Arguments of CmdStanPy that have another name in `fit`, or a value that cannot be changed.
 _INSTEAD = {
     "iter_warmup": "use warmup",
@@ -94,6 +96,9 @@ def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -
         if name in _INSTEAD:
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
         if name not in OPTIONS[method]:
+            called = called_here(name, [*_OF_FIT, *OPTIONS[method]])
+            if called:
+                raise TypeError(f"fit takes no {name}: it is called {called!r} here")
             raise TypeError(
                 f"method={method!r} takes no {name}; its options are {', '.join(OPTIONS[method])}"
             )

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,8 @@ import numpy as np
 from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.cmdstan.progress import shows_bars, status
 from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.posterior.chain_progress import ChainProgress
 from bdr_stan.posterior.chains_on_workers import sample_on_workers
 from bdr_stan.posterior.mode import Mode, blas_threads
 from bdr_stan.posterior.model import Model
@@ -22,6 +23,7 @@ from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.progress import status
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.threads import limited_blas
@@ -36,6 +38,7 @@ _NEAR_THE_MODE: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
 # Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
 # would start some chains where the whitened coordinates do not fit.
 _WIDEST_START_LOG_SD = 0.25
+_LINES_OF_A_CHAIN = 100  # of its progress
 
 Draws = dict[str, Array]
 
@@ -239,7 +242,6 @@ def run(
     """
     method, chains, draws = settings.method, settings.chains, settings.draws
     check_options(method, settings.options, warmup=settings.warmup)
-    bars = bool(settings.progress) and method == "nuts" and shows_bars()
     options = dict(settings.options)
     client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
@@ -258,11 +260,13 @@ def run(
             "sig_figs": 12,
             "output_dir": folder,
         }
+        own_cores = max(1, min(chains, (os.cpu_count() or 1) // threads))
+        progress = ChainProgress(chains, settings.warmup, draws, own_cores)
         telling = status(
             f"Running {method} of {Path(program).stem}",
-            settings.progress is not False and not bars,
-            after=10,
-            detail=lambda: _how_far(folder, chains, draws) if method == "nuts" else "",
+            settings.progress is not False,
+            after=1 if settings.progress else 10,
+            detail=progress.text,
         )
         try:
             with cmdstanpy.disable_logging(), telling:
@@ -272,13 +276,13 @@ def run(
                         "chains": chains,
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
+                        "refresh": max(1, (settings.warmup + draws) // _LINES_OF_A_CHAIN),
                         **({} if own_metric else _first_metric(model, inits[0], unit or {})),
                         **options,
                     }
                     if client is None:
-                        own_cores = max(1, min(chains, (os.cpu_count() or 1) // threads))
-                        local = {"parallel_chains": own_cores, "show_progress": bars}
-                        fit = model.sample(**{**common, **local, **chosen})
+                        local = {"parallel_chains": own_cores, "show_progress": False}
+                        fit = _telling(model, progress).sample(**{**common, **local, **chosen})
                     else:
                         fit = sample_on_workers(client, program, **{**common, **chosen})
                 elif method == "optimize":
@@ -321,27 +325,13 @@ def _optimized(model, options):
         return model.optimize(**options)
 
 
-_TAIL_BYTES = 1 << 16  # at the end of a file: enough rows for their average length
-
-
-def _how_far(folder, chains, draws):
-    """Approximate share of its draws that each chain has written: "chains at 40%, 38%, warmup"."""
-    started = [_chain_at(path, draws) for path in sorted(Path(folder).glob("*.csv"))]
-    waiting = ["waiting"] * (chains - len(started))
-    return "chains at " + ", ".join(started + waiting) if started else ""
-
-
-def _chain_at(path, draws):
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        lines = file.read().splitlines()[1:-1]
-    if any(line.startswith(b"#  Elapsed Time") for line in lines):
-        return "100%"
-    rows = [len(line) + 1 for line in lines if re.match(rb"[-\d]", line)]
-    if not rows:
-        return "warmup"
-    return f"{min(99, round(100 * size * len(rows) / sum(rows) / draws))}%"
+def _telling(model, progress):
+    """A copy of a CmdStanPy model whose chains report; CmdStanPy's own bars go to stdout."""
+    telling = copy(model)
+    telling._run_cmdstan = lambda **arguments: model._run_cmdstan(
+        **{**arguments, "progress_hook": progress.read}
+    )
+    return telling
 
 
 def _first_metric(model, init, unit):

@@ -17,8 +17,8 @@ class SamplerSettings:
     chains, warmup, draws : chains, and iterations of each before and after warmup; Laplace and
         Pathfinder give `draws` in one chain
     seed : of NumPy and Stan
-    progress : None reports on stderr steps that take longer than ten seconds, True also shows
-        the chains' progress on a terminal or in a notebook, False shows nothing
+    progress : None reports on stderr steps that take longer than ten seconds, True those longer
+        than a second, False nothing
     stan_file : a variant of the model's program
     options : further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client
         whose workers run the chains

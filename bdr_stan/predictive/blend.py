@@ -8,12 +8,13 @@ from scipy.special import logsumexp
 
 from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.mixture import interval_ends, quantile_levels
+from bdr_stan.predictive.table import Tabular
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
 _HALVINGS = 60  # of the bracket of a quantile: to rounding
 
 
-class Blend:
+class Blend(Tabular):
     """Mixture of predictive distributions of real labels, of whatever kinds.
 
     Parameters
@@ -43,7 +44,7 @@ class Blend:
 
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
         self.predictives, self.weights = list(predictives), weights
-        self.ids = predictives[0].ids
+        self.of_bags(predictives[0])
         means = np.array([p.mean for p in predictives])
         second = np.array([p.sd**2 for p in predictives]) + means**2
         self.mean = weights @ means
@@ -186,8 +187,8 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         )
     if len({len(p) for p in predictives}) > 1:
         raise ValueError("the predictives are of different numbers of bags: give those of the same")
-    ids = [p.ids for p in predictives if getattr(p, "ids", None) is not None]
-    if any(not np.array_equal(each, ids[0]) for each in ids):
+    named = [p for p in predictives if getattr(p, "ids", None) is not None]
+    if any(not np.array_equal(p.ids, named[0].ids) for p in named):
         raise ValueError("the predictives are of bags with different ids: give those of the same")
     if not np.isclose(weights.sum(), 1) or (weights < 0).any():
         raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
@@ -199,5 +200,4 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         for p, weight in zip(predictives, weights, strict=True)
     ]
     pooled = type(predictives[0]).pooled(predictives, np.concatenate(shares))
-    pooled.ids = ids[0] if ids else None
-    return pooled
+    return pooled.of_bags(named[0]) if named else pooled

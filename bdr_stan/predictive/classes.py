@@ -70,6 +70,11 @@ class ClassPredictive(Mixture):
         """Probability of each class, shape (n, 2)."""
         return np.column_stack([1 - self.mean, self.mean])
 
+    def _columns(self, level: float) -> dict[str, Array]:
+        lower, upper = self.interval(level)  # of the second class
+        ends = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+        return columns_of_classes(self.classes, self.probabilities, *ends)
+
     def __repr__(self) -> str:
         return (
             f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
@@ -163,6 +168,9 @@ class MulticlassPredictive(Mixture):
         """Probability of each class, shape (n, C)."""
         return self.mean
 
+    def _columns(self, level: float) -> dict[str, Array]:
+        return columns_of_classes(self.classes, self.probabilities, *self.interval(level))
+
     def __repr__(self) -> str:
         return (
             f"MulticlassPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
@@ -217,3 +225,17 @@ def class_codes(classes: Array, y: ArrayLike) -> Array:
             f"{last}"
         )
     return np.searchsorted(classes, y)
+
+
+def columns_of_classes(
+    classes: Array, probabilities: Array, lower: Array, upper: Array
+) -> dict[str, Array]:
+    """The most probable class of each bag, its probability and interval; inputs (n, C)."""
+    most = np.argmax(probabilities, axis=1)
+    bag = np.arange(len(most))
+    return {
+        "predicted": classes[most],
+        "probability": probabilities[bag, most],
+        "lower": lower[bag, most],
+        "upper": upper[bag, most],
+    }

@@ -6,10 +6,11 @@ from typing import Any, Self
 import numpy as np
 
 from bdr_stan.predictive.mixture import Mixture, bags_at_once, interval_ends, quantile_levels
+from bdr_stan.predictive.table import Tabular
 from bdr_stan.types import Array, ArrayLike
 
 
-class Contrast:
+class Contrast(Tabular):
     """Posterior of the difference of each bag's expected label between two versions of the bags.
 
     Both versions are seen under the same draws of the parameters, so what these leave open of
@@ -85,7 +86,7 @@ class Contrast:
         def differences(i):
             return np.concatenate([each.differences(i) for each in contrasts])
 
-        return cls(differences, len(contrasts[0]), len(weights), weights)
+        return cls(differences, len(contrasts[0]), len(weights), weights).of_bags(contrasts[0])
 
     def __len__(self) -> int:
         return len(self.mean)

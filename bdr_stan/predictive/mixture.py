@@ -9,13 +9,14 @@ from scipy.special import logsumexp
 
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.predictive.table import Tabular
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer, is_number
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB an array.
 COMPONENTS_AT_ONCE = 1_000_000
 
 
-class Mixture(ABC):
+class Mixture(Tabular, ABC):
     """Base of the predictive distributions of n bags, each a mixture over S posterior draws.
 
     Parameters
@@ -33,8 +34,6 @@ class Mixture(ABC):
     ids : array, shape (n,), or None
         Of the bags, to which labels in a pandas Series are matched by its index.
     """
-
-    ids: Array | None = None
 
     def __init__(
         self,
@@ -249,7 +248,7 @@ def quantile_levels(q: ArrayLike) -> Array:
         levels = np.atleast_1d(np.asarray(q, float))
     except (TypeError, ValueError):
         levels = np.array([np.nan])
-    if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
     return levels
 

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from bdr_stan.aggregate.links import Link
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.mixture import interval_ends, quantile_levels
+from bdr_stan.predictive.table import Tabular
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
@@ -17,7 +18,7 @@ from bdr_stan.types import Array, ArrayLike
 CHUNK_BYTES = 1 << 21
 
 
-class PointPredictive:
+class PointPredictive(Tabular):
     """Posterior distribution of the rate at each of n points.
 
     Under draw s, with weights w_s and intercept c_s, the rate at a point x is

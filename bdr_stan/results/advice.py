@@ -168,6 +168,16 @@ def report(diagnostics: dict[str, Any]) -> str:
     return "\n".join([heading(diagnostics), *(line.rstrip() for line in lines)])
 
 
+def headline(diagnostics: dict[str, Any]) -> str:
+    """Kind of sample, and which of its diagnostics are poor, in one line."""
+    found = checks(diagnostics)
+    if not found:
+        return heading(diagnostics)
+    poor = [f"{check.quantity} {check.measured}" for check in found if check.bad]
+    verdict = f"poor: {', '.join(poor)} (see report())" if poor else "all diagnostics good"
+    return f"{heading(diagnostics)}; {verdict}"
+
+
 def verdict(check: Check) -> str:
     """ "ok", advice, or empty where the quantity is unknown."""
     if check.bad:

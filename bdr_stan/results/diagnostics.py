@@ -67,8 +67,8 @@ def summary(
 ) -> "pd.DataFrame":
     """Posterior mean, sd and central 95% interval of each parameter, one row per element.
 
-    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). The sd and the
-    interval of a single draw (optimisation) are NaN. Variables in `skip` are dropped.
+    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). Of a single draw
+    (optimisation) the mean alone. Variables in `skip` are dropped.
     """
     import pandas as pd
 
@@ -79,8 +79,6 @@ def summary(
         if len(draws) > 1:
             columns["sd"] = draws.std(axis=0, ddof=1)
             columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
-        else:
-            columns |= dict.fromkeys(["sd", "2.5%", "97.5%"], np.nan)
         if _is_mcmc(idata):
             columns |= _convergence(array)
         parts.append(pd.DataFrame(columns, index=_element_names(array)))

@@ -1,6 +1,5 @@
 """ArviZ groups of a fit: draws, data and pointwise quantities."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from bdr_stan.results.inference_data import Groups, dataset
 from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     from bdr_stan.predictive.mixture import Mixture
@@ -129,17 +129,15 @@ def fitted_groups(
     groups |= pointwise_groups(training, y, ids, shape, **per_bag, seed=seed)
     if own_program and "log_lik" not in per_bag and groups.pop("log_likelihood", None) is not None:
         if by_bag:
-            warnings.warn(
+            warn(
                 "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
                 "az.loo, az.compare and stacking need: define log_lik[i] for each bag in "
-                "generated quantities",
-                stacklevel=4,
+                "generated quantities"
             )
         else:
-            warnings.warn(
+            warn(
                 "your Stan program gets compressed rows, which have no log_lik of each bag, so "
                 "the fit has no log_likelihood, which az.loo, az.compare and stacking need: pass "
-                "compress=False",
-                stacklevel=4,
+                "compress=False"
             )
     return groups

@@ -342,3 +342,32 @@ def test_bags_in_place_of_an_array_are_refused_with_the_way():
     for use in (np.asarray, np.mean, pd.DataFrame, lambda X: in_a_pipeline.fit(X, [1.0, 2.0])):
         with pytest.raises(TypeError, match="bags are not an array: .* by transformer= of Bags"):
             use(bags)
+
+
+def test_a_grouped_table_and_the_way_back():
+    table = pd.DataFrame({"town": ["b", "a", "b"], "age": [31.0, 55.0, 28.0], "y": [1.0, 2.0, 1.0]})
+    bags = Bags.from_dataframe(table.groupby("town"), metadata=["y"])
+    back = bags.to_dataframe()
+    pd.testing.assert_frame_equal(
+        back, table.sort_values("town")[["town", "age"]].reset_index(drop=True)
+    )
+    about = bags.describe()
+    assert list(about.index) == ["age", "points per bag", "y"]
+    assert about.loc["age", "max"] == 55 and about.loc["points per bag", "count"] == 2
+    with pytest.raises(TypeError, match="give bag, the name of the column"):
+        Bags.from_dataframe(table.groupby(["town", "y"]))
+    unnamed = Bags.from_points(np.ones((3, 2)), sizes=[1, 2], weights=[1, 2, 3])
+    assert list(unnamed.to_dataframe()) == ["bag", "x0", "x1", "weight"]
+
+
+@pytest.mark.parametrize("transformer", [StandardScaler, "scale"])
+def test_what_is_no_transformer(transformer):
+    table = pd.DataFrame({"town": ["b", "a"], "age": [31.0, 55.0]})
+    with pytest.raises(TypeError, match=r"such as StandardScaler\(\), found"):
+        Bags.from_dataframe(table, "town", transformer=transformer)
+
+
+def test_a_transformer_that_fails():
+    table = pd.DataFrame({"town": ["b", "a"], "job": ["x", "y"]})
+    with pytest.raises(ValueError, match="the transformer cannot be fitted to the columns job: "):
+        Bags.from_dataframe(table, "town", transformer=StandardScaler())

@@ -10,7 +10,7 @@ def messages(package):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 found.add(_text(node.exc.args[:1]))
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "warn":
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "warn":
                 found.add(_text(node.args[:1]))
     return found - {None}
 

@@ -58,7 +58,7 @@ def fitted(request, in_memory):
 def test_table_of_bags_in_memory(fitted, in_memory):
     found = fitted.predict_table(in_memory, level=0.8)
     predictive = fitted.predictive(in_memory)
-    assert found.index.name == "bag" and list(found.index) == list(in_memory.ids)
+    assert found.index.name == "county" and list(found.index) == list(in_memory.ids)
     assert_array_equal(found["n_points"], in_memory.sizes)
     if hasattr(fitted, "classes_"):
         assert_array_equal(found["predicted"], fitted.predict(in_memory))

@@ -1,7 +1,6 @@
 """progress: plain lines where there is no terminal, a live one where there is."""
 
 import io
-import re
 import sys
 import time
 import types
@@ -9,10 +8,9 @@ import types
 import numpy as np
 import pytest
 
-from bdr_stan import BLR, Shrinkage, learned_landmarks, tuning
-from bdr_stan.cmdstan import progress
-from bdr_stan.cmdstan.progress import status
+from bdr_stan import BLR, Shrinkage, learned_landmarks, progress, tuning
 from bdr_stan.posterior import sampling
+from bdr_stan.progress import Share, status, time_left
 
 
 def test_progress_is_plain_lines_off_the_terminal(capsys):
@@ -66,17 +64,24 @@ def test_bars_in_a_notebook_that_has_widgets(monkeypatch, widgets):
     kernel = types.SimpleNamespace(get_ipython=ZMQInteractiveShell)
     monkeypatch.setitem(sys.modules, "IPython", kernel)
     monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: widgets or None)
-    assert progress.shows_bars() == widgets
+    assert progress._shows_live_lines() == widgets
 
 
-def test_how_far_the_chains_are(tmp_path):
-    head = "# method = sample (Default)\nlp__,theta\n"
-    assert sampling._how_far(tmp_path, 4, 100) == ""
-    (tmp_path / "c_1.csv").write_text(head)
-    (tmp_path / "c_2.csv").write_text(head + "# Adaptation terminated\n" + "-1.25,0.5\n" * 40)
-    (tmp_path / "c_3.csv").write_text(head + "-1.2,0.5\n" * 100 + "# \n#  Elapsed Time: 1\n# \n")
-    told = sampling._how_far(tmp_path, 4, 100)
-    assert re.fullmatch(r"chains at warmup, 4\d%, 100%, waiting", told)
+@pytest.mark.parametrize(
+    "seconds, text",
+    [(1, ""), (40, "40 s"), (89, "89 s"), (100, "2 min"), (5000, "83 min"), (9000, "2 h")],
+)
+def test_time_left_is_rounded(seconds, text):
+    assert time_left(seconds) == (f", about {text} left" if text else "")
+
+
+def test_a_share_of_a_task(monkeypatch):
+    now = iter([100.0, 130.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    share = Share()
+    assert share.text() == ""
+    share.update(25, 100)
+    assert share.text() == "25%, about 2 min left"
 
 
 @pytest.fixture

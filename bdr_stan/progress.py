@@ -27,7 +27,7 @@ def status(
     if not show:
         yield
         return
-    lines = _LiveLines(text) if shows_bars() else _PlainLines(text)
+    lines = _LiveLines(text) if _shows_live_lines() else _PlainLines(text)
     start = time.monotonic()
     done = threading.Event()
 
@@ -51,7 +51,38 @@ def status(
     lines.end(time.monotonic() - start)
 
 
-def shows_bars() -> bool:
+def time_left(seconds: float) -> str:
+    """Such as ", about 3 min left", to end a detail of `status`; empty below two seconds."""
+    if seconds < 2:
+        return ""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * length:
+            return f", about {seconds / length:.0f} {unit} left"
+    return f", about {seconds:.0f} s left"
+
+
+class Share:
+    """The share of a task that is done, as a detail of `status`: "40%, about 3 min left"."""
+
+    def __init__(self) -> None:
+        self.start, self.share = time.monotonic(), 0.0
+
+    def update(self, done: float, whole: float) -> None:
+        """Note that `done` of `whole` is done."""
+        self.share = done / whole
+
+    def text(self) -> str:
+        """Percent and the time left; empty before the first `update`."""
+        return f"{self.share:.0%}{self.time_left()}" if self.share else ""
+
+    def time_left(self) -> str:
+        """Such as ", about 3 min left"."""
+        if not self.share:
+            return ""
+        return time_left((time.monotonic() - self.start) * (1 / self.share - 1))
+
+
+def _shows_live_lines():
     """Whether stderr can show changing lines: a terminal, or a notebook with ipywidgets."""
     return sys.stderr.isatty() or (
         _in_notebook() and importlib.util.find_spec("ipywidgets") is not None

@@ -1,0 +1,109 @@
+"""Unknown keyword arguments, answered by what they are called here."""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Arguments of other libraries, and those of this one that take their place.
+_CALLED_HERE = {
+    **dict.fromkeys(("group", "groups", "groupby", "by"), "bag"),
+    **dict.fromkeys(("bag_id", "bag_column", "id_column", "sample_key"), "bag"),
+    **dict.fromkeys(("columns", "cols", "feature_names", "use_rep", "obsm", "layer"), "features"),
+    **dict.fromkeys(("x", "X", "data", "samples"), "bags"),
+    **dict.fromkeys(("label", "labels", "target"), "y"),
+    **dict.fromkeys(("weights", "sample_weights"), "weight"),
+    **dict.fromkeys(("covariates", "label", "labels", "target", "y", "obs"), "metadata"),
+    "y_err": "label_sd",
+    "yerr": "label_sd",
+    "random_state": "seed",
+    "seed": "random_state",
+    "n_chains": "chains",
+    "num_chains": "chains",
+    "tune": "warmup",
+    "num_warmup": "warmup",
+    "n_warmup": "warmup",
+    "num_samples": "draws",
+    "n_samples": "draws",
+    "n_draws": "draws",
+    "cores": "parallel_chains",
+    "n_jobs": "parallel_chains",
+    "target_accept": "adapt_delta",
+    "n_components": "n_landmarks",
+    "gamma": "bandwidth",
+    "length_scale": "bandwidth",
+    "lengthscale": "bandwidth",
+    "priors": "prior",
+    "verbose": "progress",
+}
+# What an argument's task is done by, where it is no argument here.
+_INSTEAD = {
+    "return_interval": "use predict_table(bags), or predictive(bags).interval(0.95)",
+    "return_quantiles": "use predictive(bags).quantile([0.1, 0.9])",
+    "return_cov": "use predictive(bags)",
+}
+
+
+def answered(function: F) -> F:
+    """Decorate a method so that an unknown keyword raises TypeError with an answer."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in known:
+                owner = args[0] if isinstance(args[0], type) else type(args[0])
+                raise TypeError(_answer(owner, function.__name__, name, list(known)))
+        return function(*args, **kwargs)
+
+    return cast(F, checked)
+
+
+def called_here(name: str, known: Collection[str]) -> str | None:
+    """The argument out of `known` that takes the place of `name`; None if there is none."""
+    called = _CALLED_HERE.get(name)
+    return called if called in known else _misspelt(name, known)
+
+
+def _misspelt(name, known):
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
+
+
+def _answer(owner, method, name, known):
+    """The message: what to write instead of the argument `name` of a method of `owner`."""
+    call = owner.__name__ if method == "__init__" else f"{owner.__name__}.{method}"
+    called = _CALLED_HERE.get(name)
+    of_fit = _parameters(owner, "fit") if method == "__init__" else []
+    if name in _INSTEAD:
+        answer = _INSTEAD[name]
+    elif called in known:
+        answer = f"it is called {called!r} here"
+    elif of_fit and (given := name if name in of_fit else called_here(name, of_fit)):
+        answer = f"give it to fit: {owner.__name__}(...).fit(bags, y, {given}=...)"
+    elif takers := _estimators_with(name, method):
+        answer = f"{', '.join(takers)} take{'s' * (len(takers) == 1)} it"
+    elif meant := _misspelt(name, known):
+        answer = f"did you mean {meant!r}?"
+    else:
+        answer = (
+            f"its arguments are {', '.join(each for each in known if each not in ('self', 'cls'))}"
+        )
+    return f"{call}() takes no argument {name!r}: {answer}"
+
+
+def _parameters(owner, method):
+    """Names of the parameters of a method, or of the constructor; none without the method."""
+    found = getattr(owner, method, None)
+    return [] if found is None else list(inspect.signature(found).parameters)
+
+
+def _estimators_with(name, method):
+    """Names of the estimators whose method, or constructor, takes an argument."""
+    import bdr_stan
+
+    public = [getattr(bdr_stan, each) for each in bdr_stan.__all__]
+    estimators = [each for each in public if isinstance(each, type) and hasattr(each, "fit")]
+    return [e.__name__ for e in estimators if name in _parameters(e, method)]

@@ -1,0 +1,72 @@
+"""How far the chains of NUTS are, from the lines that CmdStan prints while they run."""
+
+import re
+import time
+
+from bdr_stan.progress import time_left
+
+__all__ = ["ChainProgress"]
+
+_LINE = re.compile(
+    r"(?:Chain \[(?P<chain>\d+)\] )?"
+    r"(?:Iteration: +(?P<iteration>\d+) /|Gradient evaluation took (?P<seconds>\S+) seconds)"
+)
+_STEPS = 15  # leapfrog steps of an iteration, until iterations tell
+_ENOUGH = 0.02  # share of all iterations from which the time of the others is estimated
+_LONG = 120.0  # seconds
+_QUICKER = '; method="laplace" takes seconds'
+
+
+class ChainProgress:
+    """Iterations of `chains` chains, of which `side_by_side` run at a time."""
+
+    def __init__(self, chains: int, warmup: int, draws: int, side_by_side: int):
+        self.chains, self.warmup, self.iterations = chains, warmup, warmup + draws
+        self.side_by_side = side_by_side
+        self.at: dict[int, int] = {}  # of the chains that have begun
+        self.gradient_seconds = 0.0
+        self.start = time.monotonic()
+
+    def read(self, line: str, process: int) -> None:
+        """Take in a line that a process printed: of one chain, or of those that it names."""
+        found = _LINE.match(line)
+        if not found:
+            return
+        if found["seconds"]:
+            self.gradient_seconds = float(found["seconds"])
+        else:
+            self.at[int(found["chain"] or process + 1)] = int(found["iteration"])
+
+    def text(self) -> str:
+        """Such as "iterations 34 and 320 of 2000 (warm-up), 2 chains waiting, about 4 min left".
+
+        Empty before the first iteration.
+        """
+        if not self.at:
+            return ""
+        at = [self.at[chain] for chain in sorted(self.at)]
+        text = f"iteration{'s' * (len(at) > 1)} {_listed(at)} of {self.iterations}"
+        if max(at) < self.warmup:
+            text += " (warm-up)"
+        waiting = self.chains - len(at)
+        if waiting:
+            text += f", {waiting} chain{'s' * (waiting > 1)} waiting"
+        left = self.seconds_left()
+        hint = _QUICKER if left > _LONG and max(at) < self.warmup else ""
+        return text + time_left(left) + hint
+
+    def seconds_left(self) -> float:
+        """Seconds until all chains have ended; a rough estimate, 0 where nothing is known."""
+        elapsed = time.monotonic() - self.start
+        done = sum(self.at.values()) / (self.chains * self.iterations)
+        if done >= _ENOUGH:
+            return elapsed * (1 - done) / done
+        rounds = -(-self.chains // self.side_by_side)
+        whole = self.gradient_seconds * _STEPS * self.iterations * rounds
+        return max(0.0, whole - elapsed)
+
+
+def _listed(numbers):
+    """Such as "3", "3 and 4", "3, 4 and 5"."""
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last
