@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-os.environ["PYTHONPATH"] = str(ROOT)  # tutorials run this checkout, and find data_gen
+os.environ["PYTHONPATH"] = str(ROOT)  # tutorials run this checkout
 
 import bdr_stan  # noqa: E402
 

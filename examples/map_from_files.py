@@ -6,17 +6,17 @@ from pathlib import Path
 from sklearn.model_selection import train_test_split
 
 from bdr_stan import AggregateRegressor, Bags, plots
+from bdr_stan.datasets import country_files
 from bdr_stan.kernels import map_kernel
 from bdr_stan.maps import district_table, rates_to_raster
-from data_gen.map_files import make_map_files
 
 quick = "--quick" in sys.argv
 folder, maps = Path("country"), Path("maps")  # what there is, and what is written
 if not folder.exists():
-    make_map_files(folder, n_pixels=4000 if quick else 50_000, n_districts=60 if quick else 300)
+    country_files(folder, side=60 if quick else 220, n_districts=60 if quick else 300)
 
-names = ["elevation", "river_distance", "rainfall", "vegetation", "travel_time"]
-rasters = {name: folder / "covariates" / f"{name}.tif" for name in names}
+names = ["elevation", "rainfall", "vegetation", "travel_time"]
+rasters = {name: folder / f"{name}.tif" for name in names}
 districts = Bags.from_rasters(rasters, folder / "districts.gpkg", weight=folder / "population.tif")
 cases = districts.metadata["cases"].to_numpy()
 

@@ -13,7 +13,7 @@ from builders.messages import messages
 from builders.public_names import names_in_modules, public_objects
 
 import bdr_stan
-from data_gen.counties import county_table
+from bdr_stan.datasets import county_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from bdr_stan import BDR, Bags, cli, load, tune
-from data_gen.counties import county_table
+from bdr_stan.datasets import county_table
 
 
 def split(people):
@@ -72,6 +72,6 @@ def test_the_shell(people, by_hand, tmp_path):
     assert "Columns of a point: age, income, region=country, region=town" in said
     assert "standard deviations of each column" in said
     run("predict", fit, tmp_path / "new.csv", "-o", output)
-    found = pd.read_csv(output, index_col="bag")["mean"]
+    found = pd.read_csv(output, index_col="county")["mean"]
     assert r2_score(y_test, found[test.ids]) > by_hand - 0.02
     np.testing.assert_allclose(load(fit).predict(held), found, rtol=1e-6)

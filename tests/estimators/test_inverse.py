@@ -12,8 +12,8 @@ from sklearn.model_selection import train_test_split
 import bdr_stan
 from bdr_stan import BDR, Bags, BDRClassifier, InverseBDR, InverseBDRClassifier, Stacked, tune
 from bdr_stan.cmdstan.programs import program_path
+from bdr_stan.datasets import county_table
 from bdr_stan.predictive import Blend, ClassPredictive, GridPredictive, MulticlassPredictive
-from data_gen.counties import county_table
 
 # Laplace's approximation is rough where bags are few, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")

@@ -1,9 +1,9 @@
-"""The table of counties: raw rows in no order, one vote a county."""
+"""county_table: raw rows in random order, one vote per county."""
 
 import pandas as pd
 import pytest
 
-from data_gen.counties import county_table
+from bdr_stan.datasets import county_table
 
 
 def test_a_county_has_one_vote_and_up_to_500_people_in_no_order():

@@ -1,8 +1,8 @@
-"""Cells of donors: one severity a donor, seen in the mix of cells and in three genes."""
+"""donor_cells: one severity per donor, seen in the mix of cells and in three genes."""
 
 import pandas as pd
 
-from data_gen.cells import GENES, donor_cells
+from bdr_stan.datasets import GENES, donor_cells
 
 
 def test_a_row_is_a_cell_and_a_donor_has_one_severity():
