@@ -11,10 +11,9 @@ from bdr_stan.datasets.papers import (
     negative_binomial_sizes,
     nested_split,
 )
-from bdr_stan.datasets.tables import GENES, county_table, donor_cells
+from bdr_stan.datasets.tables import county_table, donor_cells
 
 __all__ = [
-    "GENES",
     "Aggregates",
     "aggregate_splits",
     "country_files",

@@ -65,15 +65,15 @@ def donor_cells(n_donors: int = 150, *, seed: int = 1) -> pd.DataFrame:
 
     Returns
     -------
-    pandas.DataFrame, columns donor (text), `GENES` (log counts per thousand) and severity (the
+    pandas.DataFrame, columns donor (text), ten genes (log counts per thousand) and severity (the
     donor's label, no unit)
 
     Examples
     --------
-    >>> from bdr_stan.datasets import GENES, donor_cells
+    >>> from bdr_stan.datasets import donor_cells
     >>> cells = donor_cells(5, seed=1)
-    >>> list(cells) == ["donor", *GENES, "severity"]
-    True
+    >>> list(cells)[:3], list(cells)[-1]
+    (['donor', 'IFIT1', 'ISG15'], 'severity')
     """
     rng = np.random.default_rng(seed)
     severity = rng.normal(size=n_donors)

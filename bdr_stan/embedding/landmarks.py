@@ -35,10 +35,11 @@ def choose_landmarks(
     """Landmarks of bags, float64, shape (d, p), in the units of the points.
 
     `method` is "kmeans" (centres of at most 20,000 points drawn from all bags, with columns divided
-    by `scale`, shape (p,)), "random" (points drawn without replacement; an integer seed gives
+    by `scale`, shape (p,); all distinct points where these are at most `n_landmarks`), "random"
+    (points drawn without replacement; an integer seed gives
     ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
     (one point per bag, drawn in proportion to the weights) or an array, which is checked and
-    returned. Raises ValueError for more landmarks than distinct points or equal landmarks.
+    returned. Raises ValueError for more landmarks than points or equal landmarks.
     """
     bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):
@@ -238,12 +239,9 @@ def _kmeans_centres(bags, n_landmarks, scale, seed):
 
     rng = np.random.default_rng(seed)
     points = bags.sample_points(KMEANS_SAMPLE, rng) / scale
-    distinct = len(np.unique(points, axis=0))
-    if n_landmarks > distinct:
-        raise ValueError(
-            f"{n_landmarks} landmarks asked for, but there are {distinct} distinct points among "
-            f"the {len(points)} sampled: ask for fewer"
-        )
+    distinct = np.unique(points, axis=0)
+    if len(distinct) <= n_landmarks:  # such as categories alone: these represent the kernel exactly
+        return distinct * scale
     kmeans = KMeans(n_landmarks, n_init=1, random_state=int(rng.integers(2**31)))
     # Several threads sum in any order, so that a seed would not determine the centres.
     with threadpool_limits(1):

@@ -70,6 +70,7 @@ class EmbeddingEstimator(BagEstimator):
     Parameters
     ----------
     n_landmarks : int, default 60
+        At most: by k-means fewer where the points have fewer different values.
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
         ``RBF(columns=["age"]) + Matern32(columns=["income"])``.

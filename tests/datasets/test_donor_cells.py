@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from bdr_stan.datasets import GENES, donor_cells
+from bdr_stan.datasets import donor_cells
+from bdr_stan.datasets.tables import GENES
 
 
 def test_a_row_is_a_cell_and_a_donor_has_one_severity():

@@ -139,6 +139,11 @@ def test_given_landmarks_are_copied(bags):
 REPEATED = [[[0.0, 1.0]] * 3 + [[2.0, 2.0]]]
 
 
+def test_few_distinct_points_are_all_landmarks():
+    found = choose_landmarks(REPEATED, 3, seed=1)
+    np.testing.assert_array_equal(found, [[0, 1], [2, 2]])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -148,8 +153,6 @@ REPEATED = [[[0.0, 1.0]] * 3 + [[2.0, 2.0]]]
         ({}, ValueError, "n_landmarks must be an integer >= 1, found None"),
         ({"method": "grid"}, ValueError,
          "'kmeans', 'random', 'one per bag' or an array, found 'grid'"),
-        ({"bags": REPEATED, "n_landmarks": 3}, ValueError,
-         "3 landmarks asked for, but there are 2 distinct points among the 4 sampled"),
         ({"bags": REPEATED, "n_landmarks": 4, "method": "random"}, ValueError,
          "landmarks [0-3] and [0-3] are the same point: ask for fewer, or use method='kmeans'"),
         ({"method": np.zeros((2, 3))}, ValueError, r"have shape \(2, 3\), expected \(d, 2\)"),
