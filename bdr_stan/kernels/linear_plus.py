@@ -1,8 +1,8 @@
 """The kernel of tables: linear and quadratic effects of each column, and a kernel of all columns.
 
 The label of a group is often nearly linear in the means of columns, which a kernel of the distance
-represents poorly where columns are many. Columns with long tails, such as incomes, enter by their
-values and by their normal scores.
+represents poorly where columns are many. Columns with long tails, such as incomes, enter each part
+by their values and by their normal scores.
 """
 
 from dataclasses import replace
@@ -38,8 +38,8 @@ def linear_plus(
 ) -> Kernel:
     """Linear and quadratic effects of the columns of bags, plus a kernel of this kind.
 
-    With bandwidth "scaled" the latter uses the normal scores of columns with long tails; a
-    bandwidth in numbers, "ard" or "median" is for the columns as they are.
+    With bandwidth "scaled" columns with long tails have a second such kernel, of their normal
+    scores; a bandwidth in numbers, "ard" or "median" is for the columns as they are.
     """
     points = bags.sample_points(_SAMPLE, np.random.default_rng(seed))
     n_values = np.array([len(np.unique(column)) for column in points.T])
@@ -59,9 +59,9 @@ def linear_plus(
             parts.append(NormalScores(QuadraticEffects(), columns, QUADRATIC_VARIANCE))
         elif columns[0] in squares:
             parts.append(QuadraticEffects(columns, QUADRATIC_VARIANCE))
-    if not isinstance(bandwidth, str) or bandwidth != "scaled" or not long_tailed:
-        return reduce(add, [*parts, kind(bandwidth)])
-    return reduce(add, [*parts, _on_scores(kind, points, long_tailed, bags.sources)])
+    if isinstance(bandwidth, str) and bandwidth == "scaled" and long_tailed:
+        parts.append(_on_scores(kind, points, long_tailed, bags.sources))
+    return reduce(add, [*parts, kind(bandwidth)])
 
 
 def with_linear_variance(kernel: Kernel, variance: float) -> Kernel:

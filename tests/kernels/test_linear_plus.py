@@ -105,14 +105,16 @@ def test_without_long_tails_the_last_part_is_the_kernel_of_that_name(rng):
         assert len(effects) == 3
 
 
-def test_columns_with_long_tails_enter_the_kernel_by_their_scores(rng):
+def test_columns_with_long_tails_enter_the_kernel_by_their_values_and_scores(rng):
     bags = bags_of(rng, ["age", "income"])
-    last = terms(resolve_kernel(NAME, "scaled", bags, seed=0))[-1]
+    *_, of_scores, of_values = terms(resolve_kernel(NAME, "scaled", bags, seed=0))
     logs = np.column_stack([bags.points[:, 0], np.log(bags.points[:, 1])])
     plain = RBF().resolved([logs])
     near = np.abs(logs - logs.mean(axis=0)).max(axis=1) < 20  # in the tails scores end at 2.6
-    found, expected = last(bags.points, bags[0])[near], plain(logs, logs[: len(bags[0])])[near]
+    found, expected = of_scores(bags.points, bags[0])[near], plain(logs, logs[: len(bags[0])])[near]
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.99
+    plain = resolve_kernel("rbf", "scaled", bags, seed=0)
+    np.testing.assert_array_equal(of_values(bags.points, bags[0]), plain(bags.points, bags[0]))
     numbers = terms(resolve_kernel(NAME, [10.0, 3e4], bags, seed=0))[-1]
     assert type(numbers) is RBF and numbers.columns is None  # bandwidths are of the values
 
@@ -178,7 +180,7 @@ def test_its_text(rng):
     text = kernel_text(kernel, bags.features)
     assert text.startswith("linear in age, income, scores of income, urban, kind=a, kind=b + ")
     assert " + quadratic in age, scores of income + RBF, length" in text
-    assert text.count("RBF") == 2 and "for scores of income x RBF, lengths age" in text
+    assert text.count("RBF") == 3 and "for scores of income x RBF, lengths age" in text
 
 
 # ---------------------------------------------------------------- fits
