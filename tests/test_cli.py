@@ -400,7 +400,7 @@ def test_totals_are_fitted_predicted_and_told_of(pixels, tmp_path):
     said = page.read_text()
     assert "<h1>Report of a fit: cases</h1>" in said and 'aria-label="Map of the' in said
     fails("exists: pass --force", "report", fit, pixels, "-o", page)
-    done = run("report", fit, "--title", "cases a year", "-o", page, "--force")
+    done = run("report", fit, "--label", "cases a year", "-o", page, "--force")
     assert done.exit_code == 0, done.output
     assert "<h1>Report of a fit: cases a year</h1>" in page.read_text()
     assert "Map of the" not in page.read_text()

@@ -12,17 +12,19 @@ from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like
 
 @click.command(
     short_help="Write an HTML report of a fit.",
-    epilog=example("bdr-stan report fit.nc people.parquet --title 'vote, per cent' -o fit.html"),
+    epilog=example("bdr-stan report fit.nc people.parquet --label 'vote, per cent' -o fit.html"),
 )
 @click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @options.output("Report, .html.")
 @click.option(
-    "--title", metavar="TEXT", help="What the labels are, with the unit.  [default: their column]"
+    "--label", metavar="TEXT", help="What the labels are, with the unit.  [default: their column]"
 )
+@click.option("--title", metavar="TEXT", help="Title of the report.")
+@click.option("--author", metavar="TEXT", help="Its author.")
 @options.new_table
 @options.force
-def report(fitted, data, output, title, bag, weight, missing, unseen, force):
+def report(fitted, data, output, label, title, author, bag, weight, missing, unseen, force):
     """Write an HTML report of a fit for readers who did not run it, one file without network.
 
     DATA is the table that the model was fitted to, which a fit does not keep: without it the
@@ -37,5 +39,5 @@ def report(fitted, data, output, title, bag, weight, missing, unseen, force):
         bags = in_memory(
             read_like(model, fitted, data, bag, weight, missing=missing, unseen=unseen)
         )
-    model.report_html(output, bags, label=title)
+    model.report_html(output, bags, label=label, title=title, author=author)
     click.echo(f"Wrote {output}")

@@ -147,14 +147,20 @@ class BagEstimator(BaseEstimator):
 
     @available_if(_samples_posterior)
     def report_html(
-        self, path: PathName, bags: BagsLike | None = None, *, label: str | None = None
+        self,
+        path: PathName,
+        bags: BagsLike | None = None,
+        *,
+        label: str | None = None,
+        title: str | None = None,
+        author: str | None = None,
     ) -> None:
         """Write an HTML report of the fit for readers who did not run it.
 
-        Model and data, diagnostics with advice, posterior and priors; predictions and their
-        calibration by bag size, leave-one-out where the fit allows it; the influence of each
-        column, the effect of shrinkage, maps of rates; the call, seed and versions. Needs the
-        extra "report".
+        A summary in sentences, with ridge regression on means as a baseline; predictions and their
+        calibration by bag size, leave-one-out where the fit allows it; maps of rates, the influence
+        of each column, the effect of shrinkage; data and model; in an appendix diagnostics with
+        advice, posterior, priors, the call, seed and versions. Needs the extra "report".
 
         Parameters
         ----------
@@ -166,6 +172,8 @@ class BagEstimator(BaseEstimator):
         label : str, optional
             Description of the labels with their unit, such as "age, years". Default: the name of
             the column or Series passed to `fit`, else "label".
+        title, author : str, optional
+            Of the report; the title is by default "Report of a fit" and the label.
 
         Raises
         ------
@@ -181,9 +189,11 @@ class BagEstimator(BaseEstimator):
         check_is_fitted(self, "result_")
         if label is None:
             label = self.result_.settings.get("label_name") or "label"
-        if not isinstance(label, str):
-            raise TypeError(f"label must be a str that describes the labels, found {label!r}")
-        write_report(self, path, None if bags is None else self._like_training(bags), label)
+        for name, text in {"label": label, "title": title, "author": author}.items():
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{name} must be a str, found {text!r}")
+        bags = None if bags is None else self._like_training(bags)
+        write_report(self, path, bags, label, title, author)
 
     @available_if(_samples_posterior)
     def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":

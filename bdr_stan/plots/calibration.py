@@ -67,7 +67,7 @@ def calibration(
     >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
     >>> ax = plots.calibration(y, predictive, sizes=np.repeat([2, 50], 100))
     >>> ax.get_xlabel(), ax.get_ylabel()
-    ('probability of the central interval', 'share of labels inside')
+    ('probability of the central interval', 'coverage of intervals')
     """
     table = metrics.calibration(y, predictive, sizes=sizes, edges=edges)
     lines = dict(iter(table.groupby("size", sort=False)))
@@ -85,7 +85,7 @@ def calibration(
             label = size_title(name, n)
             ax.plot(line["level"], line["coverage"], marker=marker, ms=4, color=colour, label=label)
     ax.plot(every["level"], every["coverage"], color="black", label=f"all {len(y)} bags")
-    return _coverage_frame(ax, "share of labels inside")
+    return _coverage_frame(ax, "coverage of intervals")
 
 
 def pit(
@@ -142,8 +142,8 @@ def pit(
         ax.axhline(1, ls="--", lw=1, color=GUIDE)
         ax.stairs(n_bins * share, np.linspace(0, 1, n_bins + 1), color=MODELS[1], lw=1.5)
         ax.set(title=name if sizes is None else size_title(name, n), xlim=(0, 1), ylim=(0, None))
-        ax.set_xlabel("height in the prediction")
-    axes[0].set_ylabel("labels, 1 where as many as expected")
+        ax.set_xlabel("PIT value")
+    axes[0].set_ylabel("density, 1 if calibrated")
     return axes[0].figure
 
 

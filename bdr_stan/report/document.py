@@ -1,5 +1,6 @@
 """The sections of the report of a fit, in order."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.plots.style import pyplot
 from bdr_stan.report import model_sections, point_sections, prediction_sections
 from bdr_stan.report.fit_summary import fit_summary
+from bdr_stan.report.headline import headline
 from bdr_stan.report.page import page_template, write_page
 from bdr_stan.results.files import checked_output
 from bdr_stan.types import PathName
@@ -22,7 +24,12 @@ _METHODS = {
 
 
 def write_report(
-    model: Any, path: PathName, bags: Bags | PartitionedBags | None, label: str
+    model: Any,
+    path: PathName,
+    bags: Bags | PartitionedBags | None,
+    label: str,
+    title: str | None = None,
+    author: str | None = None,
 ) -> Path:
     """Write the HTML report of a fit with a posterior; `bags` are those of the fit, or None."""
     checked_output(path)
@@ -30,18 +37,22 @@ def write_report(
     pyplot()
     fit = fit_summary(model, bags, label)
     sections = [
+        headline(fit),
+        prediction_sections.predictions(fit),
+        prediction_sections.calibration(fit),
+        point_sections.rates(fit),
+        point_sections.influence(fit),
+        point_sections.shrinkage(fit),
         model_sections.data_and_model(fit),
         model_sections.diagnostics(fit),
         model_sections.posterior(fit),
         model_sections.priors(fit),
-        prediction_sections.predictions(fit),
-        prediction_sections.calibration(fit),
-        point_sections.influence(fit),
-        point_sections.shrinkage(fit),
-        point_sections.rates(fit),
         model_sections.reproduction(fit),
     ]
     method = _METHODS.get(model.method, model.method)
     lead = f"{fit.name} ({method}), fitted to the labels of {len(fit.ids)} bags of points."
-    title = "Report of a fit" if label == "label" else f"Report of a fit: {label}"
+    written = " by ".join(each for each in (f"{date.today():%-d %B %Y}", author) if each)
+    lead += f" Report of {written}."
+    if title is None:
+        title = "Report of a fit" if label == "label" else f"Report of a fit: {label}"
     return write_page(path, title, lead, [each for each in sections if each is not None])

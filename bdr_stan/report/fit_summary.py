@@ -47,6 +47,12 @@ class FitSummary:
         return self.model.result_.groups["observed_data"]["bag"].values
 
     @property
+    def id_name(self) -> str:
+        """What the ids name."""
+        columns = self.model.columns_
+        return "bag" if columns is None or columns.bag is None else str(columns.bag)
+
+    @property
     def sizes(self) -> Array | None:
         """Bag sizes, shape (n,), or None; effective sizes if the model depends on weights."""
         kept = self.constants.get("bag_size")

@@ -149,7 +149,7 @@ def diagnostics(fit: FitSummary) -> Section:
     blocks.append(
         Folded("Diagnostics as text", [Code(fit.model.report(), "Output of model.report()")])
     )
-    return Section("diagnostics", "Can the posterior be trusted?", blocks)
+    return Section("diagnostics", "Appendix: diagnostics of the sampler", blocks)
 
 
 def _scalars(fit):
@@ -192,6 +192,9 @@ def posterior(fit: FitSummary) -> Section:
     blocks: list[Any] = []
     if first:
         table = fit.model.summary(first).rename_axis("parameter")
+        meanings = fit.model.priors()["meaning"]
+        of_rows = [meanings.get(name.partition("[")[0], "") for name in table.index]
+        table.insert(0, "meaning", of_rows)
         blocks.append(Table("Posterior of the parameters, with central 95% intervals", table))
     rest = [str(name) for name in draws.data_vars if name not in first]
     rows = sum(int(np.prod(draws[name].shape[2:])) for name in rest)
@@ -201,7 +204,7 @@ def posterior(fit: FitSummary) -> Section:
         blocks.append(Folded(f"All {rows} weights", [every]))
     elif rest:
         blocks.append(Text(f"The {rows} entries of {', '.join(rest)} are in model.summary()."))
-    return Section("posterior", "Posterior", blocks)
+    return Section("posterior", "Appendix: posterior", blocks)
 
 
 def priors(fit: FitSummary) -> Section:
@@ -210,7 +213,7 @@ def priors(fit: FitSummary) -> Section:
     text = "Values that were not given are set from the scale of the labels and the points."
     if table["unit"].str.contains("y").any():
         text += f" The unit y is the unit of the labels: {fit.label}."
-    return Section("priors", "Priors", [Text(text), Table("Priors of this fit", table)])
+    return Section("priors", "Appendix: priors", [Text(text), Table("Priors of this fit", table)])
 
 
 def reproduction(fit: FitSummary) -> Section:
@@ -235,7 +238,7 @@ def reproduction(fit: FitSummary) -> Section:
         Text(text),
         Table("Versions of the fit, and of this report", frame),
     ]
-    return Section("repeat", "How to reproduce this fit", blocks)
+    return Section("repeat", "Appendix: how to reproduce this fit", blocks)
 
 
 def _call(fit, run):

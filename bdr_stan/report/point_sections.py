@@ -27,26 +27,40 @@ def influence(fit: FitSummary) -> Section | None:
             f"their bag, averaged over the other columns of the {sample}. Zero is the average of "
             "all bags."
         )
-        return Section("influence", "What each column adds", [Text(text), *_along(fit, _added)])
+        columns = _most_influential(fit)
+        return Section(
+            "influence", "What each column adds", [Text(text), *_along(fit, columns, _added)]
+        )
     if hasattr(fit.model, "predict_points") and fit.bags is not None:
         text = (
             "Partial dependence: the average rate of points with a given value of a column, over "
             "the other columns of the points."
         )
-        return Section("influence", "The rate along each column", [Text(text), *_along(fit, _rate)])
+        columns = np.arange(len(fit.columns))
+        return Section(
+            "influence", "The rate along each column", [Text(text), *_along(fit, columns, _rate)]
+        )
     return None
 
 
-def _along(fit, draw):
+def _most_influential(fit):
+    """Columns by the range of their influence, largest first; indices, shape (p,)."""
+    ranges = []
+    for k in range(len(fit.columns)):
+        _, added = fit.model.influence_along(_column(fit, k), fit.bags, n_points=50, n_draws=50)
+        ranges.append(np.ptp(added.mean))
+    return np.argsort(-np.array(ranges), kind="stable")
+
+
+def _along(fit, columns, draw):
     """A figure for each of the first columns; `draw(fit, k, name)` gives its Axes."""
-    shown = fit.columns[:_MAX_COLUMNS]
-    if len(fit.columns) > len(shown):
-        yield Text(
-            f"The first {len(shown)} of {len(fit.columns)} columns; bdr_stan.plots draws any."
-        )
-    for k, name in enumerate(shown):
+    shown = columns[:_MAX_COLUMNS]
+    if len(columns) > len(shown):
+        yield Text(f"{len(shown)} of {len(columns)} columns; bdr_stan.plots draws any.")
+    for place, k in enumerate(shown):
+        name = fit.columns[k]
         yield picture(
-            f"influence-{k}",
+            f"influence-{place}",
             f"Partial dependence on {name}, with a 90% band.",
             f"Along {name}.",
             partial(draw, fit, k, name),

@@ -6,11 +6,11 @@ import numpy as np
 
 from bdr_stan import metrics, plots
 from bdr_stan.report.fit_summary import FitSummary
+from bdr_stan.report.headline import FEW_BAGS, LEVEL, share
 from bdr_stan.report.page import Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
 from bdr_stan.results.leave_one_out import GOOD_K
 
-_LEVEL = 0.95
 _N_OUTLIERS = 20  # rows of the table of outlying bags
 _MAX_TABLE_BAGS = 2000  # bags up to which a table lists them all
 
@@ -63,12 +63,12 @@ def _of_numbers(fit):
         picture(
             "predictions",
             "Predicted against observed labels, with intervals, one panel per class of bag sizes.",
-            f"Each bar is the {_LEVEL:.0%} interval of a bag, its dot the mean. Bars that contain "
+            f"Each bar is the {LEVEL:.0%} interval of a bag, its dot the mean. Bars that contain "
             "the label cross the dashed line; the others are orange. A panel draws at most "
             f"{plots.BARS_PER_PANEL} bags.",
-            lambda: plots.prediction(y, predictive, fit.sizes, level=_LEVEL, label=fit.label),
+            lambda: plots.prediction(y, predictive, fit.sizes, level=LEVEL, label=fit.label),
         ),
-        Table(f"Predictions by bag size; intervals of {_LEVEL:.0%} probability", _by_size(fit)),
+        Table(f"Predictions by bag size; intervals of {LEVEL:.0%} probability", _by_size(fit)),
     ]
     if fit.sizes is None:
         blocks.append(Text("The fit does not include the bag sizes: pass its bags for them."))
@@ -78,14 +78,17 @@ def _of_numbers(fit):
 def _by_size(fit):
     """Errors, interval widths and coverage per class of bag sizes, and for all bags."""
     y, predictive = fit.labels, fit.predictive
-    lower, upper = predictive.interval(_LEVEL)
+    lower, upper = predictive.interval(LEVEL)
+    held = (lower <= y) & (y <= upper)
 
     def row(mask):
+        error, sd = metrics.mse(y[mask], predictive.mean[mask]) ** 0.5, float(np.std(y[mask]))
         return {
-            "root mean squared error": metrics.mse(y[mask], predictive.mean[mask]) ** 0.5,
-            "sd of the labels": float(np.std(y[mask])),
+            "root mean squared error": error,
+            "sd of the labels": sd,
+            "R2": 1 - (error / sd) ** 2 if mask.sum() >= FEW_BAGS and sd else np.nan,
             "mean interval width": metrics.interval_width(lower[mask], upper[mask]),
-            "interval coverage": metrics.coverage(y[mask], lower[mask], upper[mask]),
+            "labels in their intervals": share(held[mask]),
         }
 
     return _size_table(fit, row)
@@ -107,10 +110,10 @@ def _bags(fit):
     import pandas as pd
 
     y, predictive = fit.labels, fit.predictive
-    lower, upper = predictive.interval(_LEVEL)
+    lower, upper = predictive.interval(LEVEL)
     table = pd.DataFrame(
         {"observed": y, "predicted": predictive.mean, "lower": lower, "upper": upper},
-        index=pd.Index(fit.ids, name="bag"),
+        index=pd.Index(fit.ids, name=fit.id_name),
     )
     if fit.sizes is not None:
         table.insert(0, "points", fit.sizes if fit.bags is None else fit.bags.sizes)
@@ -140,7 +143,7 @@ def _of_classes(fit):
 
     def row(mask):
         return {
-            "accuracy": float(np.mean(guess[mask] == fit.labels[mask])),
+            "accuracy": share(guess[mask] == fit.labels[mask]),
             "mean probability of the true class": float(np.mean(p_true[mask])),
             "mean probability of the likeliest class": float(np.mean(likeliest[mask])),
         }

@@ -13,7 +13,16 @@ import bdr_stan
 from bdr_stan import BDR, AggregateRegressor, Bags, load
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
-ALWAYS = {"fit", "diagnostics", "posterior", "priors", "predictions", "calibration", "repeat"}
+ALWAYS = {
+    "summary",
+    "fit",
+    "diagnostics",
+    "posterior",
+    "priors",
+    "predictions",
+    "calibration",
+    "repeat",
+}
 SECTIONS = {
     "BDR": ALWAYS | {"influence", "shrinkage"},
     "classifier": ALWAYS | {"influence"},
@@ -189,7 +198,7 @@ def test_a_table_is_read_as_that_of_the_fit(fits, tmp_path, bags, monkeypatch):
     frame["kind"] = np.where(frame.pop("kind=b") == 1, "b", "a<")
     frame = frame.drop(columns="kind=a<").sample(frac=1, random_state=1)
     fits["BDR"][0].report_html(tmp_path / "fit.html", frame)
-    (_, _, read, label), *_ = calls
+    (_, _, read, label, *_), *_ = calls
     assert (read.features, read.ids.tolist(), label) == (bags.features, bags.ids.tolist(), "label")
     np.testing.assert_allclose(read.sums(read.points), bags.sums(bags.points))
 
