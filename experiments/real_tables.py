@@ -58,6 +58,7 @@ TABLES = {
         *("mlmRev", "ScotsSec", "primary", "attain"),
         ["verbal", "sex", "social"],
     ),
+    "firms, wages": ("plm", "EmplUK", "firm", "wage", ["emp", "capital", "output"]),
 }
 CHECKS = {
     "check: communities, immunised": (
@@ -68,7 +69,6 @@ CHECKS = {
         *("mlmRev", "guPrenat", "cluster", "prenat"),
         ["childAge", "motherAge", "birthOrd", "indig", "momEd", "husEd", "husEmpl", "TV"],
     ),
-    "check: firms, wages": ("plm", "EmplUK", "firm", "wage", ["emp", "capital", "output"]),
     "check: people, hours": ("plm", "LaborSupply", "id", "lnhr", ["lnwg", "kids", "age", "disab"]),
     "check: classes, reading": ("mlmRev", "star", "tch", "read", ["ses", "sx", "eth", "yrs"]),
     "check: pupils, mathematics": (
