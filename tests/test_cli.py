@@ -577,6 +577,7 @@ def test_tune_refuses(folder, monkeypatch, text, arguments):
 def test_fit_refuses(folder, monkeypatch, text, arguments):
     monkeypatch.chdir(folder)
     Path("broken.csv").write_text('a,b\n1,2\n3,4,5,6\n"')
+    Path("points.txt").write_text("b")
     Path("empty.csv").write_text("")
     Path("words.csv").write_text("town,word,income\n1,high,3\n2,low,4\n")
     Path("broken.parquet").write_text("PAR?")
@@ -849,3 +850,43 @@ def test_default_columns_are_not_guessed(tmp_path, change, text):
     fit = ["--bag", "town", "--label", "y", "--model", "blr", "-o", tmp_path / "fit.nc"]
     fails(text, "fit", tmp_path / "points.csv", *fit)
     assert not (tmp_path / "fit.nc").exists()
+
+
+def test_bdr_is_the_default_model(folder, tmp_path):
+    table = tmp_path / "t.csv"
+    search = ["tune", folder / "points.csv", *FIT, "--features", "income", "--landmarks", "3"]
+    quick = ["--bandwidth-scale", "1", "--candidates", "optimize", "--cv", "2", "--table", table]
+    done = run(*search, *quick)
+    assert done.exit_code == 0, done.output
+    assert pd.read_csv(table)["model"].tolist() == ["bdr"]
+    for command in ("fit", "tune"):
+        assert "default: bdr" in " ".join(run(command, "--help").output.split())
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "predict", "summary", "report"])
+def test_a_missing_file_is_told_before_anything_is_imported(command, tmp_path):
+    labelled = [*FIT, "-o", "never"] if command in ("fit", "tune") else []
+    outputs = {"predict": ["new.csv", "-o", "p.csv"], "report": ["-o", "p.html"]}
+    code = (
+        "import atexit, sys\n"
+        "from bdr_stan.cli import main\n"
+        "atexit.register(lambda: print('sklearn' in sys.modules))\n"
+        f"main({[command, 'no.file', *labelled, *outputs.get(command, [])]!r})"
+    )
+    asked = [sys.executable, "-c", code]
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: there is no file no.file\n"
+    assert done.stdout == "False\n"
+
+
+def test_messages_name_options_of_the_shell(folder, tmp_path):
+    table = pd.read_csv(folder / "points.csv")
+    table.loc[3, "age"] = np.nan
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    fails("--missing drop", "fit", tmp_path / "gaps.csv", *FIT, "-o", tmp_path / "never.nc")
+    short = ["--landmarks", "3", "--features", "income", "--chains", "2", "--warmup", "50"]
+    data, output = folder / "points.csv", tmp_path / "short.nc"
+    done = run("fit", data, *FIT, *short, "--draws", "20", "--seed", "1", "-o", output)
+    assert done.exit_code == 0, done.output
+    assert "Use at least --draws 200, better 1000" in done.stderr

@@ -7,14 +7,14 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import check_fit_options, estimators_of, load_fit, show_fit, without_none
-from bdr_stan.cli.tables import check_output, read_labelled, split
+from bdr_stan.cli.tables import check_input, check_output, read_labelled, split
 from bdr_stan.terminal import show_table
 
 
 @click.command(
     short_help="Fit a model to a table of points.",
     epilog=example(
-        "bdr-stan fit people.parquet --bag county --label vote --model bdr -o fit.nc",
+        "bdr-stan fit people.parquet --bag county --label vote -o fit.nc",
         "bdr-stan fit pixels.csv --bag district --label cases --weight people \\",
         "    --model aggregate --link exp -o rates.nc",
     ),
@@ -67,9 +67,8 @@ def fit(
     `bdr-stan predict` needs.
     """
     check_output(output, force, not_to_be=data)
+    check_input(data, stan_file)
     settings |= {"covariates": split(covariates), "n_landmarks": landmarks, "stan_file": stan_file}
-    if stan_file is not None and not stan_file.is_file():
-        raise FileNotFoundError(f"there is no file {stan_file}")
     estimator = estimators_of([model], settings)[model]
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
     fit_options = without_none({"label_sd": label_sd, "trials": trials, **sampler})
@@ -88,6 +87,7 @@ def fit(
 @click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
 def summary(fitted, every):
     """Show the parameters, sampling report and priors of a fit."""
+    check_input(fitted)
     model = load_fit(fitted)
     show_fit(model, every)
     show_table(model.priors())

@@ -1,5 +1,6 @@
 """The program ``bdr-stan``, and how its commands report errors."""
 
+import re
 import warnings
 
 import click
@@ -8,6 +9,11 @@ from bdr_stan import __version__
 
 # What the package raises on purpose, and what reading and writing files raises.
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, RuntimeError)
+
+# Such as missing='drop' or draws=200.
+_ARGUMENT = re.compile(
+    r"""\b(?P<name>\w+)=(?:(?P<quote>['"])(?P<text>[^'"]*)(?P=quote)|(?P<number>\d[\d.]*\d|\d))"""
+)
 
 
 class OneSentence(click.Group):
@@ -18,7 +24,7 @@ class OneSentence(click.Group):
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: _warn(message)
+            warnings.showwarning = lambda message, *_, **__: _warn(self._in_options(ctx, message))
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:  # some of Click's are in several lines
@@ -31,7 +37,19 @@ class OneSentence(click.Group):
                 if ctx.params["debug"]:
                     raise
                 text = str(error) or type(error).__name__
-                raise click.ClickException(text) from error
+                raise click.ClickException(self._in_options(ctx, text)) from error
+
+    def _in_options(self, ctx, text):
+        """A message with the options of the command in place of arguments in Python."""
+        command = self.commands.get(ctx.invoked_subcommand)
+        options = {p.name: p.opts[0] for p in command.params} if command else {}
+        options["n_landmarks"] = options.get("landmarks")
+
+        def option(found):
+            name = options.get(found["name"])
+            return found[0] if name is None else f"{name} {found['text'] or found['number']}"
+
+        return _ARGUMENT.sub(option, str(text))
 
 
 def _warn(message):

@@ -149,9 +149,13 @@ def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
 
 def models(*, several: bool) -> Callable[[Any], Any]:
     """The option --model, once or several times."""
-    text = "Give it several times to compare models." if several else None
     return click.option(
-        "--model", type=click.Choice(list(MODELS)), required=True, multiple=several, help=text
+        "--model",
+        type=click.Choice(list(MODELS)),
+        default=["bdr"] if several else "bdr",
+        show_default=True,
+        multiple=several,
+        help="Give it several times to compare models." if several else None,
     )
 
 

@@ -8,7 +8,14 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit
-from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like, write_whole
+from bdr_stan.cli.tables import (
+    check_input,
+    check_output,
+    check_suffix,
+    in_memory,
+    read_like,
+    write_whole,
+)
 from bdr_stan.user_warnings import warn
 
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
@@ -34,11 +41,13 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
     A folder of .parquet files, or a pattern such as 'new/*.parquet', is read part by part; needs
-    the extra "dask". Columns are found by name. Writes bag, n_points, mean, sd, lower, upper; for
-    classes bag, n_points, predicted, and probability, lower, upper of the predicted class.
+    the extra "dask". Columns are found by name. Writes the ids of the bags under the name of their
+    column, n_points, mean, sd, lower, upper; for classes n_points, predicted, and probability,
+    lower, upper of the predicted class.
     """
     check_output(output, force, not_to_be=new)
     check_suffix(output, ".csv")
+    check_input(fitted, new)
     model = load_fit(fitted)
     if getattr(model, "needs_trials", False):
         raise ValueError(

@@ -7,7 +7,7 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit
-from bdr_stan.cli.tables import check_output, check_suffix, in_memory, read_like
+from bdr_stan.cli.tables import check_input, check_output, check_suffix, in_memory, read_like
 
 
 @click.command(
@@ -33,6 +33,7 @@ def report(fitted, data, output, label, title, author, bag, weight, missing, uns
     for given in (fitted, data or fitted):
         check_output(output, force, not_to_be=given)
     check_suffix(output, ".html")
+    check_input(fitted, data)
     model = load_fit(fitted)
     bags = None
     if data is not None:

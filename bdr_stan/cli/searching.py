@@ -8,6 +8,7 @@ from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import check_fit_options, estimators_of, show_fit, without_none
 from bdr_stan.cli.tables import (
+    check_input,
     check_output,
     check_suffix,
     in_memory,
@@ -91,8 +92,6 @@ def tune(
     Prints a table of settings and scores, the best first. With -o the best is then fitted to all
     bags, by its own method, as by `bdr-stan fit`.
     """
-    from bdr_stan import tune as search
-
     outputs = [path for path in (output, table) if path is not None]
     for path in outputs:
         check_output(path, force, not_to_be=data)
@@ -100,6 +99,9 @@ def tune(
         raise ValueError(f"{output} cannot be both the fit and the table: name another file")
     if table is not None:
         check_suffix(table, ".csv")
+    check_input(data)
+    from bdr_stan import tune as search
+
     n_landmarks = _numbers("--landmarks", landmarks, int)
     scales = _numbers("--bandwidth-scale", bandwidth_scale, float)
     settings["covariates"] = split(covariates)

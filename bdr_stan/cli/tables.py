@@ -1,5 +1,6 @@
 """Tables that commands read, and files that they write."""
 
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,13 @@ def read_like(
         known = {"like": model, "unseen": unseen}
     named = model.columns_of_bags or None
     return read_bags(new, bag, weight=weight, missing=missing, metadata=named, **known)
+
+
+def check_input(*paths: Path | None) -> None:
+    """Raise, before anything is imported, for a file, folder or pattern that is not there."""
+    for path in paths:
+        if path is not None and not path.exists() and not glob.glob(str(path)):
+            raise FileNotFoundError(f"there is no file {path}")
 
 
 def check_output(path: Path, force: bool, not_to_be: Path) -> None:
