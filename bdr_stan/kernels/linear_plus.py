@@ -45,20 +45,21 @@ def linear_plus(
     n_values = np.array([len(np.unique(column)) for column in points.T])
     long_tailed = columns_with_long_tails(points, n_values)
     of_source = [np.flatnonzero(bags.sources == source) for source in np.unique(bags.sources)]
-    numbers = [k[0] for k in of_source if len(k) == 1 and n_values[k[0]] > 2]
+    numbers = [k[0] for k in of_source if n_values[k[0]] > 2]  # an indicator of gaps may follow
     squares = numbers if len(numbers) <= _MOST_SQUARES else []
     parts: list[Kernel] = []
     for columns in map(tuple, map(np.ndarray.tolist, of_source)):
         if n_values[list(columns)].max() == 1:
             continue  # constant
         parts.append(LinearEffects(columns, LINEAR_VARIANCE))
-        scored = columns[0] in long_tailed
+        number = columns[:1]
+        scored = number[0] in long_tailed
         if scored:
-            parts.append(NormalScores(LinearEffects(), columns, LINEAR_VARIANCE))
-        if columns[0] in squares and scored:
-            parts.append(NormalScores(QuadraticEffects(), columns, QUADRATIC_VARIANCE))
-        elif columns[0] in squares:
-            parts.append(QuadraticEffects(columns, QUADRATIC_VARIANCE))
+            parts.append(NormalScores(LinearEffects(), number, LINEAR_VARIANCE))
+        if number[0] in squares and scored:
+            parts.append(NormalScores(QuadraticEffects(), number, QUADRATIC_VARIANCE))
+        elif number[0] in squares:
+            parts.append(QuadraticEffects(number, QUADRATIC_VARIANCE))
     if isinstance(bandwidth, str) and bandwidth == "scaled" and long_tailed:
         parts.append(_on_scores(kind, points, long_tailed, bags.sources))
     return reduce(add, [*parts, kind(bandwidth)])

@@ -119,6 +119,24 @@ def test_columns_with_long_tails_enter_the_kernel_by_their_values_and_scores(rng
     assert type(numbers) is RBF and numbers.columns is None  # bandwidths are of the values
 
 
+def test_a_column_with_gaps_and_a_long_tail(rng):
+    table = pd.DataFrame(
+        {
+            "town": np.repeat(np.arange(40), 20),
+            "income": np.exp(10 + rng.normal(size=800)),
+            "age": rng.normal(40, 10, 800),
+        }
+    )
+    table.loc[rng.random(800) < 0.1, ["income", "age"]] = np.nan
+    bags = Bags.from_dataframe(table, "town", missing="indicator")
+    text = kernel_text(resolve_kernel(NAME, "scaled", bags, seed=0), bags.features)
+    columns = "income, income missing, scores of income, age, age missing"
+    assert text.startswith(f"linear in {columns} + quadratic in scores of income, age + ")
+    y = bags.sums(bags.points)[:, 2]
+    model = BDR(20, method="optimize").fit(bags, y, seed=1)
+    assert np.isfinite(model.predict(bags)).all()
+
+
 def test_features_hold_means_and_variances_of_columns(rng):
     bags = bags_of(rng, ["age", "income", "urban", "kind"])
     _, features = features_of(bags)
