@@ -19,7 +19,8 @@ def country_files(
     """Write a simulated country of side x side pixels of one km, with cases by district.
 
     The rate, cases per person, falls with elevation and travel time, rises with rainfall, and has
-    a smooth field of its own; cases are Poisson. Needs the extra "maps".
+    a smooth field of its own; cases are Poisson, with a lognormal effect of each district of log sd
+    0.3. Needs the extra "maps".
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def country_files(
     expected = np.bincount(
         number, (images["population"] * images["rate"]).ravel(), minlength=n_districts
     )
-    districts["cases"] = rng.poisson(expected)
+    districts["cases"] = rng.poisson(expected * np.exp(0.3 * rng.normal(size=n_districts)))
     folder.mkdir(parents=True)
     for name, image in images.items():
         _write_raster(folder / f"{name}.tif", image)
