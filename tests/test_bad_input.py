@@ -991,7 +991,7 @@ COMMANDS = [
     (["fit"], "DATA"),
     (["fit", "table.csv"], "--bag"),
     (["fit", "table.csv", "--bag", "town"], "--label"),
-    (["fit", "table.csv", "--bag", "town", "--label", "y"], "--model"),
+    (["fit", "table.csv", "--bag", "town", "--label", "y"], "--output"),
     (fit_arguments(table="nowhere.csv"), "nowhere.csv"),
     (fit_arguments(table="folder"), "folder"),
     (fit_arguments(table="table.txt"), "table.txt"),
