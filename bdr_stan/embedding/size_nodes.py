@@ -27,29 +27,33 @@ _TOLERANCE = 1e-10
 # Of the smallest and of the largest sizes so many may keep groups of their own: many bags of one
 # small size need no more rows than a node, and a few huge bags would widen the interval.
 _MOST_KEPT = 50
+# A gradient of the Stan programs takes as long for one more group as for so many rows.
+_ROWS_OF_GROUP = 20
 _N_PANELS = 16  # of equal length in log N, where rows are so many that panels come first
 
 
 def at_size_nodes(rows: Rows) -> Rows:
-    """These rows, or, where these are fewer, rows at nodes of size and known variance."""
+    """These rows, or, where a gradient is quicker, rows at nodes of size and known variance."""
     known = rows.known_variance > 0  # whose logarithms can be interpolated
-    parts = [_fewest(rows.of_groups(part)) for part in (~known, known) if part.any()]
+    parts = [_cheapest(rows.of_groups(part)) for part in (~known, known) if part.any()]
     return Rows.stacked([part for some in parts for part in some])
 
 
-def _fewest(rows: Rows) -> list[Rows]:
-    """Groups that stay as they are, and those at nodes, so that the rows are fewest."""
+def _cheapest(rows: Rows) -> list[Rows]:
+    """Groups that stay as they are, and those at nodes, so that a gradient costs least."""
     log_sizes, size_of = np.unique(np.log(rows.bag_size), return_inverse=True)
-    rows_before = np.append(0, np.cumsum(np.bincount(size_of, rows.length)))
-    per_node = rows.rows.shape[1] * _n_nodes(np.ptp(_log_variance(rows)))
-    fewest, inside = rows_before[-1], np.zeros(len(size_of), bool)
+    cost = np.bincount(size_of, rows.length + _ROWS_OF_GROUP)
+    cost_before = np.append(0, np.cumsum(cost))
+    # A node has a group of each sign.
+    per_node = (rows.rows.shape[1] + 2 * _ROWS_OF_GROUP) * _n_nodes(np.ptp(_log_variance(rows)))
+    least, inside = cost_before[-1], np.zeros(len(size_of), bool)
     for first in range(min(len(log_sizes), _MOST_KEPT)):
         last = np.arange(max(first, len(log_sizes) - _MOST_KEPT), len(log_sizes))
-        kept = rows_before[first] + rows_before[-1] - rows_before[last + 1]
-        n_rows = kept + per_node * _n_nodes(log_sizes[last] - log_sizes[first])
-        best = np.argmin(n_rows)
-        if n_rows[best] < fewest:
-            fewest, inside = n_rows[best], (size_of >= first) & (size_of <= last[best])
+        kept = cost_before[first] + cost_before[-1] - cost_before[last + 1]
+        costs = kept + per_node * _n_nodes(log_sizes[last] - log_sizes[first])
+        best = np.argmin(costs)
+        if costs[best] < least:
+            least, inside = costs[best], (size_of >= first) & (size_of <= last[best])
     if not inside.any():
         return [rows]
     kept = [rows.of_groups(~inside)] if not inside.all() else []
