@@ -20,6 +20,7 @@ NORMAL = np.random.default_rng(0).normal(size=200)
         (np.round(NORMAL) + 3, 1.0, "of the labels are 3"),
         (np.exp(NORMAL), 1.0, "of the labels are within two sd of the errors of 0"),
         (np.exp(NORMAL), 0.02, None),
+        (np.arange(1.0, 6.0), 0.7, None),  # 1 of 5
         (1 / (1 + np.exp(-NORMAL - 3)), 0.1, "of the labels are within two sd of the errors of 1"),
     ],
 )

@@ -36,10 +36,10 @@ def choose_landmarks(
 
     `method` is "kmeans" (centres of at most 20,000 points drawn from all bags, with columns divided
     by `scale`, shape (p,); all distinct points where these are at most `n_landmarks`), "random"
-    (points drawn without replacement; an integer seed gives
+    (points drawn without replacement, all where there are no more; an integer seed gives
     ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
     (one point per bag, drawn in proportion to the weights) or an array, which is checked and
-    returned. Raises ValueError for more landmarks than points or equal landmarks.
+    returned. Raises ValueError for equal landmarks.
     """
     bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):
@@ -54,12 +54,11 @@ def choose_landmarks(
         _check_distinct(landmarks, "use method='kmeans'")
         return landmarks
     n_landmarks = checked_n_landmarks(n_landmarks)
-    _check_enough_points(bags, n_landmarks)
     if method == "kmeans":
         return _kmeans_centres(bags, n_landmarks, 1.0 if scale is None else scale, seed)
     if not isinstance(seed, np.random.Generator):
         seed = np.random.RandomState(seed)
-    rows = seed.choice(bags.n_points, n_landmarks, replace=False)
+    rows = seed.choice(bags.n_points, min(n_landmarks, bags.n_points), replace=False)
     landmarks = bags.read_rows(rows).astype(np.float64)
     _check_distinct(landmarks, "ask for fewer, or use method='kmeans'")
     return landmarks
@@ -70,14 +69,6 @@ def checked_n_landmarks(n_landmarks: int | None) -> int:
     if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
         raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
     return int(n_landmarks)
-
-
-def _check_enough_points(bags, n_landmarks):
-    if n_landmarks > bags.n_points:
-        raise ValueError(
-            f"{n_landmarks} landmarks asked for, but the bags have {bags.n_points} points: "
-            "ask for fewer"
-        )
 
 
 def landmarks_of_kernel(
@@ -110,7 +101,6 @@ def landmarks_of_kernel(
     if not others:
         return np.vstack(list(of_effects.values()))
     total = checked_n_landmarks(n_landmarks)
-    _check_enough_points(bags, total)
     rest = max(total - sum(map(len, of_effects.values())), -(-total // 3))
     n_each = dict(zip(others, shares(rest, others), strict=True))
     chosen = _landmarks_in_columns(bags, n_each, method, seed, scored_columns(kernel))

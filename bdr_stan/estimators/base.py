@@ -23,7 +23,7 @@ from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
 from bdr_stan.predictive.mixture import interval_ends
 from bdr_stan.results import files
-from bdr_stan.results.advice import headline, report, sampling_warnings
+from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import InferenceData, build, dataset
@@ -385,8 +385,9 @@ class BagEstimator(BaseEstimator):
 
     def _warn_of_trouble(self) -> None:
         """Warn, at the call of `fit`, about poor diagnostics."""
+        n_bags = len(self.result_.labels)
         for trouble in sampling_warnings(self.diagnostics()):
-            warn(trouble)
+            warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
 
 
 class BagRegressor(RegressorMixin, BagEstimator):

@@ -4,20 +4,21 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-_HEAP = 0.1  # share of equal labels; of at least 5 bags
+_HEAP = 0.1  # share of equal labels
 _NEAR = 0.1  # share of labels within two standard deviations of the errors of a bound
+_FEWEST = 5  # labels that count as a share
 
 
 def label_advice(y: Array, sigma: float) -> list[str]:
     """A line on what labels (n,) have that normal errors of sd sigma lack; none if nothing."""
     values, counts = np.unique(y, return_counts=True)
     most = counts.max()
-    if 5 <= most < len(y) and most >= _HEAP * len(y):
+    if _FEWEST <= most < len(y) and most >= _HEAP * len(y):
         found = f"{most / len(y):.0%} of the labels are {values[counts.argmax()]:g}"
     else:
         bounds = [0.0, 1.0] if y.min() >= 0 and y.max() <= 1 else [0.0] if y.min() >= 0 else []
         near = [np.mean(np.abs(y - bound) < 2 * sigma) for bound in bounds]
-        if not near or max(near) < _NEAR:
+        if not near or max(near) < max(_NEAR, _FEWEST / len(y)):
             return []
         found = (
             f"{max(near):.0%} of the labels are within two sd of the errors of "

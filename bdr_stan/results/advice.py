@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Check:
 # the effective sample size required per chain.
 MIN_DRAWS = 200
 # tests/results/test_advice.py tries all advice. A narrower prior of sigma would make things worse.
+FEW_BAGS = "The fit has {n} labelled bags: so few hardly identify the scales; more bags help most."
 _NARROW_PRIORS = "narrow the priors of the scales (in prior: rho_log_sd and other ..._log_sd)"
 _WITHOUT_CHECKS = {
     "optimize": "The posterior mode, a single point: it carries no uncertainty in the "
@@ -34,8 +36,8 @@ _WITHOUT_CHECKS = {
 def checks(diagnostics: dict[str, Any]) -> list[Check]:
     """Diagnostics of a sample as checks; empty for a method without diagnostics.
 
-    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 and an ESS of 100 per
-    chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
+    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 (more for fewer than
+    four chains or 1,000 draws) and an ESS of 100 per chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
     """
     if diagnostics.get("method") == "nuts":
         return _nuts_checks(diagnostics)
@@ -73,14 +75,15 @@ def _few_draws(d):
 def _agreement_checks(d):
     """Checks of R-hat, bulk ESS and tail ESS."""
     enough = 100 * d["n_chains"]
+    largest = _largest_r_hat(d["n_chains"], d["n_draws"])
     found = [
         Check(
             "R-hat",
             _value(d, "max_r_hat", ".3f"),
-            "<= 1.01",
-            d["max_r_hat"] > 1.01,
-            f"R-hat of {_parameter(d['max_r_hat_of'])} is {d['max_r_hat']:.3f} (at most 1.01 is "
-            "good): the chains, and predictions from each, do not agree yet.",
+            f"<= {largest:.4g}",
+            d["max_r_hat"] > largest,
+            f"R-hat of {_parameter(d['max_r_hat_of'])} is {d['max_r_hat']:.3f} (at most "
+            f"{largest:.4g} is good): the chains, and predictions from each, do not agree yet.",
             "Raise warmup and draws; if it stays high, look for several modes or for parameters "
             "that the data do not identify.",
         )
@@ -99,6 +102,16 @@ def _agreement_checks(d):
             )
         )
     return found
+
+
+def _largest_r_hat(n_chains, n_draws):
+    """1.01, or what converged chains reach by chance: few chains of few draws have a noisy R-hat.
+
+    Split R-hat - 1 is about (chi2_k / k - 1) / n with k = 2 chains - 1 for n independent draws per
+    chain: its upper 1e-4 quantile, as the largest of many parameters counts, for n half the draws.
+    """
+    k = 2 * n_chains - 1
+    return 1 + max(0.01, 2 * (chdtri(k, 1e-4) / k - 1) / n_draws)
 
 
 def _movement_checks(d):

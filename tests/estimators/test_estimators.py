@@ -411,7 +411,6 @@ def test_program_without_the_needed_names(problem, model, needed):
             Shrinkage(4, prior={"eta_median": np.nan}),
             r"prior\['eta_median'\] must be a finite number",
         ),
-        (BDR(5000), "more|5000 landmarks asked for"),
     ],
     ids=str,
 )
