@@ -2,7 +2,8 @@
 
 python benchmarks/bdr_scale.py                          both, 4 chains x (1000 + 1000)
 python benchmarks/bdr_scale.py --case bags --bags 1e5
-python benchmarks/bdr_scale.py --case bags --bags 16000 --median 60 --rows both
+python benchmarks/bdr_scale.py --case bags --bags 16000 --median 60 --columns 3
+python benchmarks/bdr_scale.py --case bags --bags 1000 --median 20 --columns 10 --kernel rbf
 
 Wall times are those of a quiet machine alone; processor times and leapfrog steps of any.
 """
@@ -19,10 +20,10 @@ from bdr_stan import BDR, Bags
 from bdr_stan.cmdstan.programs import compile_program
 
 
-def heavy_tailed_bags(n, *, n_features=5, seed=0):
+def heavy_tailed_bags(n, smallest=3.5, *, n_features=5, seed=0):
     """n bags of 10 points on average, sizes of infinite variance up to 20,000, and their labels."""
     rng = np.random.default_rng(seed)
-    sizes = np.clip(3.5 / rng.random(n) ** (2 / 3), 1, 20_000).astype(int)
+    sizes = np.clip(smallest / rng.random(n) ** (2 / 3), 1, 20_000).astype(int)
     return bags_and_labels(rng, sizes, n_features)
 
 
@@ -36,7 +37,7 @@ def bags_and_labels(rng, sizes, n_features):
     return Bags.from_points(points, sizes=sizes), y.astype(float)
 
 
-def lognormal_bags(n, median, *, n_features=3, seed=0):
+def lognormal_bags(n, median, *, n_features, seed=0):
     """n bags with lognormal sizes, of which most differ, and their labels."""
     rng = np.random.default_rng(seed)
     sizes = np.ceil(rng.lognormal(np.log(median), 1, n)).astype(int)
@@ -86,6 +87,8 @@ def main():
         "--rows", choices=["compressed", "all", "both"], default="compressed",
         help="rows that the program gets: compressed ones, one per bag, or first these, then those",
     )  # fmt: skip
+    parser.add_argument("--kernel", default="auto", help="its name, such as rbf")
+    parser.add_argument("--columns", type=int, default=5, help="features of a point")
     parser.add_argument("--quick", action="store_true", help="1,000 bags, 10 landmarks")
     args = parser.parse_args()
 
@@ -97,10 +100,12 @@ def main():
         report("faces", BDR(128, bandwidth="median", bandwidth_scale=0.75), bags, y, **run)
     if args.case != "faces":
         n = 1000 if args.quick else int(args.bags)
-        bags, y = lognormal_bags(n, args.median) if args.median else heavy_tailed_bags(n)
+        many = lognormal_bags if args.median else heavy_tailed_bags
+        bags, y = many(n, args.median or 3.5, n_features=args.columns)
+        n_landmarks = 10 if args.quick else 60
         for rows in ("all", "compressed"):
             if args.rows in (rows, "both"):
-                model = BDR(10 if args.quick else 60, compress=rows == "compressed")
+                model = BDR(n_landmarks, kernel=args.kernel, compress=rows == "compressed")
                 report(f"bags, {rows} rows", model, bags, y, **run)
 
 

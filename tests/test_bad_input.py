@@ -287,7 +287,6 @@ RUNS = [
     ({"draws": 10.5}, "draws"),
     ({"warmup": -1}, "warmup"),
     ({"warmup": 0}, "warmup=0"),
-    ({"warmup": None}, "warmup"),
     ({"seed": "one"}, "seed"),
     ({"seed": -1}, "seed"),
     ({"seed": 2**32}, "seed"),

@@ -55,6 +55,7 @@ SAYS = {
     "benchmarks/rasters.py": "from shapely's zonal sums",
     "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",
     "benchmarks/stacking.py": "Behind the best member:",
+    "benchmarks/warmup.py": "R-hat  diverged",
     "benchmarks/set_kernels.py": "one kernel after the other",
 }
 ELSEWHERE = {

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from bdr_stan.cli.models import MODELS
+from bdr_stan.posterior.settings import WARMUP, WARMUP_OF_VARIANTS
 
 METHODS = ("nuts", "exact", "optimize", "laplace", "pathfinder", "vb")
 
@@ -131,7 +132,11 @@ model_settings = _all_of(
 
 sampling = _all_of(
     click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
-    click.option("--warmup", type=click.IntRange(0), default=1000, show_default=True),
+    click.option(
+        "--warmup",
+        type=click.IntRange(0),
+        help=f"[default: {WARMUP}; {WARMUP_OF_VARIANTS} for bdr-classifier and with --stan-file]",
+    ),
     click.option(
         "--draws", type=click.IntRange(1), default=1000, show_default=True, help="Per chain."
     ),

@@ -115,8 +115,10 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     target : path, a file ending in .stan or a folder for ``<name>.stan``
     force : bool, overwrite existing files
 
-    Returns ------- list of Path, the files written, the program first; an existing file with the
-    same text is unchanged.
+    Returns
+    -------
+    list of Path, the files written, the program first; an existing file with the same text is
+    unchanged.
 
     Raises
     ------

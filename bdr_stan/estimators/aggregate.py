@@ -187,7 +187,7 @@ class AggregateRegressor(BagRegressor):
         *,
         trials: ArrayLike | str | None = None,
         chains: int = 4,
-        warmup: int = 1000,
+        warmup: int | None = None,
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
@@ -203,9 +203,10 @@ class AggregateRegressor(BagRegressor):
         trials : array, shape (n,), or str, optional
             Of the binomial likelihood: people asked in each bag, or the column of the bags'
             metadata that holds them, from which predictions then take them too.
-        chains, warmup, draws : int, default 4, 1000, 1000
-            Chains, and iterations of each before and after warmup. Laplace, Pathfinder and "vb"
-            give one chain of `draws`; optimisation one draw.
+        chains, warmup, draws : int, default 4, 300, 1000
+            Chains, and iterations of each before and after warmup, which takes 1000 by default for
+            a model with a `stan_file`. Laplace, Pathfinder and "vb" give one chain of `draws`;
+            optimisation one draw.
         seed : int, optional
             Seed of landmarks, kernel and Stan; default `random_state`.
         progress : bool, optional
@@ -237,6 +238,7 @@ class AggregateRegressor(BagRegressor):
         name, y = label_name(y), self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
+        warmup = self._warmup(warmup)
         checked_settings(
             SamplerSettings(self.method, chains, warmup, draws, options=cmdstan_options), self
         )
@@ -305,7 +307,7 @@ class AggregateRegressor(BagRegressor):
         y: ArrayLike,
         *,
         chains: int = 4,
-        warmup: int = 1000,
+        warmup: int | None = None,
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
@@ -319,7 +321,8 @@ class AggregateRegressor(BagRegressor):
         """
         self.check_parameters()
         y = labels_of_training(training, AggregateFeatures, y).astype(float)
-        seed, method, stan_file = self._seed(seed), self.method, self.stan_file
+        seed, warmup = self._seed(seed), self._warmup(warmup)
+        method, stan_file = self.method, self.stan_file
         settings = checked_settings(
             SamplerSettings(
                 method, chains, warmup, draws, seed, progress, stan_file, cmdstan_options

@@ -21,6 +21,7 @@ from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
+from bdr_stan.posterior.settings import WARMUP, WARMUP_OF_VARIANTS
 from bdr_stan.predictive.mixture import interval_ends
 from bdr_stan.results import files
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
@@ -65,6 +66,7 @@ class BagEstimator(BaseEstimator):
 
     takes_parts: ClassVar[bool] = False  # whether it accepts `PartitionedBags`
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
+    _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
 
     result_: Result
@@ -379,6 +381,12 @@ class BagEstimator(BaseEstimator):
         own = vars(self)["random_state"]
         check_seed(own)
         return own if seed is None else seed
+
+    def _warmup(self, given: int | None) -> int:
+        """Length of warmup of a call of `fit`; by default longer for a user's own program."""
+        if given is not None:
+            return given
+        return self._default_warmup if vars(self)["stan_file"] is None else WARMUP_OF_VARIANTS
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError for an invalid parameter; the first step of `fit`."""

@@ -11,6 +11,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.bdr_probit import bdr_probit_model
 from bdr_stan.models.blr_logit import blr_logit_model
 from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
 from bdr_stan.types import Array
 
 
@@ -83,6 +84,8 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     """
 
     log_cdf = log_ndtr
+    # After 300, chains of one fit in four were poorly adapted, see benchmarks/README.md.
+    _default_warmup = WARMUP_OF_VARIANTS
 
     def _model(self, training: TrainingFeatures, y: Array) -> Model:
         return bdr_probit_model(

@@ -128,7 +128,7 @@ class EmbeddingEstimator(BagEstimator):
         *,
         label_sd: ArrayLike | str | None = None,
         chains: int = 4,
-        warmup: int = 1000,
+        warmup: int | None = None,
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
@@ -149,9 +149,10 @@ class EmbeddingEstimator(BagEstimator):
             variance; predictions are of labels without this measurement error. For BLR, BDR,
             Shrinkage and InverseBDR. scikit-learn's searches take it as `fit` does; with metadata
             routing they need ``set_fit_request(label_sd=True)``. `tune` does not use it.
-        chains, warmup, draws : int, default 4, 1000, 1000
-            Chains, and iterations of each before and after warmup. Laplace, Pathfinder and the
-            exact method give one chain of `draws`; optimisation one draw.
+        chains, warmup, draws : int, default 4, 300, 1000
+            Chains, and iterations of each before and after warmup, which takes 1000 by default for
+            BDRClassifier and for a model with a `stan_file`. Laplace, Pathfinder and the exact
+            method give one chain of `draws`; optimisation one draw.
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
         progress : bool, optional
@@ -198,7 +199,7 @@ class EmbeddingEstimator(BagEstimator):
         *,
         label_sd: ArrayLike | None = None,
         chains: int = 4,
-        warmup: int = 1000,
+        warmup: int | None = None,
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
@@ -223,7 +224,8 @@ class EmbeddingEstimator(BagEstimator):
 
     def _settings(self, chains, warmup, draws, seed, progress, options):
         """Settings of the sampler from the arguments of `fit`, checked."""
-        seed, method, stan_file = self._seed(seed), self.method, self.stan_file
+        seed, warmup = self._seed(seed), self._warmup(warmup)
+        method, stan_file = self.method, self.stan_file
         return checked_settings(
             SamplerSettings(method, chains, warmup, draws, seed, progress, stan_file, options),
             self,

@@ -7,6 +7,9 @@ from typing import Any
 from bdr_stan.types import PathName
 
 METHODS = ("nuts", "optimize", "laplace", "pathfinder")
+# Enough for whitened programs that start near the mode: benchmarks/warmup.py compares lengths.
+WARMUP = 300
+WARMUP_OF_VARIANTS = 1000  # Stan's own default
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class SamplerSettings:
 
     method: str = "nuts"
     chains: int = 4
-    warmup: int = 1000
+    warmup: int = WARMUP
     draws: int = 1000
     seed: int | None = None
     progress: bool | None = None

@@ -38,6 +38,7 @@ class Table:
     kind: ClassVar[str] = "table"
     caption: str
     frame: "pd.DataFrame"
+    sortable: bool = False
 
     @property
     def head(self) -> list[str]:

@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -22,12 +22,18 @@ _PIXELS_PER_INCH = 96  # of CSS
 
 
 def picture(
-    name: str, alt: str, caption: str, draw: Callable[[], Any], *, on_white: bool = False
+    name: str,
+    alt: str,
+    caption: str,
+    draw: Callable[[], Any],
+    *,
+    on_white: bool = False,
+    titles: Mapping[str, Sequence[str]] | None = None,
 ) -> Picture:
     """The Figure (or Axes) that `draw()` returns, as inline SVG with ids that start with `name`.
 
     `alt` is the text for screen readers; `on_white` keeps background and colours on dark pages,
-    for maps.
+    for maps; `titles` are shown under the pointer: gid of marks -> a text for each.
     """
     plt = pyplot()
     with plt.rc_context(_STYLE), plt.ioff(), warnings.catch_warnings():
@@ -44,12 +50,28 @@ def picture(
             figure.savefig(svg, format="svg", transparent=True, dpi=150)
         finally:
             plt.close(figure)
-    return Picture(_inline(svg.getvalue(), name, alt, width), caption, on_white)
+    drawn = svg.getvalue()
+    for gid, texts in (titles or {}).items():
+        drawn = _with_titles(drawn, gid, texts)
+    return Picture(_inline(drawn, name, alt, width), caption, on_white)
 
 
 def _figure_of(drawn):
     """The Figure itself, or the Figure of Axes."""
     return drawn if hasattr(drawn, "savefig") else drawn.figure
+
+
+def _with_titles(svg, gid, texts):
+    """The SVG with a title, which browsers show under the pointer, in each mark of a line."""
+    before, line = svg.split(f'<g id="{gid}">')
+    marks = iter(texts)
+    titled = re.sub(
+        r"(<use [^>]*?)/>",
+        lambda use: f"{use[1]}><title>{escape(next(marks))}</title></use>",
+        line,
+        count=len(texts),
+    )
+    return f'{before}<g id="{gid}">{titled}'
 
 
 def _inline(svg, name, alt, width):

@@ -36,8 +36,9 @@ _WITHOUT_CHECKS = {
 def checks(diagnostics: dict[str, Any]) -> list[Check]:
     """Diagnostics of a sample as checks; empty for a method without diagnostics.
 
-    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 (more for fewer than
-    four chains or 1,000 draws) and an ESS of 100 per chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al. (2024), k-hat 0.7.
+    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 (more for few chains or
+    draws) and an ESS of 100 per chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari
+    et al. (2024), k-hat 0.7.
     """
     if diagnostics.get("method") == "nuts":
         return _nuts_checks(diagnostics)

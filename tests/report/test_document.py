@@ -1,6 +1,7 @@
 """document: reports of four fits, read with a parser of HTML."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import dask.dataframe as dd
@@ -101,9 +102,10 @@ def test_bags_in_partitions_give_the_same_report(fits, parsed, rows_of_points, t
 def test_a_page_needs_nothing_but_itself(parsed, name):
     page, addresses = parsed[name], []
     for tag, attrs in page.elements:
-        assert tag not in ("script", "iframe", "object", "embed", "base", "i", "b", "em")
+        assert tag not in ("iframe", "object", "embed", "base", "i", "b", "em")
         addresses += [attrs[key] for key in ("src", "href", "xlink:href") if attrs.get(key)]
         addresses += re.findall(r"url\(([^)]*)\)", attrs.get("style") or "")
+    assert [attrs for tag, attrs in page.elements if tag == "script"] == [{}]  # the page's own
     assert addresses and all(each.startswith(("#", "data:")) for each in addresses)
     ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
     assert len(ids) == len(set(ids))
@@ -214,3 +216,17 @@ def test_nothing_is_written_on_an_error(fits, tmp_path, bags):
         with pytest.raises((ValueError, TypeError, OSError), match=words):
             call()
     assert not list(tmp_path.iterdir())
+
+
+def test_dots_have_the_numbers_of_their_bags(pages, fits):
+    html, model = pages["BDR"].read_text(), fits["BDR"][0]
+    told = re.findall(r"<title>town (.*?): observed (\S+), predicted (\S+) \(", html)
+    labels = dict(zip(model.result_.groups["observed_data"]["bag"].values, model.result_.labels))
+    assert {unescape(name) for name, _, _ in told} == set(labels)
+    for name, observed, _ in told:
+        assert float(observed) == pytest.approx(labels[unescape(name)], rel=1e-3)
+
+
+def test_headers_of_long_tables_sort(parsed):
+    tables = [attrs.get("class") for tag, attrs in parsed["aggregate"].elements if tag == "table"]
+    assert tables.count("sortable") == 2

@@ -18,7 +18,7 @@ def test_all_text_is_escaped(tmp_path):
     bad = "<script>alert('x')</script>"
     frame = pd.DataFrame({bad: [bad]}, index=pd.Index([bad], name=bad))
     html = written(tmp_path, Text(bad), Code(bad, bad), Table(bad, frame), Folded(bad, [Text(bad)]))
-    assert "<script" not in html and html.count("&lt;script&gt;") == 11
+    assert "<script>alert" not in html and html.count("&lt;script&gt;") == 11
     assert "<title>&lt;Title&gt;</title>" in html
 
 

@@ -5,6 +5,7 @@ import platform
 import numpy as np
 
 from bdr_stan import BLR, __version__, load
+from bdr_stan.cmdstan.programs import eject
 from bdr_stan.results.run import run_settings
 
 
@@ -13,10 +14,18 @@ def test_plain_arguments_and_versions_are_kept(tmp_path):
     model = BLR(2, method="exact").fit(bags, np.arange(6.0), draws=30, seed=4)
     model.save(tmp_path / "fit.nc")
     run = load(tmp_path / "fit.nc").result_.settings["run"]
-    assert run["arguments"] == {"chains": 4, "warmup": 1000, "draws": 30, "seed": 4}
+    assert run["arguments"] == {"chains": 4, "warmup": 300, "draws": 30, "seed": 4}
     assert run["versions"]["bdr_stan"] == __version__
     assert run["versions"]["Python"] == platform.python_version()
     assert run["versions"]["numpy"] == np.__version__
+
+
+def test_warmup_is_longer_for_a_program_of_ones_own(tmp_path):
+    bags = [np.array([[x], [x + 1]]) for x in range(6)]
+    model = BLR(2, stan_file=eject("blr", tmp_path / "mine.stan")[0], method="optimize")
+    for given, expected in [({}, 1000), ({"warmup": 50}, 50)]:
+        model.fit(bags, np.arange(6.0), seed=4, **given)
+        assert model.result_.settings["run"]["arguments"]["warmup"] == expected
 
 
 def test_what_no_file_could_hold_is_left_out():
