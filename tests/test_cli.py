@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import bdr_stan
 from bdr_stan import cli
 from bdr_stan.cmdstan import Finding
+from bdr_stan.posterior.settings import WARMUP, WARMUP_OF_VARIANTS
 
 PROGRAM = Path(sys.executable).with_name("bdr-stan")
 FIT = ["--bag", "town", "--label", "y", "--landmarks", "5", "--seed", "1"]
@@ -793,6 +794,11 @@ def test_help_and_version_are_quick_and_import_nothing_heavy():
     code = "import bdr_stan.cli, sys, json; print(json.dumps(sorted(sys.modules)))"
     loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True))
     assert not {"arviz", "cmdstanpy", "sklearn", "pandas", "matplotlib", "numpy"} & set(loaded)
+
+
+def test_help_of_fit_has_the_default_warmup():
+    said = " ".join(program("fit", "--help").stdout.split())
+    assert f"[default: {WARMUP}; {WARMUP_OF_VARIANTS} for bdr-classifier and with" in said
 
 
 def test_away_from_a_terminal_there_are_no_escape_codes(folder):

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from bdr_stan.cli.models import MODELS
-from bdr_stan.posterior.settings import WARMUP, WARMUP_OF_VARIANTS
 
 METHODS = ("nuts", "exact", "optimize", "laplace", "pathfinder", "vb")
 
@@ -135,7 +134,7 @@ sampling = _all_of(
     click.option(
         "--warmup",
         type=click.IntRange(0),
-        help=f"[default: {WARMUP}; {WARMUP_OF_VARIANTS} for bdr-classifier and with --stan-file]",
+        help="[default: 300; 1000 for bdr-classifier and with --stan-file]",
     ),
     click.option(
         "--draws", type=click.IntRange(1), default=1000, show_default=True, help="Per chain."
