@@ -26,9 +26,8 @@ from bdr_stan.estimators.validation import check_counts, check_seed, checked_val
 from bdr_stan.kernels import RBF
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import find_mode
-from bdr_stan.posterior.model import Model
-from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas, map_in_threads
 from bdr_stan.types import Array, ArrayLike
@@ -183,7 +182,9 @@ def learn_landmarks(
             x = found.x
 
 
-def shrinkage_model(model: BDR | Shrinkage, training: TrainingFeatures, y: Array) -> Model:
+def shrinkage_model(
+    model: BDR | Shrinkage, training: TrainingFeatures, y: Array
+) -> LatentGaussianModel:
     """The statistical model of an estimator on embedded bags."""
     with limited_blas():
         return bdr_model(

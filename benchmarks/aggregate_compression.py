@@ -47,7 +47,7 @@ def main():
     print(f"one pass: {wall:.1f} s by the clock, {processor:.1f} s of processor time")
     print(
         f"{len(factors.rows):,} rows, {factors.rows.nbytes / 1e6:.0f} MB; "
-        f"{factors.packed().nbytes / 1e6:.0f} MB packed"
+        f"{factors.packed.nbytes / 1e6:.0f} MB packed"
     )
     print(f"peak memory {after:.0f} MB, {before:.0f} MB of it before (making the country)")
     print(f"largest relative difference of a district's total: {lost:.1e}")

@@ -22,7 +22,7 @@ from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.kernels import RBF
 from bdr_stan.models.aggregate import aggregate_model
-from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.swiss_roll import swiss_roll
 
@@ -127,7 +127,7 @@ def main():
     factors, y = training.rows, np.asarray(roll.y, float)
     model = aggregate_model(factors, y, LIKELIHOODS["poisson"], LINKS["square"])
     scales, mode, _ = most_probable_scales(model)
-    packed = model.stan_data(model.whitening(scales, mode), model.priors)
+    packed = model.data | model.whitening(scales, mode)
     points = point_rows(roll.bags, training.feature_map)
 
     as_factors = with_rows(packed, factors.rows, factors.start, factors.length)

@@ -100,7 +100,7 @@ def main():
     model = BDR(landmarks, bandwidth="median", bandwidth_scale=0.75)
     training = model.training_features(bags, seed=args.seed)
     rows = bdr_model(training, y, lossless=False)
-    data = rows.stan_data({}, rows.priors)
+    data = rows.data
 
     found = {}
     begin, clock = processor_seconds(), time.perf_counter()

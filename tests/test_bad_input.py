@@ -1214,7 +1214,7 @@ def no_stan(monkeypatch):
         pytest.fail("the mistake went unnoticed until Stan was started")
 
     for module, name in (
-        ("posterior.sampling", "most_probable_scales"),
+        ("posterior.latent_gaussian", "most_probable_scales"),
         ("posterior.sampling", "compile_program"),
         ("learned_landmarks", "most_probable_scales"),
         ("cmdstan.programs", "choose"),

@@ -9,7 +9,7 @@ features.
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -97,6 +97,7 @@ class AggregateRows:
         blocks = (self.rows[a:b] for a, b in zip(self.start, ends, strict=True))
         return np.array([Q.T @ Q for Q in blocks])
 
+    @cached_property
     def packed(self) -> Array:
         """Lower triangles of `gram`, shape (n, (d + 1)(d + 2) / 2), off-diagonal entries doubled.
 

@@ -18,7 +18,7 @@ from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, lan
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
@@ -52,7 +52,7 @@ class AggregateFeatures:
 
 
 # Gives the model of bags with these rows.
-ModelOfRows = Callable[[AggregateRows], Model]
+ModelOfRows = Callable[[AggregateRows], LatentGaussianModel]
 
 
 def training_features(

@@ -18,9 +18,9 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.links.base import Expectation
 from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import Mode
-from bdr_stan.posterior.model import Model
-from bdr_stan.posterior.sampling import Posterior, with_landmark_weights
+from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.whitening import whitened_coordinates
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, Seed
@@ -131,7 +131,7 @@ def variational_posterior(
 
 
 def gaussian_posterior(
-    model: Model,
+    model: LatentGaussianModel,
     found: VariationalPosterior,
     scales: Mapping[str, float],
     *,
@@ -145,7 +145,7 @@ def gaussian_posterior(
     drawn = {name: np.full((1, draws), value) for name, value in held.items()}
     drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
     attrs = {"inference_method": "vb", "bound": found.bound}
-    return Posterior(with_landmark_weights(model, drawn), {}, attrs)
+    return Posterior(model.with_landmark_weights(drawn), {}, attrs)
 
 
 def expected_log_likelihood(

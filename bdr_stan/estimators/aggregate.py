@@ -37,7 +37,7 @@ from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
 from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
@@ -783,7 +783,7 @@ class AggregateRegressor(BagRegressor):
         y: Array,
         trials: Array | None,
         weight_basis: Array | None = None,
-    ) -> Model:
+    ) -> LatentGaussianModel:
         if self._link.is_linear:
             return totals_model(rows, y, prior=self.prior, weight_basis=weight_basis)
         return aggregate_model(
@@ -798,7 +798,13 @@ class AggregateRegressor(BagRegressor):
         )
 
     def _gaussian(
-        self, model: Model, rows: AggregateRows, y: Array, *, draws: int, seed: int | None
+        self,
+        model: LatentGaussianModel,
+        rows: AggregateRows,
+        y: Array,
+        *,
+        draws: int,
+        seed: int | None,
     ) -> Posterior:
         """Independent draws from the variational posterior, exact for normal totals."""
         if self._link.is_linear:

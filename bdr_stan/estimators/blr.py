@@ -7,7 +7,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Predictive
@@ -73,7 +73,7 @@ class BLR(LinearRegressor):
 
     def _model(
         self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
-    ) -> Model:
+    ) -> LatentGaussianModel:
         return blr_model(
             training.embedding,
             y,
@@ -83,7 +83,9 @@ class BLR(LinearRegressor):
             label_sd=label_sd,
         )
 
-    def _sample(self, model: Model, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
+    def _sample(
+        self, model: LatentGaussianModel, settings: SamplerSettings
+    ) -> tuple[Posterior, dict[str, Any]]:
         if self.method == "exact":
             return exact_posterior(model, draws=settings.draws, seed=settings.seed)
         return super()._sample(model, settings)

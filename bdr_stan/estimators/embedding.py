@@ -41,7 +41,6 @@ from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_featur
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
-from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
@@ -508,7 +507,7 @@ class EmbeddingEstimator(BagEstimator):
         """Predictive distribution of embedded bags as a mixture over posterior draws."""
         return self.predictive_features(embedding)
 
-    def _sample(self, model: Model, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
+    def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
         """Draws from the posterior, and further constants that predictions need."""
         return sample_posterior(model, settings), {}
 

@@ -19,13 +19,11 @@ from bdr_stan.estimators.validation import (
     check_power,
 )
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
-from bdr_stan.models.inverse import InverseModel, inverse_model, sample_inverse
+from bdr_stan.models.inverse import InverseModel, inverse_model
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.posterior.priors import INVERSE
-from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.types import Array, ArrayLike
 
 _FEWEST_BAGS = 3
@@ -92,9 +90,6 @@ class InverseEstimator(EmbeddingEstimator):
             f"{np.sum(explained > 0.5)} of {len(explained)} coordinates of the embedding, at most "
             f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
         )
-
-    def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
-        return sample_inverse(model, settings), {}
 
     def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
         first = next(iter(draws.values()))

@@ -15,11 +15,10 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import LogLikelihood
-from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import with_user_values
-from bdr_stan.posterior.sampling import Draws, Posterior, most_probable_scales
-from bdr_stan.posterior.whitening import OF_WEIGHTS_AND_INTERCEPT
+from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import AggregatePredictive
 from bdr_stan.types import Array
 
@@ -32,17 +31,16 @@ def aggregate_data(
     rows: AggregateRows,
     y: Array,
     likelihood: Likelihood,
-    whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
     trials: Array | None = None,
     has_effects: bool = False,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of the programs ``stan/aggregate_*.stan``.
+    """Data of the programs ``stan/aggregate_*.stan``, but for `whitened_coordinates`.
 
     `rows` are factors, from `square_factors`, for ``aggregate_square.stan``, else points;
-    `whitened` is from `whitened_coordinates`; `use_likelihood=False` samples the prior.
+    `use_likelihood=False` samples the prior.
     """
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     data = {
@@ -50,7 +48,6 @@ def aggregate_data(
         "D": rows.rows.shape[1] - 1,
         **likelihood.program_data(y, trials),
         "has_effects": int(has_effects),
-        **{name: whitened[name] for name in OF_WEIGHTS_AND_INTERCEPT},
         "scale_prior": [priors[name] for name in of_scales],
         "tau_scale": 1.0,  # where there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
@@ -62,7 +59,7 @@ def aggregate_data(
             np.zeros(len(y)) if rows.residual_variance is None else rows.residual_variance
         )
     if rows.packs:
-        packed = rows.packed()
+        packed = rows.packed
         empty = np.empty((0, rows.rows.shape[1]))
         return {**data, "P": packed.shape[1], "packed": packed, "T": 0, "rows": empty,
                 "start": [], "length": []}  # fmt: skip
@@ -95,7 +92,7 @@ def aggregate_model(
     prior: Mapping[str, float] | None = None,
     bag_effects: bool = False,
     weight_basis: Array | None = None,
-) -> Model:
+) -> LatentGaussianModel:
     """The model of the link's program, ``stan/aggregate_*.stan``, with its data.
 
     `rows` are from `link.rows`; for the link "identity" see `models.totals`. `bag_effects` adds a
@@ -108,22 +105,23 @@ def aggregate_model(
         defaults["tau_scale"] = 1.0
         if likelihood.gamma_effects is not None:
             scales = (*scales, "tau")
-    d = rows.rows.shape[1] - 1
-    return Model(
+    priors = with_user_values(defaults, prior)
+    return LatentGaussianModel(
         program=link.program,
+        priors=priors,
+        data=aggregate_data(rows, y, likelihood, priors, trials=trials, has_effects=bag_effects),
+        constants={"total_weight": (rows.total, ["bag"])},
         scales=scales,
-        scale_arrays={"scale": tuple(likelihood.scales)},
-        priors=with_user_values(defaults, prior),
-        prior_factor=np.eye(d),
+        prior_factor=np.eye(rows.rows.shape[1] - 1),
         weight_basis=weight_basis,
         likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
         rho_in_likelihood=link.uses_residual_variance,
-        stan_data=partial(
-            aggregate_data, rows, y, likelihood, trials=trials, has_effects=bag_effects
-        ),
-        constants={"total_weight": (rows.total, ["bag"])},
-        inits=partial(_inits, len(y) if bag_effects else 0),
-        draws=_draws,
+        scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
+        initial={
+            "tau": [_FIRST_TAU] if bag_effects else [],
+            "t_effect": np.zeros(len(y) if bag_effects else 0),
+        },
+        sampler_only=("t", "precision", "t_effect"),
     )
 
 
@@ -162,7 +160,7 @@ def rate_priors(
 
 
 def variational_fit(
-    model: Model,
+    model: LatentGaussianModel,
     rows: AggregateRows,
     y: Array,
     likelihood: Likelihood,
@@ -216,18 +214,3 @@ def _likelihood(
         rho=rho,
         **scales,
     )
-
-
-def _inits(n_effects: int, start: dict[str, Any]) -> dict[str, Any]:
-    """Initial values with the effects of bags, of size 0 where there are none."""
-    return {
-        **start,
-        "tau": [start.get("tau", _FIRST_TAU)] if n_effects else [],
-        "t_effect": np.zeros(n_effects),
-    }
-
-
-def _draws(drawn: Draws) -> Draws:
-    """Draws without t_effect, which serves the sampler, and with tau as a number."""
-    drawn = {name: values for name, values in drawn.items() if name != "t_effect"}
-    return {**drawn, "tau": drawn["tau"][..., 0]} if "tau" in drawn else drawn

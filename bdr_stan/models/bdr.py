@@ -11,11 +11,11 @@ from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
+from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import weight_priors, with_user_values
 from bdr_stan.posterior.whitening import with_mode_shift
 from bdr_stan.types import Array
@@ -29,15 +29,14 @@ def bdr_data(
     rows: Rows,
     lam: Array,
     prior_factor: Array,
-    whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr.stan``.
+    """Data of ``stan/bdr.stan``, but for `whitened_coordinates`.
 
     `rows` are [z, x, 1, y]; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the prior
-    w ~ N(0, rho^2 (P'P)^-1); `whitened` is from `whitened_coordinates` or `with_mode_shift`.
+    w ~ N(0, rho^2 (P'P)^-1).
     """
     size_noise = int("sigma_point_scale" in priors)
     n_weights, n_followed = rows.rows.shape[1] - 1, 2 + size_noise
@@ -55,9 +54,8 @@ def bdr_data(
         "known_variance": rows.known_variance,
         "lambda": lam,
         "prior_factor": prior_factor,
-        "scale_at_mode": np.ones(n_followed),
-        "mode_shift": np.zeros((n_weights, n_followed)),  # if not in `whitened`
-        **whitened,
+        "scale_at_mode": np.ones(n_followed),  # these two unless `with_mode_shift` replaces them
+        "mode_shift": np.zeros((n_weights, n_followed)),
         "gamma_scale": 1.0,  # unused without covariates
         "sigma_point_scale": 1.0,  # unused without size_noise
         **priors,
@@ -77,7 +75,7 @@ def bdr_model(
     lossless: bool = True,
     label_noise: str = "constant",
     label_sd: Array | None = None,
-) -> Model:
+) -> LatentGaussianModel:
     """The model of ``stan/bdr.stan`` with its data.
 
     For `embedding_prior`, `measure_scale` and `jitter` see `landmark_matrices`; the measure scale
@@ -100,7 +98,8 @@ def bdr_model(
         )
         rows = at_size_nodes(rows) if lossless else rows
         likelihood = partial(normal_likelihood, rows, coordinates.lam)
-        followed = ("sigma", "eta", *(["sigma_point"] if by_size else []))
+        size_scales = ["sigma_point"] if by_size else []
+        followed = ("sigma", "eta", *size_scales)
         scale_priors = {
             **(size_noise_prior(y, sizes) if by_size else {}),
             **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
@@ -113,20 +112,19 @@ def bdr_model(
                 return with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
 
             defaults = weight_priors(y, coordinates.prior_variance(z), x.shape[1]) | scale_priors
-            return Model(
+            priors = with_user_values(defaults, prior)
+            return LatentGaussianModel(
                 program="bdr",
-                scales=("sigma", *(["sigma_point"] if by_size else []), "rho", "eta"),
-                priors=with_user_values(defaults, prior),
+                priors=priors,
+                data=bdr_data(rows, coordinates.lam, factor, priors),
+                constants=coordinates.constants(),
+                scales=("sigma", *size_scales, "rho", "eta"),
                 prior_factor=factor,
                 weight_basis=coordinates.basis,
                 likelihood=likelihood,
-                stan_data=partial(bdr_data, rows, coordinates.lam, factor),
-                n_covariates=x.shape[1],
-                constants=coordinates.constants(),
-                rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
-                inits=size_noise_inits,
-                draws=size_noise_draws,
                 level=float(np.mean(y)),
+                rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
+                scale_arrays={"sigma_point": size_scales},
                 sampler_only=("t", "precision", "scale_change", "theta"),
             )
 

@@ -14,7 +14,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.likelihoods import probit_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import class_priors, with_user_values
 from bdr_stan.types import Array
 
@@ -27,15 +27,14 @@ def bdr_probit_data(
     rows: Rows,
     lam: Array,
     prior_factor: Array,
-    whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr_probit.stan``.
+    """Data of ``stan/bdr_probit.stan``, but for those of `follow_latent_scale`.
 
     `rows` are from `rows_by_size`, y 0 or 1; `lam` has shape (d,); `prior_factor`, shape (d, d), is
-    P of the prior w ~ N(0, rho^2 (P'P)^-1); `whitened` is from `follow_latent_scale`.
+    P of the prior w ~ N(0, rho^2 (P'P)^-1).
     """
     D, y = len(lam), rows.rows[:, -1].astype(int)
     return {
@@ -51,7 +50,6 @@ def bdr_probit_data(
         "y": y,
         "lambda": lam,
         "prior_factor": prior_factor,
-        **whitened,
         "gamma_scale": 1.0,  # unused without covariates
         **priors,
         "use_likelihood": int(use_likelihood),
@@ -66,6 +64,11 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
         np.asarray(sizes, float)[order], return_index=True, return_counts=True
     )
     return Rows(rows, n_bags, n_bags, bag_size, np.zeros(len(start)), np.ones(len(start)))
+
+
+def row_of_bag(sizes: Array) -> Array:
+    """The row of each bag among `rows_by_size`, shape (n,)."""
+    return np.argsort(np.argsort(sizes, kind="stable"))
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:
@@ -101,15 +104,9 @@ def bdr_probit_model(
     measure_scale: float | str = "evidence",
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
-) -> Model:
+) -> LatentGaussianModel:
     """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
-    in_order_of_bags = np.argsort(np.argsort(sizes, kind="stable"))
-
-    def by_bag(drawn):
-        """Draws in which the values that a user's program writes per row are per bag."""
-        by_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
-        return {**drawn, **{name: v[..., in_order_of_bags] for name, v in by_row.items()}}
 
     def model_at(measure_scale):
         K, R, Sigma = landmark_matrices(
@@ -118,7 +115,8 @@ def bdr_probit_model(
         coordinates = joint_coordinates(mean, Sigma, R, K)
         z = coordinates.transform(mean)
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-        of_eta = eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior)
+        away = mean - coordinates.m0
+        prior_of_eta = eta_prior(away, sizes, Sigma, R, embedding_prior=embedding_prior)
 
         def rescaled(whitened, scales, mode):
             s = shrinkage_factors(rows.bag_size, coordinates.lam, scales["eta"])
@@ -126,21 +124,21 @@ def bdr_probit_model(
             return follow_latent_scale(whitened, np.repeat(nu, rows.n_bags), scales["rho"])
 
         def model_of(coordinates):
-            defaults = class_priors(_LATENT_SD, coordinates.prior_variance(z), x.shape[1]) | of_eta
+            defaults = class_priors(_LATENT_SD, coordinates.prior_variance(z), x.shape[1])
+            priors = with_user_values(defaults | prior_of_eta, prior)
             factor = coordinates.prior_factor
-            return Model(
+            return LatentGaussianModel(
                 program="bdr_probit",
+                priors=priors,
+                data=bdr_probit_data(rows, coordinates.lam, factor, priors),
+                constants=coordinates.constants(),
                 scales=("rho", "eta"),
-                priors=with_user_values(defaults, prior),
                 prior_factor=factor,
                 weight_basis=coordinates.basis,
                 likelihood=partial(probit_likelihood, rows, coordinates.lam),
-                stan_data=partial(bdr_probit_data, rows, coordinates.lam, factor),
-                n_covariates=x.shape[1],
-                constants=coordinates.constants(),
                 rescaled=rescaled,
-                draws=by_bag,
                 sampler_only=("t", "precision", "unit"),
+                row_of_bag=row_of_bag(sizes),
             )
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)

@@ -10,28 +10,27 @@ from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.size_nodes import at_size_nodes
-from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
+from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.sampling import Posterior, most_probable_scales, with_landmark_weights
+from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array
 
 
 def blr_data(
     rows: Rows,
-    whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
+    n_covariates: int = 0,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr.stan``, from rows [z, x, 1, y] and `whitened_coordinates`."""
-    Q = len(whitened["gamma_centre"])
+    """Data of ``stan/blr.stan``, from rows [z, x, 1, y], but for `whitened_coordinates`."""
     T, columns = rows.rows.shape
     return {
-        "D": columns - Q - 2,
-        "Q": Q,
+        "D": columns - n_covariates - 2,
+        "Q": n_covariates,
         "G": len(rows.n_bags),
         "T": T,
         "bag_size": rows.bag_size,
@@ -41,7 +40,6 @@ def blr_data(
         "length": rows.length,
         "rows": rows.rows,
         "known_variance": rows.known_variance,
-        **whitened,
         "gamma_scale": 1.0,  # unused without covariates
         "sigma_point_scale": 1.0,  # unused without size_noise
         **priors,
@@ -58,7 +56,7 @@ def blr_model(
     lossless: bool = True,
     label_noise: str = "constant",
     label_sd: Array | None = None,
-) -> Model:
+) -> LatentGaussianModel:
     """The model of ``stan/blr.stan`` with its data; arguments as of `bdr_model`."""
     by_size = label_noise == "size"
     coordinates = principal_axes(embedding.mean)
@@ -74,24 +72,23 @@ def blr_model(
     defaults = weight_priors(y, np.sum(z**2, axis=1), x.shape[1])
     if by_size:
         defaults |= size_noise_prior(y, embedding.sizes)
-    return Model(
+    priors, size_scales = with_user_values(defaults, prior), ["sigma_point"] if by_size else []
+    return LatentGaussianModel(
         program="blr",
-        scales=("sigma", *(["sigma_point"] if by_size else []), "rho"),
-        priors=with_user_values(defaults, prior),
+        priors=priors,
+        data=blr_data(rows, priors, n_covariates=x.shape[1]),
+        constants=coordinates.constants(),
+        scales=("sigma", *size_scales, "rho"),
         prior_factor=coordinates.prior_factor,
         weight_basis=coordinates.basis,
         likelihood=partial(normal_likelihood, rows, coordinates.lam),
-        stan_data=partial(blr_data, rows),
-        n_covariates=x.shape[1],
-        constants=coordinates.constants(),
-        inits=size_noise_inits,
-        draws=size_noise_draws,
         level=float(np.mean(y)),
+        scale_arrays={"sigma_point": size_scales},
     )
 
 
 def exact_posterior(
-    model: Model, *, draws: int, seed: int | None = None
+    model: LatentGaussianModel, *, draws: int, seed: int | None = None
 ) -> tuple[Posterior, dict[str, tuple[Array, list[str]]]]:
     """The closed-form posterior at the scales of highest evidence: `draws` draws, one chain.
 
@@ -111,7 +108,7 @@ def exact_posterior(
         "theta_covariance": (mode.covariance, ["theta_row", "theta_column"]),
     }
     attrs = {"inference_method": "exact"}
-    return Posterior(with_landmark_weights(model, drawn), {}, attrs), constants
+    return Posterior(model.with_landmark_weights(drawn), {}, attrs), constants
 
 
 def exact_predictive(

@@ -1,7 +1,6 @@
 """Classes of bags by logistic regression on their empirical mean embeddings."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.coordinates import principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.likelihoods import logit_likelihood
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import LogLikelihood
-from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import class_priors, with_user_values
 from bdr_stan.types import Array
 
@@ -22,23 +21,24 @@ _LATENT_SD = 2.5
 
 def blr_logit_data(
     rows: Rows,
-    whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
+    n_covariates: int = 0,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr_logit.stan``, from one row [z, x, 1, y] per bag, y 0 or 1."""
-    Q = len(whitened["gamma_centre"])
-    D = rows.rows.shape[1] - Q - 2
+    """Data of ``stan/blr_logit.stan``, but for `whitened_coordinates`.
+
+    `rows` has one row [z, x, 1, y] per bag, y 0 or 1.
+    """
+    D = rows.rows.shape[1] - n_covariates - 2
     y = rows.rows[:, -1].astype(int)
     return {
         "N": len(y),
         "D": D,
-        "Q": Q,
+        "Q": n_covariates,
         "z": rows.rows[:, :D],
         "x": rows.rows[:, D:-2],
         "y": y,
-        **whitened,
         "gamma_scale": 1.0,  # unused without covariates
         **priors,
         "use_likelihood": int(use_likelihood),
@@ -47,24 +47,23 @@ def blr_logit_data(
 
 def blr_logit_model(
     embedding: Embedding, y: Array, *, prior: Mapping[str, float] | None = None
-) -> Model:
+) -> LatentGaussianModel:
     """The model of ``stan/blr_logit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
     coordinates = principal_axes(embedding.mean)
     z, x = coordinates.transform(embedding.mean), embedding.x
     rows = compress(np.column_stack([z, x]), y, embedding.sizes, lossless=False)
-    defaults = class_priors(_LATENT_SD, np.sum(z**2, axis=1), x.shape[1])
+    priors = with_user_values(class_priors(_LATENT_SD, np.sum(z**2, axis=1), x.shape[1]), prior)
 
     def likelihood() -> LogLikelihood:  # no scales but rho
         return logit_likelihood(rows)
 
-    return Model(
+    return LatentGaussianModel(
         program="blr_logit",
+        priors=priors,
+        data=blr_logit_data(rows, priors, n_covariates=x.shape[1]),
+        constants=coordinates.constants(),
         scales=("rho",),
-        priors=with_user_values(defaults, prior),
         prior_factor=coordinates.prior_factor,
         weight_basis=coordinates.basis,
         likelihood=likelihood,
-        stan_data=partial(blr_logit_data, rows),
-        n_covariates=x.shape[1],
-        constants=coordinates.constants(),
     )

@@ -21,18 +21,16 @@ import numpy as np
 
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.bayes_rule import InverseCoordinates
-from bdr_stan.models.embedding_curves import Curves, CurveSums, coefficient_scales, curves_given
-from bdr_stan.models.fitted_curves import TrainingLabels, fitted_curves
+from bdr_stan.models.embedding_curves import CurveSums, coefficient_scales, curves_given
+from bdr_stan.models.fitted_curves import FittedCurves, TrainingLabels, fitted_curves
 from bdr_stan.models.held_out_labels import held_out_labels, learned_point_noise
 from bdr_stan.models.label_distribution import LabelDistribution
 from bdr_stan.models.label_errors import most_point_noise
 from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
 from bdr_stan.posterior.priors import with_user_values
-from bdr_stan.posterior.sampling import Posterior, run
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 PRIORS = {
     "level_scale": 10.0,
@@ -49,34 +47,47 @@ _INITIAL_LOG_DISTANCE = 0.05
 _POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 
-# ------------------------------------------------------------------ the model
-
-
-@dataclass(frozen=True)
-class InverseModel:
+@dataclass(frozen=True, kw_only=True)
+class InverseModel(Model):
     """The model of ``stan/inverse.stan`` with its data.
 
-    coordinates : InverseCoordinates
-    sums : CurveSums
-    priors : dict
-        Numbers of the priors by their names in the program.
-    modes : dict
-        Most probable tau, amplitude and curvature.
-    curves : Curves, at the modes
-    held_out : array, shape (n,), log density of each label by a fit to other bags
+    fitted : FittedCurves, the most probable curves and the coordinates of the embeddings
     """
 
-    coordinates: InverseCoordinates
-    sums: CurveSums
-    priors: dict[str, float]
-    modes: dict[str, Array]
-    curves: Curves
-    held_out: Array
+    fitted: FittedCurves
 
-    @property
-    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """What prediction needs in addition to the draws; saved with a fit."""
-        return {**self.coordinates.constants(), "held_out": (self.held_out, ["bag"])}
+    def stan_input(self, settings: SamplerSettings) -> StanInput:
+        """Chains that start near the most probable scales of the curves.
+
+        "optimize" is the mode of the logarithms of tau, amplitude and curvature: with the Jacobian,
+        so that no tau is lost at 0.
+        """
+        return StanInput(
+            self.data,
+            _starts(self.fitted.modes, settings),
+            log_sds=_POSTERIOR_LOG_SDS,
+            options={"jacobian": True} if settings.method == "optimize" else {},
+        )
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """Draws with the share of each coordinate's variance that the label explains.
+
+        The program draws curves at random even at its mode: there their average is taken.
+        """
+        check_variables(drawn, ["tau", "curve"], settings)
+        drawn = without_arrays(drawn, {"curvature": ["curvature"]})
+        if settings.method == "optimize" and settings.stan_file is None:
+            drawn["curve"] = self._average_curves(drawn)
+        by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
+        return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}
+
+    def _average_curves(self, drawn: Draws) -> Array:
+        """The curves at their average given the scales of a single draw, shape (1, 1, K, J)."""
+        tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
+        curvature = float(drawn["curvature"][0, 0]) if "curvature" in drawn else 1.0
+        coordinates, level_scale = self.fitted.coordinates, self.priors["level_scale"]
+        scales = coefficient_scales(coordinates.functions, amplitude, curvature, level_scale)
+        return curves_given(self.fitted.sums, coordinates.lam, tau, scales).mean[None, None]
 
 
 def inverse_data(
@@ -154,92 +165,27 @@ def inverse_model(
     )
     coordinates = replace(fitted.coordinates, power=chosen.power, sigma_point=sigma_point)
     return InverseModel(
-        coordinates, fitted.sums, priors, fitted.modes, fitted.curves, chosen.log_density
+        program="inverse",
+        priors=priors,
+        data=inverse_data(fitted.sums, coordinates.lam, coordinates.functions, priors),
+        constants={**coordinates.constants(), "held_out": (chosen.log_density, ["bag"])},
+        fitted=replace(fitted, coordinates=coordinates),
     )
 
 
-# ------------------------------------------------------------------ its posterior
-
-
-def sample_inverse(
-    model: InverseModel,
-    settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
-) -> Posterior:
-    """Draws from the posterior of the model, as `sample_posterior` gives them of others.
-
-    "optimize" is the mode of the logarithms of tau, amplitude and curvature, with the curves at
-    their average there.
-
-    Raises
-    ------
-    ValueError
-        The program lacks a variable that predictions need.
-    RuntimeError
-        Stan's own message if it fails.
-    """
-    method, stan_file = settings.method, settings.stan_file
-    if method == "optimize":  # with the Jacobian, so that no tau is lost at 0
-        settings = replace(settings, options={"jacobian": True, **settings.options})
-    drawn, stats, attrs = run(
-        stan_file or "inverse",
-        inverse_data(model.sums, model.coordinates.lam, model.coordinates.functions, model.priors),
-        _starts(model.modes, method, settings.chains, settings.seed),
-        settings,
-        unit=_POSTERIOR_LOG_SDS,
-        reader=lambda fit: _read(fit, stan_file),
-    )
-    if method == "optimize" and stan_file is None:  # which draws the curves at random
-        drawn["curve"] = _average_curves(model, drawn)
-    return Posterior(_with_shares(drawn), stats, attrs)
-
-
-def _starts(modes, method, chains, seed):
+def _starts(modes, settings):
     """Initial values spread about the mode; one near it for a search of the mode.
 
     At the mode itself the first step of the search may be lost in rounding, which ends it.
     """
-    modes = {"curvature": np.zeros(0), **modes}
-    if method != "nuts":
-        return [
-            {
-                name: np.atleast_1d(value) * np.exp(_INITIAL_LOG_DISTANCE)
-                for name, value in modes.items()
-            }
-        ]
-    rng = np.random.default_rng(seed)
+    modes = {name: np.atleast_1d(v) for name, v in ({"curvature": np.zeros(0)} | modes).items()}
+    if settings.method != "nuts":
+        return [{name: v * np.exp(_INITIAL_LOG_DISTANCE) for name, v in modes.items()}]
+    rng = np.random.default_rng(settings.seed)
     return [
         {
-            name: np.atleast_1d(value)
-            * np.exp(_INITIAL_LOG_SD * rng.standard_normal(np.size(value)))
-            for name, value in modes.items()
+            name: v * np.exp(_INITIAL_LOG_SD * rng.standard_normal(np.size(v)))
+            for name, v in modes.items()
         }
-        for _ in range(chains)
+        for _ in range(settings.chains)
     ]
-
-
-def _read(fit, stan_file):
-    drawn = stan_draws(fit)
-    missing = [name for name in ("tau", "curve") if name not in drawn]
-    if missing:
-        raise ValueError(
-            f"{stan_file} has no variable {missing[0]!r}: predictions need tau and curve, so keep "
-            "these names"
-        )
-    if "curvature" in drawn:  # an array of one number, or of none
-        curvature = drawn.pop("curvature")
-        drawn |= {"curvature": curvature[..., 0]} if curvature.shape[-1] else {}
-    return drawn, sample_stats(fit), fit_attrs(fit)
-
-
-def _average_curves(model, drawn):
-    tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
-    curvature = float(drawn["curvature"][0, 0]) if "curvature" in drawn else 1.0
-    level_scale = model.priors["level_scale"]
-    scales = coefficient_scales(model.coordinates.functions, amplitude, curvature, level_scale)
-    return curves_given(model.sums, model.coordinates.lam, tau, scales).mean[None, None]
-
-
-def _with_shares(drawn):
-    """The draws with the share of each coordinate's variance that the label explains."""
-    by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
-    return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}

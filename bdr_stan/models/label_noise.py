@@ -4,8 +4,6 @@ Its variance is sigma^2 + sigma_point^2 / N_i + v_i, with sigma_point the noise 
 v_i the known variance of the label's error.
 """
 
-from typing import Any
-
 import numpy as np
 
 from bdr_stan.types import Array
@@ -16,15 +14,3 @@ LABEL_NOISE = ("constant", "size")
 def size_noise_prior(y: Array, sizes: Array) -> dict[str, float]:
     """Default prior of sigma_point, such that it alone would explain the variance of the labels."""
     return {"sigma_point_scale": float(np.std(y) / np.sqrt(np.mean(1 / sizes)))}
-
-
-def size_noise_inits(start: dict[str, Any]) -> dict[str, Any]:
-    """Initial values as the programs take them: sigma_point is a vector of length 1 or 0."""
-    return {**start, "sigma_point": [start["sigma_point"]] if "sigma_point" in start else []}
-
-
-def size_noise_draws(drawn: dict[str, Array]) -> dict[str, Array]:
-    """Draws as users see them: sigma_point is a number."""
-    if "sigma_point" not in drawn:
-        return drawn
-    return {**drawn, "sigma_point": drawn["sigma_point"].reshape(drawn["sigma"].shape)}

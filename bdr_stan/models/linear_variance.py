@@ -10,9 +10,8 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.types import Array
 
 # A factor of 10 changes predictions little.
@@ -20,11 +19,11 @@ _VARIANCES = LINEAR_VARIANCE * 10.0 ** np.arange(4)
 
 
 def with_best_linear_variance(
-    model_of: Callable[[Coordinates], Model],
+    model_of: Callable[[Coordinates], LatentGaussianModel],
     coordinates: Coordinates,
     training: TrainingFeatures,
     jitter: float,
-) -> Model:
+) -> LatentGaussianModel:
     """The model in these coordinates, the linear effects' variance chosen where it is free.
 
     It becomes a constant of the model.

@@ -8,9 +8,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.types import Array
 
 # Range of the search, in logarithms of the ratio to the landmarks' spread: from a seventh to twenty
@@ -20,12 +19,12 @@ _LOG_RATIO_TOLERANCE = 0.05
 
 
 def with_measure_scale(
-    model_at: Callable[[float | None], Model],
+    model_at: Callable[[float | None], LatentGaussianModel],
     training: TrainingFeatures,
     *,
     embedding_prior: str,
     measure_scale: float | str,
-) -> Model:
+) -> LatentGaussianModel:
     """Model with a given measure scale or, for "evidence", with that of highest evidence.
 
     Only the convolution prior has one, which becomes a constant of the model. `model_at` is a
@@ -40,7 +39,9 @@ def with_measure_scale(
     return replace(model, constants={**model.constants, "measure_scale": (measure_scale, [])})
 
 
-def profiled_measure_scale(model_at: Callable[[float], Model], landmarks: Array) -> float:
+def profiled_measure_scale(
+    model_at: Callable[[float], LatentGaussianModel], landmarks: Array
+) -> float:
     """Measure scale of highest evidence; landmarks, in units of the kernel, of shape (d, p)."""
     spread = np.sqrt(landmarks.var(axis=0).mean())
 

@@ -25,7 +25,7 @@ from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.bdr_probit import row_of_bag, rows_by_size
 from bdr_stan.models.curve import (
     HALF_WIDTH,
     CurvedCoordinates,
@@ -37,10 +37,9 @@ from bdr_stan.models.curve import (
 )
 from bdr_stan.models.latent import latent_moments
 from bdr_stan.models.linear_variance import precision_for
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import LogLikelihood
-from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.sampling import most_probable_scales
 from bdr_stan.predictive.nested import NestedPredictive
 from bdr_stan.types import Array
 
@@ -54,12 +53,14 @@ def nonlinear_data(
     rows: Rows,
     coordinates: CurvedCoordinates,
     curve: Mapping[str, float],
-    whitened: Mapping[str, Any],
     priors: Mapping[str, float],
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/nonlinear.stan``; `curve` has kappa and ell, `rows` one row per bag."""
+    """Data of ``stan/nonlinear.stan``, but for `whitened_coordinates`.
+
+    `curve` has kappa and ell, `rows` one row per bag.
+    """
     points = normal_points(coordinates.frequencies.shape[1])
     return {
         "N": len(rows.rows),
@@ -79,7 +80,6 @@ def nonlinear_data(
         "frequencies": coordinates.frequencies,
         "half_width": HALF_WIDTH,
         **curve,
-        **whitened,
         "gamma_scale": 1.0,  # unused without covariates
         **{name: value for name, value in priors.items() if not name.startswith(_CURVE_SCALES)},
         "use_likelihood": int(use_likelihood),
@@ -249,7 +249,7 @@ def nonlinear_model(
     n_functions: int = 20,
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
-) -> Model:
+) -> LatentGaussianModel:
     """The model of ``stan/nonlinear.stan`` with its data; q is n_curved, B at most n_functions."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
     linear_model = bdr_model(training, y, jitter=jitter)
@@ -272,18 +272,20 @@ def nonlinear_model(
         "ell_median": 1.5,
         "ell_log_sd": 0.5,
     }
-    model = Model(
+    priors = with_user_values(defaults, prior)
+    model = LatentGaussianModel(
         program="nonlinear",
+        priors=priors,
+        data={"Q": x.shape[1]},  # the program takes the curve's scales as they will be found
+        constants={},
         scales=("sigma", "rho", *_CURVE_SCALES),
-        priors=with_user_values(defaults, prior),
         prior_factor=block_diag(coordinates.prior_factor, np.eye(len(coordinates.frequencies))),
         weight_basis=coordinates.basis,
         likelihood=partial(nonlinear_likelihood, rows, coordinates),
-        stan_data=partial(nonlinear_data, rows, coordinates, {}),
-        n_covariates=x.shape[1],
         level=float(np.mean(y)),
         predicting=("c",),
         sampler_only=("t", "precision", "weights"),
+        row_of_bag=row_of_bag(sizes),
     )
     scales = most_probable_scales(model, start=straight)[0]
     curve = {name: scales[name] for name in _CURVE_SCALES}
@@ -295,7 +297,7 @@ def nonlinear_model(
         scales=("sigma", "rho"),
         prior_factor=block_diag(coordinates.prior_factor, np.eye(len(coordinates.frequencies))),
         likelihood=partial(nonlinear_likelihood, rows, coordinates, **curve),
-        stan_data=partial(nonlinear_data, rows, coordinates, curve),
+        data=nonlinear_data(rows, coordinates, curve, priors),
         constants=coordinates.constants()
         | {name: (value, []) for name, value in (curve | {"eta": eta}).items()},
     )

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdr_stan.posterior.model import Model
-from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.types import Array
 
 # Log evidence that the dispersion must gain. Twice the gain is, of Poisson counts, 0 or chi-square
@@ -65,7 +64,10 @@ def likelihood_text(
 
 
 def overdispersion(
-    negative_binomial: Model, poisson: Model, log_evidence: float | None, rho: float
+    negative_binomial: LatentGaussianModel,
+    poisson: LatentGaussianModel,
+    log_evidence: float | None,
+    rho: float,
 ) -> Overdispersion:
     """Compare two models of the same bags that differ in the likelihood alone.
 

@@ -14,11 +14,10 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.models.blr import blr_data
-from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import with_user_values
-from bdr_stan.posterior.sampling import Posterior, most_probable_scales
+from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array
 
@@ -29,7 +28,7 @@ def totals_model(
     *,
     prior: Mapping[str, float] | None = None,
     weight_basis: Array | None = None,
-) -> Model:
+) -> LatentGaussianModel:
     """The model of ``stan/blr.stan`` with the data of normal totals.
 
     `rows` has one row per bag, from `weighted_sums`; `weight_basis`, shape (d, d), the weights of
@@ -38,18 +37,17 @@ def totals_model(
     priors = with_user_values(total_priors(rows, y), prior)
     compressed = compressed_totals(rows, y)
     d = rows.rows.shape[1] - 1
-    return Model(
+    return LatentGaussianModel(
         program="blr",
-        scales=("sigma", "rho"),
         priors=priors,
+        data=blr_data(compressed, priors),
+        constants={"total_weight": (rows.total, ["bag"])},
+        scales=("sigma", "rho"),
         prior_factor=np.eye(d),
         weight_basis=weight_basis,
         likelihood=partial(normal_likelihood, compressed, np.zeros(d)),
-        stan_data=partial(blr_data, compressed),
-        constants={"total_weight": (rows.total, ["bag"])},
-        inits=size_noise_inits,
-        draws=size_noise_draws,
         level=_level(rows, y),
+        scale_arrays={"sigma_point": []},
     )
 
 
@@ -102,7 +100,7 @@ def _level(rows, y):
     return float(np.sum(y) / np.sum(rows.total))
 
 
-def exact_fit(model: Model, *, draws: int, seed: int | None = None) -> Posterior:
+def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None) -> Posterior:
     """Draws from the closed-form posterior at the most probable sigma and rho, one chain.
 
     The attribute bound is the log marginal likelihood of the labels given sigma and rho.

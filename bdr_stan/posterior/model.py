@@ -1,119 +1,79 @@
-"""What a posterior needs of a statistical model."""
+"""What sampling needs of a statistical model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from bdr_stan.posterior.mode import LogLikelihood, Mode
-from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.types import Array, ArrayLike
 
-
-def _as_it_is(values: dict[str, Any]) -> dict[str, Any]:
-    return values
+Draws = dict[str, Array]  # name -> values, shape (chain, draw, ...)
 
 
 @dataclass(frozen=True)
-class Model:
-    """A statistical model with its data: what Stan and the search for the mode need of it.
+class StanInput:
+    """What one run of a Stan program begins with.
 
-    Given its scales (rho, and sigma, eta, ..), the model has weights w ~ N(0, rho^2 (P'P)^-1),
-    weights gamma of Q covariates, an intercept, and a likelihood of theta = [w; gamma; intercept].
-    The functions in `bdr_stan.models` make such values.
+    data : dict, the program's data
+    inits : list of dict, initial values, one per chain. Pathfinder runs a path from each,
+        optimize and laplace take the first.
+    log_sds : dict, parameter -> float or list of its entries, about how wide its posterior is on
+        the unconstrained scale, 1 where it is missing: where NUTS begins to learn its metric
+    options : dict, arguments of the cmdstanpy method; those of the user come after them
+    attrs : dict, attributes of the posterior that are known before the run
+    """
 
-    Attributes
-    ----------
-    program : str
-        Stock Stan program.
-    scales : tuple of str
-        The program's scales, "rho" among them.
-    scale_arrays : mapping, name -> tuple of str
-        Arrays of the program whose entries are scales, and the names of these scales.
-    priors : dict
-        Numbers of the priors by their names.
-    prior_factor : array, shape (d, d)
-        P.
-    weight_basis : array, shape (d, d), or None
-        V of the landmark weights beta = V w, where features are made of landmarks alone.
-    likelihood : callable
-        Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
-    rho_in_likelihood : bool, default False
-        Whether it takes rho as well.
-    stan_data : callable
-        ``stan_data(whitened, priors)``, the data of the program.
-    n_covariates : int, default 0
-        Q.
-    constants : dict, name -> (values, names of their dimensions)
-        What predictions need besides the draws; saved with a fit.
-    rescaled : callable, optional
-        ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
-    inits : callable, optional
-        From t and the scales, a dict, to initial values as the program takes them.
-    draws : callable, optional
-        From the program's draws, a dict of arrays of shape (chain, draw, ...), to those that users
-        see.
-    level : float
-        The average label, where labels have a location; else 0. Modes and stock programs use
-        labels and intercept less this, so that labels far from zero lose no digits; `likelihood`
-        then takes it as a keyword.
-    predicting : tuple of str
-        Variables of the program that predictions need besides weights, intercept and scales.
-    sampler_only : tuple of str
-        Variables of the program that only serve the sampler; draws do not keep them.
+    data: dict[str, Any]
+    inits: list[dict[str, Any]]
+    log_sds: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(ABC):
+    """A statistical model with its data; the functions in `bdr_stan.models` make such values.
+
+    program : str, name of the stock Stan program
+    priors : dict, numbers of the priors by their names
+    data : dict, the program's data, complete but for what `stan_input` chooses
+    constants : dict, name -> (values, names of their dimensions), what predictions need besides
+        the draws; saved with a fit
     """
 
     program: str
-    scales: tuple[str, ...]
     priors: dict[str, float]
-    prior_factor: Array
-    weight_basis: Array | None
-    likelihood: Callable[..., LogLikelihood]
-    stan_data: Callable[[dict[str, Any], dict[str, float]], dict[str, Any]]
-    scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    rho_in_likelihood: bool = False
-    n_covariates: int = 0
-    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]] = field(default_factory=dict)
-    rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
-    inits: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is
-    draws: Callable[[dict[str, Array]], dict[str, Array]] = _as_it_is
-    level: float = 0.0
-    predicting: tuple[str, ...] = ()
-    sampler_only: tuple[str, ...] = ("t", "precision")
+    data: dict[str, Any]
+    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]]
 
-    @property
-    def intercept_prior(self) -> tuple[float, float]:
-        """Mean and standard deviation of the intercept's normal prior."""
-        return self.priors["intercept_location"], self.priors["intercept_scale"]
+    @abstractmethod
+    def stan_input(self, settings: SamplerSettings) -> StanInput:
+        """Data, initial values and scales for a run of the program, or of the user's variant."""
 
-    def with_arrays(self, scales: dict[str, Any]) -> dict[str, Any]:
-        """Values of the scales, and the program's arrays of them."""
-        arrays = {
-            array: [scales[name] for name in names] for array, names in self.scale_arrays.items()
-        }
-        return {**scales, **arrays}
+    @abstractmethod
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """Draws as users see them, from those of the program; ValueError where one is missing."""
 
-    def without_arrays(self, drawn: dict[str, Array]) -> dict[str, Array]:
-        """The program's draws, with the entries of arrays of scales under their own names."""
-        drawn = dict(drawn)
-        for array, names in self.scale_arrays.items():
-            if array in drawn:
-                drawn |= zip(names, np.moveaxis(drawn.pop(array), -1, 0), strict=True)
-        return drawn
 
-    @property
-    def gamma_scales(self) -> Array:
-        """Prior standard deviations of the covariates' weights, shape (Q,)."""
-        return np.array([self.priors["gamma_scale"] for _ in range(self.n_covariates)])
+def check_variables(drawn: Draws, needed: Iterable[str], settings: SamplerSettings) -> None:
+    """Raise ValueError where the program lacks a variable that predictions need."""
+    missing = [name for name in needed if name not in drawn]
+    if missing:
+        raise ValueError(
+            f"{settings.stan_file} has no variable {missing[0]!r}: predictions need "
+            f"{', '.join(needed)}, so keep these names"
+        )
 
-    @property
-    def prior_above_level(self) -> tuple[float, float]:
-        """Mean and standard deviation of the prior of the intercept less the level."""
-        location, spread = self.intercept_prior
-        return location - self.level, spread
 
-    def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
-        """Data of the program in whose coordinates the posterior is nearly standard normal."""
-        whitened = whitened_coordinates(mode, self.prior_factor, scales["rho"])
-        return self.rescaled(whitened, scales, mode) if self.rescaled else whitened
+def without_arrays(drawn: Draws, arrays: Mapping[str, Sequence[str]]) -> Draws:
+    """The program's draws, with the entries of some of its arrays under their own names."""
+    drawn = dict(drawn)
+    for array, names in arrays.items():
+        if names and array in drawn:
+            entries = drawn.pop(array)
+            entries = entries.reshape(*entries.shape[:2], -1)
+            drawn |= zip(names, np.moveaxis(entries, -1, 0), strict=True)
+    return drawn

@@ -1,11 +1,9 @@
-"""Sample the posterior of a model: prepare the sampler's coordinates, run Stan, read the draws."""
+"""Sample the posterior of a model: run Stan by one of its methods, and read the draws."""
 
 import os
 import re
-from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +15,18 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior.chain_progress import ChainProgress
 from bdr_stan.posterior.chains_on_workers import sample_on_workers
-from bdr_stan.posterior.mode import Mode, blas_threads
-from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.options import check_options
-from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
-from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
-from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, PathName
+from bdr_stan.types import PathName
 
-# Prior sd of log(rho) where rho is fixed at its marginal mode: but for rho's own prior, its joint
-# density with the weights grows without bound as both go to zero, so a joint mode is meaningless.
-_FIXED_RHO_LOG_SD = 1e-3
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
 # bags and the unit of the labels: by its default, 1e7 epsilons, up to 0.2 below the mode.
 _NEAR_THE_MODE: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
-# Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
-# would start some chains where the whitened coordinates do not fit.
-_WIDEST_START_LOG_SD = 0.25
 _LINES_OF_A_CHAIN = 100  # of its progress
-
-Draws = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -61,54 +47,11 @@ class Posterior:
         return {name: v.reshape(-1, *v.shape[2:]) for name, v in self.draws.items()}
 
 
-def most_probable_scales(
-    model: Model, *, with_priors: bool = True, start: Mapping[str, float] | None = None
-) -> tuple[dict[str, float], Mode, dict[str, float]]:
-    """Scales of highest evidence, the mode of the weights there, and the scales' log sds.
-
-    Parameters
-    ----------
-    model : Model
-    with_priors : bool, default True
-        Whether the priors of the scales count.
-    start : dict, name -> float, optional
-        Where the search begins for some of the scales; default the centres of their priors.
-
-    Raises
-    ------
-    ValueError
-        Priors and data so far apart that numbers overflow.
-    """
-    likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
-    threads = blas_threads(len(model.prior_factor))
-    with limited_blas(threads), np.errstate(all="ignore"):
-        try:
-            scales, mode, log_sds = maximise_evidence(
-                likelihood,
-                model.prior_factor,
-                model.prior_above_level,
-                prior_centres(model.priors, model.scales) | dict(start or {}),
-                gamma_scales=model.gamma_scales,
-                log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-                with_rho=model.rho_in_likelihood,
-            )
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            raise ValueError(
-                f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
-                "give prior numbers that are nearer the scale of the labels"
-            ) from error
-    theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
-    return scales, replace(mode, theta=theta), log_sds
-
-
 def sample_posterior(
     model: Model,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
 ) -> Posterior:
     """Draws from the posterior of a model by one of CmdStan's methods.
-
-    All but NUTS fix rho at its marginal mode. The attribute log_evidence of the result, of stock
-    programs, is that of the most probable scales.
 
     Raises
     ------
@@ -117,97 +60,13 @@ def sample_posterior(
     RuntimeError
         Stan's own message if it fails.
     """
-    telling = status(
-        f"Looking for the most probable scales of {model.program}",
-        settings.progress is not False,
-        after=10,
-    )
-    with telling:
-        scales, mode, log_sds = most_probable_scales(model)
-    priors = model.priors
-    if settings.method != "nuts":
-        priors = {**priors, "rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
-    data = model.stan_data(model.whitening(scales, mode), priors)
-    stan_file = settings.stan_file
-    level = 0.0 if stan_file else model.level  # a user's own program takes labels as they are
-    drawn, stats, attrs = run(
-        stan_file or model.program,
-        _less(level, data) if level else data,
-        [
-            model.inits(model.with_arrays(start))
-            for start in _starts(scales, mode, log_sds, settings)
-        ],
-        settings,
-        unit=model.with_arrays(log_sds),
-        reader=lambda fit: _read(fit, model, stan_file),
-    )
-    drawn["intercept"] = drawn["intercept"] + level
-    if stan_file is None:
-        attrs = {**attrs, "log_evidence": mode.log_evidence}
-    return Posterior(with_landmark_weights(model, drawn), stats, attrs)
-
-
-def _less(level, data):
-    """The data of a program with rows [z, 1, y] for labels and intercept less a level."""
-    rows = data["rows"].copy()
-    rows[:, -1] -= level * rows[:, -2]
-    shifted = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
-    return {**data, **shifted, "rows": rows}
-
-
-def with_landmark_weights(model: Model, drawn: Draws) -> Draws:
-    """The draws with beta, the weights of the landmarks, where features are landmarks."""
-    if model.weight_basis is None:
-        return drawn
-    return {**drawn, "beta": drawn["w"] @ model.weight_basis.T}
-
-
-def _starts(scales, mode, log_sds, settings):
-    """Initial values spread wider than the posterior; the mode for methods that search for it.
-
-    Pathfinder learns the curvature on its way to the mode, so it must not start there.
-    """
-    D = len(mode.theta)
-    if settings.method in ("optimize", "laplace"):
-        return [{"t": np.zeros(D), **scales}]
-    rng = np.random.default_rng(settings.seed)
-    return [
-        {
-            "t": rng.uniform(-2, 2, D),
-            **{
-                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START_LOG_SD))
-                for name, scale in scales.items()
-            },
-        }
-        for _ in range(settings.chains)
-    ]
-
-
-def _read(fit, model, stan_file):
-    """Draws, sampler statistics and attributes of a CmdStanPy fit."""
-    drawn = model.without_arrays(stan_draws(fit))
-    scales = [name for name in model.scales if name != "rho"]
-    gamma = ["gamma"] if model.n_covariates else []
-    needed = ["w", *gamma, "intercept", *scales, *model.predicting]
-    missing = [name for name in needed if name not in drawn]
-    if missing:
-        raise ValueError(
-            f"{stan_file} has no variable {missing[0]!r}: predictions need "
-            f"{', '.join(needed)}, so keep these names"
-        )
-    for name in model.sampler_only:
-        drawn.pop(name, None)
-    return model.draws(drawn), sample_stats(fit), fit_attrs(fit)
+    stan_input = model.stan_input(settings)
+    drawn, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
+    return Posterior(model.read(drawn, settings), stats, {**attrs, **stan_input.attrs})
 
 
 def run(
-    program: PathName,
-    data: dict[str, Any],
-    inits: list[dict[str, Any]],
-    settings: SamplerSettings,
-    *,
-    reader: Callable[[Any], tuple[Draws, Draws, dict[str, Any]]],
-    unit: dict[str, Any] | None = None,
+    program: PathName, stan_input: StanInput, settings: SamplerSettings
 ) -> tuple[Draws, Draws, dict[str, Any]]:
     """Run CmdStan on a program and read what it wrote.
 
@@ -215,23 +74,14 @@ def run(
     ----------
     program : str or path
         Name of a stock program, or path of a .stan file.
-    data : dict
-        The program's data.
-    inits : list of dict, one for each chain
-        Initial values. Pathfinder runs a path from each, optimize and laplace take the first.
+    stan_input : StanInput
     settings : SamplerSettings
         Pathfinder takes `draws` from each path and keeps as many of them all, see `resampled`.
-    reader : callable
-        Given the CmdStanPy fit while its files are there; returns draws and sample_stats, dicts
-        of arrays of shape (chain, draw, ...), and attributes, a dict.
-    unit : dict, parameter -> float or list of its entries, optional
-        About how wide the posterior of a parameter is on the unconstrained scale, 1 where it
-        is missing: where NUTS begins to learn its metric.
 
     Returns
     -------
-    draws, sample_stats, attributes
-        What `reader` returned.
+    draws, sample_stats : dicts of arrays, shape (chain, draw, ...)
+    attributes : dict
 
     Raises
     ------
@@ -242,10 +92,10 @@ def run(
     """
     method, chains, draws = settings.method, settings.chains, settings.draws
     check_options(method, settings.options, warmup=settings.warmup)
-    options = dict(settings.options)
+    options, inits = {**stan_input.options, **settings.options}, stan_input.inits
     client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
-    own_metric = bool({"metric", "inv_metric"} & set(options))
+    has_metric = bool({"metric", "inv_metric"} & set(options))
     # The folder comes first: CmdStanPy, which takes a second to import, keeps files there, too.
     with scratch_folder() as folder:
         import cmdstanpy
@@ -253,23 +103,23 @@ def run(
         read_without_polars()
         model = compile_program(program, progress=settings.progress)
         data_file = Path(folder) / "data.json"
-        write_data(data_file, data)
+        write_data(data_file, stan_input.data)
         common: dict[str, Any] = {
             "data": str(data_file),
             "seed": settings.seed,
             "sig_figs": 12,
             "output_dir": folder,
         }
-        own_cores = max(1, min(chains, (os.cpu_count() or 1) // threads))
-        progress = ChainProgress(chains, settings.warmup, draws, own_cores)
-        telling = status(
+        n_parallel = max(1, min(chains, (os.cpu_count() or 1) // threads))
+        progress = ChainProgress(chains, settings.warmup, draws, n_parallel)
+        running = status(
             f"Running {method} of {Path(program).stem}",
             settings.progress is not False,
             after=1 if settings.progress else 10,
             detail=progress.text,
         )
         try:
-            with cmdstanpy.disable_logging(), telling:
+            with cmdstanpy.disable_logging(), running:
                 if method == "nuts":
                     chosen = {
                         "inits": inits,
@@ -277,21 +127,21 @@ def run(
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
                         "refresh": max(1, (settings.warmup + draws) // _LINES_OF_A_CHAIN),
-                        **({} if own_metric else _first_metric(model, inits[0], unit or {})),
+                        **({} if has_metric else _first_metric(model, stan_input)),
                         **options,
                     }
                     if client is None:
-                        local = {"parallel_chains": own_cores, "show_progress": False}
-                        fit = _telling(model, progress).sample(**{**common, **local, **chosen})
+                        local = {"parallel_chains": n_parallel, "show_progress": False}
+                        fit = _reporting(model, progress).sample(**{**common, **local, **chosen})
                     else:
                         fit = sample_on_workers(client, program, **{**common, **chosen})
                 elif method == "optimize":
                     fit = _optimized(model, {**common, "inits": inits[0], **options})
                 elif method == "laplace":
                     # A folder of its own: CmdStanPy names files by the second.
-                    apart = {"output_dir": os.path.join(folder, "mode")}
+                    its_folder = {"output_dir": os.path.join(folder, "mode")}
                     mode = _optimized(
-                        model, {**common, **apart, "inits": inits[0], "jacobian": True}
+                        model, {**common, **its_folder, "inits": inits[0], "jacobian": True}
                     )
                     fit = model.laplace_sample(
                         **{**common, "mode": mode, "draws": draws, **options}
@@ -311,7 +161,7 @@ def run(
             raise RuntimeError(
                 f"Stan's {method} of {program} failed: {_stan_message(str(error))}"
             ) from error
-        found = reader(fit)
+        found = stan_draws(fit), sample_stats(fit), fit_attrs(fit)
     return resampled(*found, draws) if method == "pathfinder" else found
 
 
@@ -325,21 +175,22 @@ def _optimized(model, options):
         return model.optimize(**options)
 
 
-def _telling(model, progress):
+def _reporting(model, progress):
     """A copy of a CmdStanPy model whose chains report; CmdStanPy's own bars go to stdout."""
-    telling = copy(model)
-    telling._run_cmdstan = lambda **arguments: model._run_cmdstan(
+    reporting = copy(model)
+    reporting._run_cmdstan = lambda **arguments: model._run_cmdstan(
         **{**arguments, "progress_hook": progress.read}
     )
-    return telling
+    return reporting
 
 
-def _first_metric(model, init, unit):
-    """The argument inv_metric, unless the program has parameters that `init` lacks."""
+def _first_metric(model, stan_input):
+    """The argument inv_metric, unless the program has parameters without initial values."""
+    init, log_sds = stan_input.inits[0], stan_input.log_sds
     names = list(model.src_info()["parameters"])
     if not set(names) <= set(init):
         return {}
-    variances = [np.full(np.size(init[name]), np.square(unit.get(name, 1.0))) for name in names]
+    variances = [np.full(np.size(init[name]), np.square(log_sds.get(name, 1.0))) for name in names]
     return {"inv_metric": np.concatenate(variances)}
 
 

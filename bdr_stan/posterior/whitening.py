@@ -10,16 +10,6 @@ from bdr_stan.types import Array
 
 _LOG_SCALE_STEP = 0.03  # of central differences, whose error is about its square
 
-# Of a program that takes no covariates.
-OF_WEIGHTS_AND_INTERCEPT = (
-    "information",
-    "linear_term",
-    "axes",
-    "intercept_centre",
-    "intercept_slope",
-    "intercept_unit",
-)
-
 
 def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[str, Array | float]:
     """Coordinates t of theta = [w; gamma; intercept], nearly standard normal whatever rho.

@@ -159,7 +159,7 @@ def test_a_bag_whose_features_hardly_vary_needs_few_rows(rng, thetas):
 
 def test_gram_matrices_and_their_packed_triangles(bags, features, thetas):
     rows, expected = square_factors(bags, features), by_hand(bags, features, thetas, "square")
-    gram, packed = rows.gram(), rows.packed()
+    gram, packed = rows.gram(), rows.packed
     assert gram.shape == (5, 10, 10) and packed.shape == (5, 55)
     i, j = np.tril_indices(10)
     for s, theta in enumerate(thetas):

@@ -258,8 +258,10 @@ def whitening(p, rows, whitened=True):
 def stan_data(p, *, whitened=True, use_likelihood=True):
     """Data of the link's program as a fit gives them."""
     rows = compressed(p)
-    return aggregate_data(
-        rows, p.y, LIKELIHOODS[p.likelihood], whitening(p, rows, whitened), p.priors,
+    coordinates = whitening(p, rows, whitened)
+    of_programs = {name: v for name, v in coordinates.items() if not name.startswith("gamma")}
+    return of_programs | aggregate_data(
+        rows, p.y, LIKELIHOODS[p.likelihood], p.priors,
         trials=p.trials, has_effects=p.has_effects, use_likelihood=use_likelihood,
     )  # fmt: skip
 

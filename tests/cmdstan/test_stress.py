@@ -36,16 +36,14 @@ compile_program(sys.argv[1], progress=False)
 """
 FIT = """
 import sys
+from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import run
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.results.draws import stan_draws
 print("starts", flush=True)
 draws, _, _ = run(
     sys.argv[1],
-    {"N": 2, "y": [0, 1], "trouble": 0},
-    [{"theta": 0.5}] * 4,
+    StanInput({"N": 2, "y": [0, 1], "trouble": 0}, [{"theta": 0.5}] * 4),
     SamplerSettings(warmup=100, draws=int(sys.argv[2]), seed=1, progress=False),
-    reader=lambda fit: (stan_draws(fit), {}, {}),
 )
 print(draws["theta"].shape)
 """

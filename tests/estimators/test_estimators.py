@@ -28,8 +28,8 @@ from bdr_stan import (
 from bdr_stan.cmdstan.programs import eject
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.posterior import sampling
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.sampling import most_probable_scales
 
 STAN = Path(__file__).parents[1] / "stan"
 SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}
@@ -367,7 +367,7 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem):
     [
         (BLR(4, compress=False), "w, intercept, sigma"),
         (NonlinearBDR(4), "w, intercept, sigma, c"),
-        (InverseBDR(4), "tau and curve"),
+        (InverseBDR(4), "tau, curve"),
     ],
 )
 def test_program_without_the_needed_names(problem, model, needed):

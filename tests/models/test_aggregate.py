@@ -13,6 +13,7 @@ from bdr_stan.models.aggregate import (
     rate_priors,
     variational_fit,
 )
+from bdr_stan.posterior.settings import SamplerSettings
 
 SAMPLED = [(name, link) for name, link in totals.MODELS if not LINKS[link].is_linear]
 EVERY = pytest.mark.parametrize("likelihood, link", SAMPLED)
@@ -59,7 +60,7 @@ def test_bag_effects(likelihood, link):
     p, model, theta = model_of(likelihood, link, bag_effects=True)
     assert model.priors["tau_scale"] == 1.0
     assert ("tau" in model.scales) == (likelihood == "poisson")
-    data = model.stan_data(totals.reference.plain_coordinates(3), model.priors)
+    data = model.data
     assert data["has_effects"] == 1
     target, information = LIKELIHOODS[likelihood].label_on_log_scale(p.y, p.trials)
     np.testing.assert_array_equal(data["effect_target"], target)
@@ -76,9 +77,11 @@ def test_bag_effects(likelihood, link):
 def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
     """A number is an array of one to the program, what the model lacks an array of none."""
     _, model, _ = model_of(likelihood, link, bag_effects=bag_effects)
-    start = {"t": np.zeros(4), **dict.fromkeys(model.scales, 0.5)}
-    given = model.inits(model.with_arrays(start))
-    assert given["rho"] == 0.5 and len(given["t"]) == 4
+    settings = SamplerSettings("optimize")
+    stan_input = model.stan_input(settings)
+    (given,) = stan_input.inits
+    assert given["rho"] > 0 and len(given["t"]) == 4
+    assert np.shape(stan_input.log_sds["scale"]) == np.shape(given["scale"])
     assert len(given["t_effect"]) == (12 if bag_effects else 0)
     assert np.shape(given["scale"]) == (len(LIKELIHOODS[likelihood].scales),)
     assert np.shape(given["tau"]) == ((1,) if bag_effects else (0,))
@@ -87,7 +90,8 @@ def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
         for name, values in given.items()
         if np.size(values) and name not in LIKELIHOODS[likelihood].scales
     }
-    seen = model.draws(model.without_arrays(drawn))
+    drawn |= {"w": np.ones((2, 7, 3)), "intercept": np.ones((2, 7))}
+    seen = model.read(drawn, settings)
     assert "t_effect" not in seen and "scale" not in seen
     for name in (*model.scales, *(["tau"] if bag_effects else [])):
         assert seen[name].shape == (2, 7)

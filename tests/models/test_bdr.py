@@ -21,7 +21,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.models.bdr import bdr_data, bdr_model
-from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 CASES = [
     *((name, prior) for name in ("rbf", "matern32", "sum", "product", "sum of a product", "linear")
@@ -53,15 +53,15 @@ def model_and_problem(rng, name, embedding_prior, **options):
 def test_data_of_the_program(rng):
     z, y, sizes = rng.normal(size=(50, 3)), rng.normal(size=50), np.repeat([4.0, 2.0], [40, 10])
     rows, lam, factor = compress(z, y, sizes), rng.gamma(2.0, size=3), np.triu(np.ones((3, 3)))
-    whitening, priors = reference.plain_coordinates(3), {"sigma_scale": 2.0}
-    data = bdr_data(rows, lam, factor, whitening, priors, use_likelihood=False)
+    priors = {"sigma_scale": 2.0}
+    data = bdr_data(rows, lam, factor, priors, use_likelihood=False)
     assert {"D": 3, "G": 2, "T": 10, "use_likelihood": 0}.items() <= data.items()
     for name, expected in {
         "bag_size": [2, 4], "n_bags": [10, 40], "start": [1, 6], "length": [5, 5],
         "rows": rows.rows, "lambda": lam, "prior_factor": factor,
     }.items():  # fmt: skip
         np.testing.assert_array_equal(data[name], expected)
-    assert {**whitening, **priors}.items() <= data.items()
+    assert priors.items() <= data.items()
 
 
 @EVERY_PRIOR
@@ -125,7 +125,7 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedd
     model, p = model_and_problem(rng, name, embedding_prior)
     program = compile_program("bdr", progress=False)
     scales, mode, _ = most_probable_scales(model)
-    data = model.stan_data(model.whitening(scales, mode), model.priors)
+    data = model.data | model.whitening(scales, mode)
     assert set(data) == set(program.src_info()["inputs"])
     p = reference.Problem(p.mu, p.sizes, p.y, p.Sigma, p.R, p.K, model.priors)
     gaps = []

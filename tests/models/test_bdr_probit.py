@@ -25,7 +25,8 @@ from bdr_stan.models.bdr_probit import (
     follow_latent_scale,
     rows_by_size,
 )
-from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
+from bdr_stan.posterior.settings import SamplerSettings
 
 CASES = [
     ("rbf", "empirical"),
@@ -68,12 +69,11 @@ def test_rows_are_grouped_by_size_and_keep_their_order(rng):
 def test_data_of_the_program(rng):
     z, y = rng.normal(size=(4, 2)), np.array([0.0, 1.0, 1.0, 0.0])
     rows, lam, factor = rows_by_size(z, y, [3, 1, 3, 1]), np.array([0.1, 2.0]), np.eye(2)
-    whitening = reference.plain_coordinates(2) | {"latent_spread": 0.3}
-    data = bdr_probit_data(rows, lam, factor, whitening, {"rho_median": 2.0}, use_likelihood=False)
+    data = bdr_probit_data(rows, lam, factor, {"rho_median": 2.0}, use_likelihood=False)
     assert {"N": 4, "D": 2, "G": 2, "use_likelihood": 0, "rho_median": 2.0}.items() <= data.items()
     for name, expected in {
         "bag_size": [1, 3], "start": [1, 3], "length": [2, 2], "z": z[[1, 3, 0, 2]],
-        "y": [1, 0, 0, 1], "lambda": lam, "prior_factor": factor, "latent_spread": 0.3,
+        "y": [1, 0, 0, 1], "lambda": lam, "prior_factor": factor,
     }.items():  # fmt: skip
         np.testing.assert_array_equal(data[name], expected)
     assert data["y"].dtype.kind == "i"
@@ -148,7 +148,7 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedd
     model, p = model_and_problem(rng, name, embedding_prior)
     program = compile_program("bdr_probit", progress=False)
     scales, mode, _ = most_probable_scales(model)
-    data = model.stan_data(model.whitening(scales, mode), model.priors)
+    data = model.data | model.whitening(scales, mode)
     assert set(data) == set(program.src_info()["inputs"])
     p, gaps = replace(p, priors=model.priors), []
     for _ in range(4):
@@ -179,9 +179,9 @@ def test_what_a_program_writes_of_its_rows_comes_back_in_the_order_of_the_bags(r
     assert not np.array_equal(of_rows, number)
     written = {
         "log_lik": np.tile(of_rows, (2, 3, 1)), "y_rep": np.tile(-of_rows, (2, 3, 1)),
-        "w": rng.normal(size=(2, 3, 5)),
+        "w": rng.normal(size=(2, 3, 5)), "intercept": np.zeros((2, 3)), "eta": np.ones((2, 3)),
     }  # fmt: skip
-    back = model.draws(written)
+    back = model.read(written, SamplerSettings(stan_file="mine.stan"))
     np.testing.assert_array_equal(back["log_lik"], np.tile(number, (2, 3, 1)))
     np.testing.assert_array_equal(back["y_rep"], np.tile(-number, (2, 3, 1)))
     np.testing.assert_array_equal(back["w"], written["w"])

@@ -12,7 +12,7 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.models.blr import blr_data, blr_model, exact_posterior, exact_predictive
-from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.scales import maximise_evidence
 
 SCALES = {"sigma": 0.6, "rho": 1.4}
@@ -31,14 +31,14 @@ def problem(embedding, y, priors=None):
 
 def test_data_of_the_program(rng):
     z, y = rng.normal(size=(50, 3)), rng.normal(size=50)
-    whitening, priors = reference.plain_coordinates(3), {"sigma_scale": 2.0}
+    priors = {"sigma_scale": 2.0}
     rows = compress(z, y, np.ones(50))
-    data = blr_data(rows, whitening, priors, use_likelihood=False)
+    data = blr_data(rows, priors, use_likelihood=False)
     assert {"D": 3, "G": 1, "T": 5, "use_likelihood": 0}.items() <= data.items()
     assert data["n_bags"].tolist() == [50] and data["start"].tolist() == [1]
     np.testing.assert_array_equal(data["rows"], rows.rows)
-    assert {**whitening, **priors}.items() <= data.items()
-    assert blr_data(rows, whitening, {})["use_likelihood"] == 1
+    assert priors.items() <= data.items()
+    assert blr_data(rows, {})["use_likelihood"] == 1
 
 
 @pytest.mark.parametrize("name", FEATURE_MAPS)
@@ -86,7 +86,7 @@ def test_density_of_the_program_at_the_model_is_the_definition(embedded, rng, lo
     model = blr_model(embedding, y, lossless=lossless)
     program = compile_program("blr", progress=False)
     scales, mode, _ = most_probable_scales(model)
-    data = model.stan_data(model.whitening(scales, mode), model.priors)
+    data = model.data | model.whitening(scales, mode)
     assert set(data) == set(program.src_info()["inputs"])
     assert data["T"] == (6 if lossless else len(y))
     p = problem(embedding, y, model.priors)

@@ -12,7 +12,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.models.blr_logit import blr_logit_data, blr_logit_model
-from bdr_stan.posterior.sampling import most_probable_scales
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 
 def model_and_problem(rng, name="landmarks", **options):
@@ -27,13 +27,11 @@ def model_and_problem(rng, name="landmarks", **options):
 def test_data_of_the_program(rng):
     z, y = rng.normal(size=(4, 2)), np.array([0.0, 1.0, 1.0, 0.0])
     rows = compress(z, y, np.ones(4), lossless=False)
-    whitening = reference.plain_coordinates(2)
-    data = blr_logit_data(rows, whitening, {"rho_median": 2.0}, use_likelihood=False)
+    data = blr_logit_data(rows, {"rho_median": 2.0}, use_likelihood=False)
     assert {"N": 4, "D": 2, "use_likelihood": 0, "rho_median": 2.0}.items() <= data.items()
     np.testing.assert_array_equal(data["z"], z)
     np.testing.assert_array_equal(data["y"], y)
     assert data["y"].dtype.kind == "i"
-    assert whitening.items() <= data.items()
 
 
 @pytest.mark.parametrize("name", FEATURE_MAPS)
@@ -61,7 +59,7 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng):
     model, p = model_and_problem(rng)
     program = compile_program("blr_logit", progress=False)
     scales, mode, _ = most_probable_scales(model)
-    data = model.stan_data(model.whitening(scales, mode), model.priors)
+    data = model.data | model.whitening(scales, mode)
     assert set(data) == set(program.src_info()["inputs"])
     p, gaps = replace(p, priors=model.priors), []
     for _ in range(4):

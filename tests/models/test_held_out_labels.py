@@ -80,9 +80,9 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     assert sorted(np.concatenate([fold.held_out for fold in folds])) == list(range(60))
     fold = folds[0]
     model = inverse_model(training.take(kept), y[kept], distribution=normal_labels)
-    coordinates = replace(model.coordinates, power=0.7)
+    coordinates = replace(model.fitted.coordinates, power=0.7)
     held_out = training.embedding.take(fold.held_out)
-    tau, curve = model.modes["tau"][None], model.curves.mean[None]
+    tau, curve = model.fitted.modes["tau"][None], model.fitted.curves.mean[None]
     expected = inverse_predictive(coordinates, held_out, tau, curve).log_prob(y[fold.held_out])
     np.testing.assert_allclose(density[fold.held_out], expected, atol=0.02)
 
@@ -140,12 +140,12 @@ def test_held_out_labels_are_as_probable_as_fresh_ones(kind):
         features, kept, new = scattered(rng, y), np.arange(150), np.arange(150, 450)
         model = inverse_model(features.take(kept), y[kept], distribution=distribution)
         predictive = inverse_predictive(
-            model.coordinates,
+            model.fitted.coordinates,
             features.embedding.take(new),
-            model.modes["tau"][None],
-            model.curves.mean[None],
+            model.fitted.modes["tau"][None],
+            model.fitted.curves.mean[None],
         )
-        held_out.append(-model.held_out)
+        held_out.append(-model.constants["held_out"][0])
         fresh.append(-predictive.log_prob(y[new]))
     error = np.hypot(np.std(held_out) / np.sqrt(600), np.std(fresh) / np.sqrt(1200))
     assert -2 * error < np.mean(held_out) - np.mean(fresh) < 3 * error

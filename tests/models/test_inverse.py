@@ -12,8 +12,9 @@ from bdr_stan.embedding.label_functions import functions_of_classes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models import inverse
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive, log_likelihoods
-from bdr_stan.models.inverse import inverse_model, sample_inverse
+from bdr_stan.models.inverse import inverse_model
 from bdr_stan.models.label_distribution import label_distribution
+from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
 
@@ -117,23 +118,26 @@ def normal_labels(y):
 def test_the_mode_is_that_of_stan(rng):
     training, y = curves.simulated(rng, n=60)
     model = inverse_model(training, y, distribution=normal_labels, power=1.0)
-    posterior = sample_inverse(model, SamplerSettings("optimize", seed=1, progress=False))
+    posterior = sample_posterior(model, SamplerSettings("optimize", seed=1, progress=False))
     for name in ("tau", "amplitude", "curvature"):
         found = posterior.draws[name][0, 0]
-        np.testing.assert_allclose(found, model.modes[name], rtol=1e-4)
-    np.testing.assert_allclose(posterior.draws["curve"][0, 0], model.curves.mean, atol=1e-4)
-    moved = np.sum(model.curves.mean[:, 1:] ** 2, axis=1)
-    explained = moved / (moved + model.modes["tau"] ** 2)
+        np.testing.assert_allclose(found, model.fitted.modes[name], rtol=1e-4)
+    np.testing.assert_allclose(posterior.draws["curve"][0, 0], model.fitted.curves.mean, atol=1e-4)
+    moved = np.sum(model.fitted.curves.mean[:, 1:] ** 2, axis=1)
+    explained = moved / (moved + model.fitted.modes["tau"] ** 2)
     np.testing.assert_allclose(posterior.draws["explained"][0, 0], explained, atol=1e-4)
 
 
 def test_the_grid_is_fine_enough_and_normalised(rng):
     training, y = curves.simulated(rng, sizes=(2, 100_000))
     model = inverse_model(training, y, distribution=normal_labels, power=1.0)
-    coordinates = model.coordinates
+    coordinates = model.fitted.coordinates
     assert np.trapezoid(np.exp(coordinates.log_prior), coordinates.labels) == pytest.approx(1)
     found = inverse_predictive(
-        coordinates, training.embedding, model.modes["tau"][None], model.curves.mean[None]
+        coordinates,
+        training.embedding,
+        model.fitted.modes["tau"][None],
+        model.fitted.curves.mean[None],
     )
     inside = (coordinates.labels > y.min()) & (coordinates.labels < y.max())
     assert np.diff(coordinates.labels[inside]).max() < np.median(found.sd)
@@ -145,7 +149,7 @@ def test_priors_of_users(rng):
         training, y, distribution=normal_labels, power=0.5, prior={"tau_scale": 3.0}
     )
     assert model.priors == inverse.PRIORS | {"tau_scale": 3.0}
-    assert model.coordinates.power == 0.5
+    assert model.fitted.coordinates.power == 0.5
 
 
 # ---------------------------------------------------------------- labels with errors
@@ -159,14 +163,16 @@ def with_errors(seed, n, error_sd, sizes=(2, 10, 100)):
 
 
 def predictive_of(model, training, bags):
-    tau, curve = model.modes["tau"][None], model.curves.mean[None]
-    return inverse_predictive(model.coordinates, training.embedding.take(bags), tau, curve)
+    tau, curve = model.fitted.modes["tau"][None], model.fitted.curves.mean[None]
+    return inverse_predictive(model.fitted.coordinates, training.embedding.take(bags), tau, curve)
 
 
 def slopes_of(model, low, high):
     """Of the mean embedding between two labels."""
-    coordinates = model.coordinates
-    rise = np.diff(coordinates.functions(np.array([low, high])) @ model.curves.mean.T, axis=0)[0]
+    coordinates = model.fitted.coordinates
+    rise = np.diff(
+        coordinates.functions(np.array([low, high])) @ model.fitted.curves.mean.T, axis=0
+    )[0]
     return np.linalg.solve(coordinates.basis.T, rise) / (high - low)
 
 
@@ -206,8 +212,10 @@ def test_tiny_known_errors_change_nothing(rng):
     training, y = curves.simulated(rng, n=80)
     model_of = partial(inverse_model, training, y, distribution=normal_labels)
     none, tiny = model_of(), model_of(label_sd=np.full(80, 1e-9))
-    assert tiny.coordinates.power == pytest.approx(none.coordinates.power, rel=1e-6)
-    np.testing.assert_allclose(tiny.held_out, none.held_out, rtol=1e-6, atol=1e-6)
+    powers = tiny.fitted.coordinates.power, none.fitted.coordinates.power
+    assert powers[0] == pytest.approx(powers[1], rel=1e-6)
+    held_out = tiny.constants["held_out"][0], none.constants["held_out"][0]
+    np.testing.assert_allclose(*held_out, rtol=1e-6, atol=1e-6)
     found, expected = (predictive_of(m, training, np.arange(80)) for m in (tiny, none))
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.sd, expected.sd, rtol=1e-6)
@@ -236,7 +244,7 @@ def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
         scores.append(predictive.log_prob(y[new]).mean())
         shares.append([inside[small].mean(), inside[~small].mean()])
         if noise == "size":
-            assert model.coordinates.sigma_point == pytest.approx(2.0, rel=0.2)
+            assert model.fitted.coordinates.sigma_point == pytest.approx(2.0, rel=0.2)
     assert scores[0] > scores[1] + 0.03
     np.testing.assert_allclose(shares[0], 0.81, atol=4 * np.sqrt(0.8 * 0.2 / small.sum()))
     assert shares[1][0] < 0.75
@@ -245,7 +253,7 @@ def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
 def test_no_noise_of_size_where_labels_have_none():
     training, y = averages_over_points(2, 400, 0.0)
     model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
-    assert model.coordinates.sigma_point < 0.1 * model.priors["sigma_point_scale"]
+    assert model.fitted.coordinates.sigma_point < 0.1 * model.priors["sigma_point_scale"]
 
 
 def test_the_prior_holds_the_noise_of_size():
@@ -254,10 +262,10 @@ def test_the_prior_holds_the_noise_of_size():
         training, y, distribution=normal_labels, label_noise="size",
         prior={"sigma_point_scale": 0.01},
     )  # fmt: skip
-    assert model.coordinates.sigma_point <= 1.5 * 0.01
+    assert model.fitted.coordinates.sigma_point <= 1.5 * 0.01
 
 
 def test_few_bags_teach_no_noise_of_size(rng):
     training, y = curves.simulated(rng, n=9)
     model = inverse_model(training, y, distribution=normal_labels, label_noise="size")
-    assert model.coordinates.sigma_point == 0
+    assert model.fitted.coordinates.sigma_point == 0

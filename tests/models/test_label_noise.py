@@ -12,11 +12,12 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
-from bdr_stan.models.label_noise import size_noise_draws, size_noise_inits, size_noise_prior
+from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.posterior.scales import maximise_evidence
+from bdr_stan.posterior.settings import SamplerSettings
 
 SCALES = {"sigma": 0.5, "sigma_point": 0.9, "eta": 0.6}
 
@@ -80,13 +81,23 @@ def test_prior_alone_would_explain_the_labels(rng):
     assert noise.std() == pytest.approx(y.std(), rel=0.03)
 
 
-def test_programs_take_a_vector_and_users_see_a_number():
-    assert size_noise_inits({"sigma": 1.0}) == {"sigma": 1.0, "sigma_point": []}
-    assert size_noise_inits({"sigma_point": 0.3}) == {"sigma_point": [0.3]}
-    drawn = {"sigma": np.ones((2, 5)), "sigma_point": np.arange(10.0).reshape(2, 5, 1)}
-    seen = size_noise_draws(drawn)
-    np.testing.assert_array_equal(seen["sigma_point"], np.arange(10.0).reshape(2, 5))
-    assert size_noise_draws({"sigma": np.ones((2, 5))}).keys() == {"sigma"}
+@pytest.mark.parametrize("label_noise", ["constant", "size"])
+def test_programs_take_a_vector_and_users_see_a_number(rng, label_noise):
+    p, *_ = problem(rng)
+    by_size, settings = label_noise == "size", SamplerSettings(seed=1)
+    model = blr_model(Embedding(p.sizes, p.mu, None), p.y, label_noise=label_noise)
+    given = model.stan_input(settings)
+    assert [np.shape(start["sigma_point"]) for start in given.inits] == [(int(by_size),)] * 4
+    assert np.shape(given.log_sds["sigma_point"]) == (int(by_size),)
+    drawn = {
+        "w": np.ones((2, 5, 3)), "intercept": np.ones((2, 5)), "sigma": np.ones((2, 5)),
+    }  # fmt: skip
+    if by_size:  # CmdStan writes no vector of no entry
+        drawn["sigma_point"] = np.arange(10.0).reshape(2, 5, 1)
+    seen = model.read(drawn, settings)
+    assert seen.keys() == drawn.keys() | {"beta"}
+    if by_size:
+        np.testing.assert_array_equal(seen["sigma_point"], np.arange(10.0).reshape(2, 5))
 
 
 def test_labels_carry_the_noise_of_their_size(rng):

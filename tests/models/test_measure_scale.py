@@ -9,8 +9,8 @@ from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import RBF
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.bdr_probit import bdr_probit_model
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.sampling import most_probable_scales
 
 MODELS = pytest.mark.parametrize("make", [bdr_model, bdr_probit_model])
 

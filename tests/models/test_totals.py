@@ -31,7 +31,7 @@ def test_program_scales_and_constants(p):
     assert (model.program, model.scales) == ("blr", ("sigma", "rho"))
     np.testing.assert_array_equal(model.weight_basis, 3 * np.eye(3))
     np.testing.assert_array_equal(model.constants["total_weight"][0], rows.total)
-    data = model.stan_data(totals.reference.plain_coordinates(3), model.priors)
+    data = model.data
     assert data["n_bags"].tolist() == [12]
 
 

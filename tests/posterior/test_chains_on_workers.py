@@ -11,7 +11,9 @@ from bdr_stan import BLR
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.blr import blr_model
-from bdr_stan.posterior.sampling import most_probable_scales, run
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
+from bdr_stan.posterior.model import StanInput
+from bdr_stan.posterior.sampling import run
 from bdr_stan.posterior.settings import SamplerSettings
 
 SHORT = {"chains": 3, "warmup": 60, "draws": 40, "seed": 2}
@@ -62,13 +64,13 @@ def test_a_chain_that_fails_says_why(client, rng):
     bags, y = training.labelled_bags(rng)
     model = blr_model(embed(bags, LandmarkFeatures(RBF(1.5), rng.normal(size=(3, 3)))), y)
     scales, mode, _ = most_probable_scales(model)
-    data = model.stan_data(model.whitening(scales, mode), model.priors)
+    data = model.data | model.whitening(scales, mode)
     inits = [{"t": np.zeros(4), **scales}] * 2
     settings = SamplerSettings(
         chains=2, warmup=10, draws=10, seed=1, progress=False, options={"client": client}
     )
     with pytest.raises(RuntimeError, match="^Stan's nuts of blr failed: .*sigma_scale is -1"):
-        run("blr", {**data, "sigma_scale": -1.0}, inits, settings, reader=lambda fit: fit)
+        run("blr", StanInput(data | {"sigma_scale": -1.0}, inits), settings)
 
 
 def test_a_client_that_is_closed(labelled_bags):

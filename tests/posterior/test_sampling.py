@@ -1,25 +1,22 @@
-"""Sampling a model: the most probable scales, every method of CmdStan, resampled draws."""
+"""Sampling a model: every method of CmdStan, what is refused, resampled draws."""
 
 import numpy as np
 import pytest
 from builders import reference
 from builders.scales import blr_closed_form
-from builders.training import labelled_bags, training_of
+from builders.training import labelled_bags
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.blr import blr_model
-from bdr_stan.posterior import sampling
-from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
+from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import (
     Posterior,
-    most_probable_scales,
     resampled,
     run,
     sample_posterior,
 )
-from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.results.diagnostics import pareto_smoothed
 
@@ -35,36 +32,6 @@ def embedded(rng):
 @pytest.fixture
 def model(embedded):
     return blr_model(*embedded)
-
-
-# ---------------------------------------------------------------- most probable scales
-
-
-@pytest.mark.parametrize("with_priors", [True, False])
-def test_most_probable_scales_are_those_of_highest_evidence(rng, with_priors):
-    bags, y = labelled_bags(rng)
-    model = bdr_model(training_of(bags, "sum", rng.normal(size=(4, 3))), y)
-    found = most_probable_scales(model, with_priors=with_priors)
-    expected = maximise_evidence(
-        model.likelihood,
-        model.prior_factor,
-        model.intercept_prior,
-        prior_centres(model.priors, model.scales),
-        log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-    )
-    for one, other in zip(found[::2], expected[::2], strict=True):  # scales and their log sds
-        # The search by differences ends at rounding of the labels less their level, or of all.
-        assert tuple(one) == model.scales and one == pytest.approx(other, rel=1e-3)
-    np.testing.assert_allclose(found[1].theta, expected[1].theta, rtol=1e-3, atol=1e-4)
-
-
-def test_priors_of_the_scales_count_only_if_asked(embedded):
-    best = most_probable_scales(blr_model(*embedded), with_priors=False)[0]
-    sure = {"rho_median": best["rho"] / 5, "rho_log_sd": 1e-3}
-    strict = blr_model(*embedded, prior=sure)
-    with_priors, without = (most_probable_scales(strict, with_priors=w)[0] for w in (True, False))
-    assert with_priors["rho"] == pytest.approx(sure["rho_median"], rel=1e-3)
-    assert without == pytest.approx(best, rel=1e-2)
 
 
 # ---------------------------------------------------------------- methods
@@ -134,53 +101,12 @@ def test_options_reach_cmdstan(model):
     assert posterior.stats["tree_depth"].max() == 1
 
 
-# ---------------------------------------------------------------- labels far from zero
-
-
-@pytest.mark.parametrize("level", [1e4, 1e8])
-def test_labels_far_from_zero_lose_no_more_digits_than_they_have(embedded, level):
-    """A label of 1e8 is known to 1.5e-8; the search for the scales makes some 100 times that."""
-    embedding, y = embedded
-    y = y + level - level  # as far as y + level keeps it
-    near, far = (
-        sample_posterior(blr_model(embedding, labels), SamplerSettings("optimize")).draws
-        for labels in (y, y + level)
-    )
-    digits = 100 * np.spacing(level) + 1e-8
-    np.testing.assert_allclose(far["intercept"] - level, near["intercept"], atol=digits)
-    for name in ("w", "sigma", "rho"):
-        np.testing.assert_allclose(far[name], near[name], atol=digits * np.abs(far[name]).max())
-
-
-def test_a_program_of_the_users_own_takes_labels_as_they_are(embedded, monkeypatch):
-    embedding, y = embedded
-    model = blr_model(embedding, y + 100, lossless=False)
-    given = []
-
-    def run(program, data, *_, **__):
-        given.append(data)
-        d = data["D"]
-        return {"w": np.zeros((1, 1, d)), "intercept": np.zeros((1, 1))}, {}, {}
-
-    monkeypatch.setattr(sampling, "run", run)
-    intercepts = [
-        float(sample_posterior(model, SamplerSettings(stan_file=path)).draws["intercept"].item())
-        for path in ("mine.stan", None)
-    ]
-    mine, stock = given
-    np.testing.assert_array_equal(mine["rows"][:, -1], y + 100)
-    np.testing.assert_allclose(stock["rows"][:, -1], y - y.mean(), atol=1e-12)
-    for name in ("intercept_location", "intercept_centre"):
-        assert mine[name] - stock[name] == pytest.approx((y + 100).mean())
-    assert intercepts == [0, pytest.approx((y + 100).mean())]
-
-
 # ---------------------------------------------------------------- what is refused
 
 
 def arguments(model):
     scales, mode, _ = most_probable_scales(model)
-    data = model.stan_data(model.whitening(scales, mode), model.priors)
+    data = model.data | model.whitening(scales, mode)
     return data, [{"t": np.zeros(4), **scales}]
 
 
@@ -193,14 +119,14 @@ def test_stan_says_why_it_fails(model, method):
         r"or equal to 0.0* \(in 'blr.stan', line \d+, column 2 to column 28\)$"
     )
     with pytest.raises(RuntimeError, match=message):  # once, whatever the chains
-        run("blr", {**data, "sigma_scale": -1.0}, 2 * inits, settings, reader=lambda fit: fit)
+        run("blr", StanInput(data | {"sigma_scale": -1.0}, 2 * inits), settings)
 
 
 @pytest.mark.parametrize("option", ["psis_resample", "calculate_lp", "num_paths"])
 def test_options_of_pathfinder_that_are_set_here_are_refused(option):
     with pytest.raises(ValueError, match=f"pathfinder takes no {option}: .*; leave it out"):
         settings = SamplerSettings("pathfinder", options={option: 1})
-        run("blr", {}, [], settings, reader=lambda fit: fit)
+        run("blr", StanInput({}, []), settings)
 
 
 # ---------------------------------------------------------------- resampling

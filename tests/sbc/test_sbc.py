@@ -206,7 +206,7 @@ def fit_blr(model, p, seed):
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
     likelihood = normal_likelihood(rows, np.zeros(LANDMARKS), sigma=START["sigma"])
     whitened = whitening(likelihood, np.eye(LANDMARKS), priors)
-    return thinned(model, blr_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
+    return thinned(model, blr_data(rows, priors) | whitened, np.eye(LANDMARKS), seed)
 
 
 def fit_bdr(model, p, seed):
@@ -215,7 +215,7 @@ def fit_bdr(model, p, seed):
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     likelihood = normal_likelihood(rows, lam, sigma=START["sigma"], eta=START["eta"])
     whitened = whitening(likelihood, factor, p.priors)
-    return thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
+    return thinned(model, bdr_data(rows, lam, factor, p.priors) | whitened, V, seed)
 
 
 def fit_bdr_with_covariate(model, p, seed):
@@ -224,7 +224,7 @@ def fit_bdr_with_covariate(model, p, seed):
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     likelihood = normal_likelihood(rows, lam, sigma=START["sigma"], eta=START["eta"])
     whitened = whitening(likelihood, factor, p.priors, gamma_scales=[p.priors["gamma_scale"]])
-    draws = thinned(model, bdr_data(rows, lam, factor, whitened, p.priors), V, seed)
+    draws = thinned(model, bdr_data(rows, lam, factor, p.priors) | whitened, V, seed)
     return draws | {"gamma": draws["gamma"][:, 0]}
 
 
@@ -232,7 +232,7 @@ def fit_nonlinear(model, p, seed):
     at, rows = p.at, p.rows
     factor = block_diag(at.prior_factor, np.eye(FUNCTIONS))
     likelihood = nonlinear_likelihood(rows, at, sigma=START["sigma"], **CURVE)
-    data = nonlinear_data(rows, at, CURVE, whitening(likelihood, factor, p.priors), p.priors)
+    data = nonlinear_data(rows, at, CURVE, p.priors) | whitening(likelihood, factor, p.priors)
     start = {"t": np.zeros(LANDMARKS + FUNCTIONS + 1), "sigma": 0.4, "rho": 0.8}
     draws = calibration.thinned(model, data, start, seed)
     amplitude = CURVE["kappa"] * spectral_sd(at.frequencies, CURVE["ell"])
@@ -246,14 +246,14 @@ def fit_probit(model, p, seed):
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     whitened = whitening(probit_likelihood(rows, lam, eta=START["eta"]), factor, p.priors)
     whitened = follow_latent_scale(whitened, np.ones(1), START["rho"])
-    return thinned(model, bdr_probit_data(rows, lam, factor, whitened, p.priors), V, seed)
+    return thinned(model, bdr_probit_data(rows, lam, factor, p.priors) | whitened, V, seed)
 
 
 def fit_logit(model, p, seed):
     rows = compress(p.mu - p.m0, p.y, np.ones(len(p.y)), lossless=False)
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
     whitened = whitening(logit_likelihood(rows), np.eye(LANDMARKS), priors)
-    return thinned(model, blr_logit_data(rows, whitened, priors), np.eye(LANDMARKS), seed)
+    return thinned(model, blr_logit_data(rows, priors) | whitened, np.eye(LANDMARKS), seed)
 
 
 def thinned(model, data, basis, seed):

@@ -90,16 +90,15 @@ def case(rng, name, use_likelihood):
         columns = np.column_stack([p.mu - p.m0, p.x])
         rows = compress(columns, p.y, np.ones(40), lossless=not classes)
         data_of = blr_logit_data if classes else blr_data
-        return Case(
-            name, p, np.eye(4), data_of(rows, whitening, priors, use_likelihood=use_likelihood)
-        )
+        data = data_of(rows, priors, n_covariates=Q, use_likelihood=use_likelihood)
+        return Case(name, p, np.eye(4), data | whitening)
     lam, V = joint_basis(p.Sigma, p.R)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     columns = np.column_stack([(p.mu - p.m0) @ V, p.x])
     rows = (rows_by_size if classes else compress)(columns, p.y, p.sizes)
     data_of = bdr_probit_data if classes else bdr_data
-    data = data_of(rows, lam, factor, whitening, priors, use_likelihood=use_likelihood)
-    return Case(name, p, V, data)
+    data = data_of(rows, lam, factor, priors, use_likelihood=use_likelihood)
+    return Case(name, p, V, data | whitening)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -29,11 +29,11 @@ def data_of(name, p, *, lossless=True, use_likelihood=True):
     if name == "blr":
         rows = compress(p.mu - p.m0, p.y, p.sizes, **options)
         priors = {k: v for k, v in p.priors.items() if not k.startswith("eta")}
-        return blr_data(rows, whitening, priors, use_likelihood=use_likelihood), np.eye(d)
+        return blr_data(rows, priors, use_likelihood=use_likelihood) | whitening, np.eye(d)
     lam, V = joint_basis(p.Sigma, p.R)
     rows = compress((p.mu - p.m0) @ V, p.y, p.sizes, **options)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
-    return bdr_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood), V
+    return bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood) | whitening, V
 
 
 def found_at(name, data, t, scales):

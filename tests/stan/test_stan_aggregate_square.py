@@ -31,7 +31,7 @@ def stan_data(p, form=None, *, whitened=True, use_likelihood=True):
         return data
     rows = totals.compressed(p)
     if form == "packed":
-        packed, empty = rows.packed(), np.empty((0, data["D"] + 1))
+        packed, empty = rows.packed, np.empty((0, data["D"] + 1))
         return data | {
             "P": packed.shape[1], "packed": packed, "T": 0, "rows": empty, "start": [], "length": []
         }  # fmt: skip
@@ -154,7 +154,7 @@ def test_density_of_normal_totals(n, d):
     p = totals.random_rates(np.random.default_rng(44), "normal", "identity", n, d)[0]
     program = compile_program("blr", progress=False)
     rows = compressed_totals(totals.compressed(p), p.y)
-    data = blr_data(rows, reference.plain_coordinates(d), p.priors)
+    data = blr_data(rows, p.priors) | reference.plain_coordinates(d)
     points, stan = prior_points(p, 5), []
     for point in points:
         parameters = {"t": reference.whiten(data, point["w"], point["intercept"], point["rho"])}

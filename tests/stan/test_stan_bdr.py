@@ -54,7 +54,7 @@ def stan_data(p, *, whitened=True, lossless=True, at_nodes=False, use_likelihood
         at = partial(normal_likelihood, rows, lam)
         scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
         whitening = whitened_coordinates(mode, factor, scales["rho"])
-    return bdr_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
+    return bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood) | whitening
 
 
 def basis(p):

@@ -53,7 +53,7 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
             nu @ mode.theta[:-1] ** 2,
             scales["rho"],
         )
-    return bdr_probit_data(rows, lam, factor, whitening, p.priors, use_likelihood=use_likelihood)
+    return bdr_probit_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood) | whitening
 
 
 def plain_coordinates(d):
@@ -151,7 +151,7 @@ def test_tails_are_finite_and_right(model):
     no_whitening = plain_coordinates(1)
     for label in (0, 1):
         rows = rows_by_size(np.zeros((1, 1)), np.array([label]), np.ones(1))
-        data = bdr_probit_data(rows, np.zeros(1), np.eye(1), no_whitening, wide)
+        data = bdr_probit_data(rows, np.zeros(1), np.eye(1), wide) | no_whitening
         latent = np.r_[-40, -37.6, -30, -20, -8, -3, -1, 0, 1, 2.5, 3.5, 8, 20, 40]
         found = [reference.log_density(model, data, {"t": [0, a], **START}) for a in latent]
         value, slope = np.array([v for v, _ in found]), np.array([s[1] for _, s in found])

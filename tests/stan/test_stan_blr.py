@@ -52,7 +52,7 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
         )  # fmt: skip
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    return blr_data(rows, whitening, priors, use_likelihood=use_likelihood)
+    return blr_data(rows, priors, use_likelihood=use_likelihood) | whitening
 
 
 def prior_points(p, number=8):

@@ -50,7 +50,7 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
         at, log_prior = partial(logit_likelihood, rows), log_prior_of_scales(p.priors)
         scales, mode, _ = maximise_evidence(at, np.eye(d), intercept, START, log_prior=log_prior)
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
-    return blr_logit_data(rows, whitening, p.priors, use_likelihood=use_likelihood)
+    return blr_logit_data(rows, p.priors, use_likelihood=use_likelihood) | whitening
 
 
 def prior_points(p, number=8):

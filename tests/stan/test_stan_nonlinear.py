@@ -55,7 +55,7 @@ def stan_data(p, q, *, whitened=True, use_likelihood=True):
             gamma_scales=[p.priors["gamma_scale"]] * x.shape[1] if x.size else [],
         )
         whitening = whitened_coordinates(mode, factor, 0.8)
-    return nonlinear_data(rows, at, CURVE, whitening, p.priors, use_likelihood=use_likelihood)
+    return nonlinear_data(rows, at, CURVE, p.priors, use_likelihood=use_likelihood) | whitening
 
 
 def curve(u, v, frequencies):

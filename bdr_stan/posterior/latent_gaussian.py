@@ -1,0 +1,214 @@
+"""Models of weights with a normal prior: their most probable scales, mode and Stan's coordinates.
+
+Given its scales (rho, and sigma, eta, ..), a model has weights w ~ N(0, rho^2 (P'P)^-1), weights
+gamma of Q covariates, an intercept, and a likelihood of theta = [w; gamma; intercept].
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.posterior.mode import LogLikelihood, Mode, blas_threads
+from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
+from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
+from bdr_stan.posterior.scales import maximise_evidence
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.progress import status
+from bdr_stan.threads import limited_blas
+from bdr_stan.types import Array
+
+# Prior sd of log(rho) where rho is fixed at its marginal mode: but for rho's own prior, its joint
+# density with the weights grows without bound as both go to zero, so a joint mode is meaningless.
+_FIXED_RHO_LOG_SD = 1e-3
+# Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
+# would start some chains where the whitened coordinates do not fit.
+_WIDEST_START_LOG_SD = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentGaussianModel(Model):
+    """A model of normal weights with its data.
+
+    scales : tuple of str, the scales, "rho" among them
+    prior_factor : array, shape (d, d), P
+    weight_basis : array, shape (d, d), V of the landmark weights beta = V w, where features are
+        made of landmarks alone; else None
+    likelihood : given the scales but rho as keywords, a function of theta, as `find_mode` takes it
+    rho_in_likelihood : whether it takes rho as well
+    level : the average label, where labels have a location; else 0. Modes and stock programs use
+        labels and intercept less this, so that labels far from zero lose no digits; `likelihood`
+        then takes it as a keyword
+    rescaled : ``rescaled(whitened, scales, mode)`` changes the whitened coordinates; None leaves
+        them as they are
+    scale_arrays : array of the program -> names of the scales that are its entries
+    initial : initial values of the program's other parameters
+    predicting : variables that predictions need besides weights, intercept and scales
+    sampler_only : variables that only serve the sampler; draws do not keep them
+    row_of_bag : array, shape (n,), where the program's rows are bags in another order; draws of
+        log_lik and y_rep, which a user's program may write per row, are put in that of the bags
+    """
+
+    scales: tuple[str, ...]
+    prior_factor: Array
+    weight_basis: Array | None
+    likelihood: Callable[..., LogLikelihood]
+    rho_in_likelihood: bool = False
+    level: float = 0.0
+    rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
+    scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    initial: Mapping[str, Any] = field(default_factory=dict)
+    predicting: tuple[str, ...] = ()
+    sampler_only: tuple[str, ...] = ("t", "precision")
+    row_of_bag: Array | None = None
+
+    @property
+    def intercept_prior(self) -> tuple[float, float]:
+        """Mean and standard deviation of the intercept's normal prior."""
+        return self.priors["intercept_location"], self.priors["intercept_scale"]
+
+    @property
+    def prior_above_level(self) -> tuple[float, float]:
+        """Mean and standard deviation of the prior of the intercept less the level."""
+        location, spread = self.intercept_prior
+        return location - self.level, spread
+
+    @property
+    def n_covariates(self) -> int:
+        """Q, of which programs of rates know nothing."""
+        return self.data.get("Q", 0)
+
+    @property
+    def gamma_scales(self) -> Array:
+        """Prior standard deviations of the covariates' weights, shape (Q,)."""
+        return np.array([self.priors["gamma_scale"] for _ in range(self.n_covariates)])
+
+    def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
+        """Data of the program in whose coordinates the posterior is nearly standard normal."""
+        whitened = whitened_coordinates(mode, self.prior_factor, scales["rho"])
+        return self.rescaled(whitened, scales, mode) if self.rescaled else whitened
+
+    def stan_input(self, settings: SamplerSettings) -> StanInput:
+        """Whitened coordinates at the mode, and chains that start near the most probable scales.
+
+        All methods but NUTS fix rho at its marginal mode. A user's own program takes labels as
+        they are; of stock programs the log evidence of the most probable scales is known.
+        """
+        searching = f"Looking for the most probable scales of {self.program}"
+        with status(searching, settings.progress is not False, after=10):
+            scales, mode, log_sds = most_probable_scales(self)
+        data = self.data | self.whitening(scales, mode)
+        if settings.method != "nuts":
+            data |= {"rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
+        starts = _starts(scales, mode, log_sds, settings)
+        stock = settings.stan_file is None
+        return StanInput(
+            data=_less(self.level, data) if stock and self.level else data,
+            inits=[{**self.initial, **self._with_arrays(start)} for start in starts],
+            log_sds=self._with_arrays(log_sds),
+            attrs={"log_evidence": mode.log_evidence} if stock else {},
+        )
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """Draws with the weights of the landmarks, the intercept at the level of the labels."""
+        drawn = without_arrays(drawn, self.scale_arrays)
+        gamma = ["gamma"] if self.n_covariates else []
+        scales = [name for name in self.scales if name != "rho"]
+        check_variables(drawn, ["w", *gamma, "intercept", *scales, *self.predicting], settings)
+        drawn = {name: v for name, v in drawn.items() if name not in self.sampler_only}
+        if self.row_of_bag is not None:
+            per_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
+            drawn |= {name: values[..., self.row_of_bag] for name, values in per_row.items()}
+        if settings.stan_file is None:
+            drawn["intercept"] = drawn["intercept"] + self.level
+        return self.with_landmark_weights(drawn)
+
+    def with_landmark_weights(self, drawn: Draws) -> Draws:
+        """The draws with beta, the weights of the landmarks, where features are landmarks."""
+        if self.weight_basis is None:
+            return drawn
+        return {**drawn, "beta": drawn["w"] @ self.weight_basis.T}
+
+    def _with_arrays(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Values of the scales, and the program's arrays of them."""
+        arrays = {
+            array: [values[name] for name in names]
+            for array, names in self.scale_arrays.items()
+            if set(names) <= set(values)
+        }
+        return {**values, **arrays}
+
+
+def most_probable_scales(
+    model: LatentGaussianModel,
+    *,
+    with_priors: bool = True,
+    start: Mapping[str, float] | None = None,
+) -> tuple[dict[str, float], Mode, dict[str, float]]:
+    """Scales of highest evidence, the mode of the weights there, and the scales' log sds.
+
+    Parameters
+    ----------
+    model : LatentGaussianModel
+    with_priors : bool, default True
+        Whether the priors of the scales count.
+    start : dict, name -> float, optional
+        Where the search begins for some of the scales; default the centres of their priors.
+
+    Raises
+    ------
+    ValueError
+        Priors and data so far apart that numbers overflow.
+    """
+    likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
+    threads = blas_threads(len(model.prior_factor))
+    with limited_blas(threads), np.errstate(all="ignore"):
+        try:
+            scales, mode, log_sds = maximise_evidence(
+                likelihood,
+                model.prior_factor,
+                model.prior_above_level,
+                prior_centres(model.priors, model.scales) | dict(start or {}),
+                gamma_scales=model.gamma_scales,
+                log_prior=log_prior_of_scales(model.priors) if with_priors else None,
+                with_rho=model.rho_in_likelihood,
+            )
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
+                "give prior numbers that are nearer the scale of the labels"
+            ) from error
+    theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
+    return scales, replace(mode, theta=theta), log_sds
+
+
+def _less(level, data):
+    """The data of a program with rows [z, 1, y] for labels and intercept less a level."""
+    rows = data["rows"].copy()
+    rows[:, -1] -= level * rows[:, -2]
+    shifted = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
+    return {**data, **shifted, "rows": rows}
+
+
+def _starts(scales, mode, log_sds, settings):
+    """Initial values spread wider than the posterior; the mode for methods that search for it.
+
+    Pathfinder learns the curvature on its way to the mode, so it must not start there.
+    """
+    D = len(mode.theta)
+    if settings.method in ("optimize", "laplace"):
+        return [{"t": np.zeros(D), **scales}]
+    rng = np.random.default_rng(settings.seed)
+    return [
+        {
+            "t": rng.uniform(-2, 2, D),
+            **{
+                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START_LOG_SD))
+                for name, scale in scales.items()
+            },
+        }
+        for _ in range(settings.chains)
+    ]
