@@ -10,9 +10,9 @@ import time
 
 from bdr_stan import BDR, InverseBDR, NonlinearBDR
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.datasets import load_faces, nested_split
 from data_gen.faces import write_faces
 from data_gen.gamma import gamma_bags
+from experiments.paper_data import load_faces, nested_split
 
 # By the names of their Stan programs.
 MODELS = {"bdr": BDR, "inverse": InverseBDR, "nonlinear": NonlinearBDR}

@@ -9,7 +9,7 @@ anew in each. Features see that alone, bent and mixed with 6 numbers of the pers
 image by random weights, with noise and a last ReLU. So images are averaged to advantage, but many
 do not make a person's age certain; `best_predictive` is what nobody can beat.
 
-``python -m data_gen.faces --help`` writes the three files that `bdr_stan.datasets.load_faces`
+``python -m data_gen.faces --help`` writes the three files that `experiments.paper_data.load_faces`
 reads: 6.5 GB at full size, never in memory.
 """
 

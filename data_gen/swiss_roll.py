@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.datasets import negative_binomial_sizes
+from data_gen.bag_sizes import negative_binomial_sizes
 
 SPLITS = ("train", "early_stop", "validation", "test")
 LIKELIHOODS = ("poisson", "normal")

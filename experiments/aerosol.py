@@ -15,7 +15,6 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
-from bdr_stan.datasets import load_misr1
 from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
 from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernel_means.set_kernels import set_kernels
@@ -31,6 +30,7 @@ from bdr_stan.kernels import (
     StudentT,
 )
 from data_gen.aerosol import aerosol_bags
+from experiments.paper_data import load_misr1
 from experiments.report import arguments, markdown, write
 
 THETAS = 2.0 ** np.arange(-15, 11)

@@ -17,9 +17,9 @@ import pandas as pd
 
 from bdr_stan import AggregateRegressor, metrics
 from bdr_stan.baselines import AggregateNN, ConstantRate
-from bdr_stan.datasets import aggregate_splits, load_elevators
 from bdr_stan.kernels import RBF
 from bdr_stan.plots import COVERS
+from experiments.paper_data import aggregate_splits, load_elevators
 from experiments.report import arguments, markdown, pyplot, write
 
 LEVELS = (0.5, 0.8, 0.95)

@@ -23,12 +23,12 @@ import pandas as pd
 from bdr_stan import BDR, BLR, Shrinkage, plots
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.datasets import load_faces, nested_split
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, LandmarkFeatures, median_bandwidth
 from bdr_stan.metrics import calibration, table_by_size
 from data_gen.faces import best_predictive, draw_people, write_faces
+from experiments.paper_data import load_faces, nested_split
 from experiments.report import arguments, markdown, peak_memory
 
 LEVELS = (0.5, 0.8, 0.95)

@@ -21,13 +21,14 @@ from scipy.stats import wilcoxon
 from sklearn.base import clone
 
 from bdr_stan import BDR, InverseBDR, NonlinearBDR, Stacked
-from bdr_stan.datasets import digits_bags, load_faces, nested_split
+from bdr_stan.datasets import digits_bags
 from bdr_stan.demo import SETTINGS as DEMO
 from bdr_stan.metrics import table_by_size
 from data_gen.faces import write_faces
 from data_gen.gamma import gamma_bags, optimal_predictive
 from experiments.gamma import LEVELS, coverage_table, fresh_bags
 from experiments.methods import OPTIMAL, fewer, fit_methods, predict, scores, setting
+from experiments.paper_data import load_faces, nested_split
 from experiments.report import arguments, markdown, write
 
 MODELS = {

@@ -75,6 +75,8 @@ from bdr_stan.kernels import (
     median_bandwidth,
 )
 from bdr_stan.predictive import mix
+from data_gen.bag_sizes import negative_binomial_sizes
+from experiments import paper_data
 
 EXPECTED = (ValueError, TypeError, OSError, RuntimeError, LookupError)
 
@@ -889,24 +891,24 @@ FILES = [
     ("digits of size 0", lambda: datasets.digits_bags(3, seed=1, max_size=0), "max_size"),
     ("digits of no such half", lambda: datasets.digits_bags(3, seed=1, split="all"), "all"),
     ("digits of a seed of text", lambda: datasets.digits_bags(3, seed="a"), "seed"),
-    ("faces that are not there", lambda: datasets.load_faces("no.npy", [0], [1]), "no.npy"),
-    ("faces of another kind", lambda: datasets.load_faces("table.csv", [0], [1]), "table.csv"),
-    ("elevators that are not there", lambda: datasets.load_elevators("no.npz"), "no.npz"),
-    ("elevators of another kind", lambda: datasets.load_elevators("table.csv"), "table.csv"),
-    ("aerosol that is not there", lambda: datasets.load_misr1("no.mat"), "no.mat"),
-    ("aerosol of another kind", lambda: datasets.load_misr1("table.parquet"), "table.parquet"),
-    ("elevators in no path", lambda: datasets.load_elevators(None), "path"),
+    ("faces that are not there", lambda: paper_data.load_faces("no.npy", [0], [1]), "no.npy"),
+    ("faces of another kind", lambda: paper_data.load_faces("table.csv", [0], [1]), "table.csv"),
+    ("elevators that are not there", lambda: paper_data.load_elevators("no.npz"), "no.npz"),
+    ("elevators of another kind", lambda: paper_data.load_elevators("table.csv"), "table.csv"),
+    ("aerosol that is not there", lambda: paper_data.load_misr1("no.mat"), "no.mat"),
+    ("aerosol of another kind", lambda: paper_data.load_misr1("table.parquet"), "table.parquet"),
+    ("elevators in no path", lambda: paper_data.load_elevators(None), "path"),
     ("sizes of no distribution",
-     lambda: datasets.negative_binomial_sizes(RNG, 5, 10, 1), "mean 10"),
+     lambda: negative_binomial_sizes(RNG, 5, 10, 1), "mean 10"),
     ("sizes of a mean of text",
-     lambda: datasets.negative_binomial_sizes(RNG, 5, "a", 1), "mean 'a'"),
+     lambda: negative_binomial_sizes(RNG, 5, "a", 1), "mean 'a'"),
     ("a split of one row",
-     lambda: datasets.aggregate_splits(POINTS[:1], Y[:1], ["x", "z"], by="x", seed=1), "rows"),
+     lambda: paper_data.aggregate_splits(POINTS[:1], Y[:1], ["x", "z"], by="x", seed=1), "rows"),
     ("a split by no such column",
-     lambda: datasets.aggregate_splits(POINTS, POINTS[:, 0], ["x", "z"], by="age", seed=1),
+     lambda: paper_data.aggregate_splits(POINTS, POINTS[:, 0], ["x", "z"], by="age", seed=1),
      "age"),
-    ("nested splits of no bags", lambda: datasets.nested_split(0, seed=1), "n_bags"),
-    ("nested splits of a share of 2", lambda: datasets.nested_split(9, seed=1, test=2), "test"),
+    ("nested splits of no bags", lambda: paper_data.nested_split(0, seed=1), "n_bags"),
+    ("nested splits of a share of 2", lambda: paper_data.nested_split(9, seed=1, test=2), "test"),
     ("a fit that is not there", lambda: bdr_stan.load("no.nc"), "no.nc"),
     ("a fit that is a folder", lambda: bdr_stan.load("folder"), "folder"),
     ("a fit below a file", lambda: bdr_stan.load("fit.nc/x.nc"), "fit.nc/x.nc"),

@@ -63,7 +63,14 @@ ELSEWHERE = {
     "benchmarks/bdr_fit.py",  # which has no quick way
 }
 # That experiments share.
-MODULES = {"__init__.py", "kernels.py", "known_effects.py", "methods.py", "report.py"}
+MODULES = {
+    "__init__.py",
+    "kernels.py",
+    "known_effects.py",
+    "methods.py",
+    "paper_data.py",
+    "report.py",
+}
 FOLDERS = ("examples", "experiments", "benchmarks")
 
 

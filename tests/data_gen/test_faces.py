@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bdr_stan.datasets import load_faces, nested_split
 from data_gen import faces
 from data_gen.faces import bag_sizes, best_predictive, draw_people, feature_block, write_faces
+from experiments.paper_data import load_faces, nested_split
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import pytest
 from scipy.io import savemat
 from scipy.stats import multivariate_normal
 
-from bdr_stan.datasets import load_misr1
 from data_gen.aerosol import FEATURES, aerosol_bags
 from data_gen.entropy import entropy_sets
+from experiments.paper_data import load_misr1
 
 
 def test_label_is_the_entropy_of_the_first_coordinate():

@@ -9,6 +9,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.types import Array, ArrayLike, PathName, as_path, is_integer, is_number
+from data_gen.bag_sizes import negative_binomial_sizes
 
 
 def load_faces(
@@ -40,17 +41,6 @@ def load_faces(
         together, a missing bag or age; one sentence that says where.
 
     Source: Law et al. (2018), section 5.2, IMDb-WIKI.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.datasets import load_faces
-    >>> np.save("features.npy", np.zeros((5, 8)))
-    >>> bags, y = load_faces("features.npy", bag=[*"aabbb"], age=[20, 30, 40, 50, 60])
-    >>> bags.ids, y
-    (array(['a', 'b'], dtype='<U1'), array([25., 50.]))
-    >>> bags.is_memory_map
-    True
     """
     path = Path(features)
     if path.suffix != ".npy":
@@ -104,13 +94,6 @@ def nested_split(
     Sizes are rounded up, as scikit-learn does: 9,771, 2,933, 2,932 and 3,909 of 19,545 bags.
 
     Source: Law et al. (2018), section 5.2.
-
-    Examples
-    --------
-    >>> from bdr_stan.datasets import nested_split
-    >>> parts = nested_split(100, seed=1)
-    >>> {name: len(bags) for name, bags in parts.items()}
-    {'train': 49, 'early_stop': 16, 'validation': 15, 'test': 20}
     """
     from sklearn.model_selection import train_test_split
 
@@ -151,16 +134,6 @@ def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
 
     Source: Law et al. (2018, aggregate outputs), Table 10; the columns of the public data set
     that hardly vary (diffSaTime2, diffSaTime4) are left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.datasets import load_elevators
-    >>> names = [f"column {k}" for k in range(16)]
-    >>> np.savez("elevators.npz", X16=np.zeros((50, 16)), y=np.zeros(50), columns16=names)
-    >>> points, y, features = load_elevators("elevators.npz")
-    >>> points.shape, y.shape, features[:2]
-    ((50, 16), (50,), ['column 0', 'column 1'])
     """
     path = _existing(as_path(path))
     if not is_zipfile(path):
@@ -194,16 +167,6 @@ class Aggregates(NamedTuple):
     y : array, shape (n,)
         Sum of each bag's outcomes.
     outcomes : array, shape (N_points,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.datasets import Aggregates
-    >>> bags = Bags.from_points(np.zeros((3, 2)), sizes=[1, 2])
-    >>> part = Aggregates(bags, y=np.array([5.0, 3.0]), outcomes=np.array([5.0, 1.0, 2.0]))
-    >>> bags.sums(part.outcomes) == part.y
-    array([ True,  True])
     """
 
     bags: Bags
@@ -247,18 +210,6 @@ def aggregate_splits(
         ten rows.
 
     Source: Law et al. (2018, aggregate outputs), Table 10, has elevators by diffRollRate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.datasets import aggregate_splits
-    >>> points = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> splits = aggregate_splits(points, points.sum(axis=1), ["age", "income"], by="age", seed=1)
-    >>> {name: part.bags.sizes.sum().item() for name, part in splits.items()}
-    {'train': 700, 'early_stop': 100, 'validation': 100, 'test': 100}
-    >>> train = splits["train"]
-    >>> np.allclose(train.y, train.bags.sums(train.outcomes))
-    True
     """
     features = list(features)
     if by not in features:
@@ -283,43 +234,6 @@ def aggregate_splits(
     return splits
 
 
-def negative_binomial_sizes(
-    random: np.random.Generator | np.random.RandomState, n: int, mean: float, sd: float
-) -> Array:
-    """Numbers of points of n bags: 1 + a negative binomial number.
-
-    Parameters
-    ----------
-    random : numpy RandomState or Generator
-    n : int, number of bags
-    mean : float, > 1, of a size
-    sd : float, with sd^2 > mean - 1, of a size
-
-    Returns
-    -------
-    integers, shape (n,), >= 1
-
-    Raises
-    ------
-    ValueError : no negative binomial distribution has this mean and sd.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.datasets import negative_binomial_sizes
-    >>> sizes = negative_binomial_sizes(np.random.default_rng(0), 100_000, mean=30, sd=15)
-    >>> int(sizes.min()) >= 1, round(sizes.mean()), round(sizes.std())
-    (True, 30, 15)
-    """
-    if not (is_number(mean) and is_number(sd) and mean > 1 and sd**2 > mean - 1):
-        raise ValueError(
-            f"sizes of mean {mean!r} and sd {sd!r} are not 1 + negative binomial: "
-            "choose mean > 1 and sd^2 > mean - 1"
-        )
-    p = (mean - 1) / sd**2
-    return 1 + random.negative_binomial((mean - 1) * p / (1 - p), p, n)
-
-
 def load_misr1(path: PathName) -> tuple[Bags, Array]:
     """Bags of the aerosol data MISR1: optical depth seen by a satellite's cameras.
 
@@ -342,18 +256,6 @@ def load_misr1(path: PathName) -> tuple[Bags, Array]:
 
     Source: Wang, Lan, Vucetic (2012), "Mixture model for multiple instance regression and
     applications in remote sensing".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from bdr_stan.datasets import load_misr1
-    >>> bag, optical_depth = [1, 1, 2], [0.3, 0.3, 0.5]
-    >>> pixels = np.column_stack([bag, np.zeros((3, 16)), optical_depth])
-    >>> pd.DataFrame(pixels).to_csv("misr1.csv", index=False)
-    >>> bags, y = load_misr1("misr1.csv")
-    >>> bags.sizes, y
-    (array([2, 1]), array([0.3, 0.5]))
     """
     path = _existing(as_path(path))
     if path.suffix == ".mat":
