@@ -54,12 +54,36 @@ class FeatureMap(Protocol):
     ) -> Array:
         """Features of points, written to `out` where it is given.
 
-        `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j come
-        times exp(log_scale[j]). Computed in float64 whatever the points' type.
+        `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j are
+        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
         """
 
 
-class LandmarkFeatures:
+class Features:
+    """Base of the feature maps: a subclass has `n_inputs`, `n_columns` and `fill`."""
+
+    n_inputs: int
+    n_columns: int
+
+    def __call__(
+        self,
+        points: Array,
+        out: Array | None = None,
+        scratch: Array | None = None,
+        log_scale: ArrayLike = 0.0,
+    ) -> Array:
+        """Features of points, as `FeatureMap`."""
+        if out is None:
+            out = np.empty((len(points), self.n_columns))
+        self.fill(points, out, scratch, log_scale)
+        return out
+
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+        """Write the features of points, shape (n, n_columns), to `out`."""
+        raise NotImplementedError
+
+
+class LandmarkFeatures(Features):
     """Values k(x, u) of a kernel at landmarks.
 
     Parameters
@@ -94,19 +118,11 @@ class LandmarkFeatures:
         """Inner products of the features' representers: the kernel between landmarks, (d, d)."""
         return self.kernel(self.landmarks, self.landmarks)
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        if out is None:
-            out = np.empty((len(points), self.n_columns))
-        return self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+        self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
 
 
-class NystromFeatures:
+class NystromFeatures(Features):
     """Features psi(x) = L^-1 k(u, x), K_uu = L L', so that psi(x)'psi(y) is nearly k(x, y).
 
     Parameters
@@ -159,17 +175,11 @@ class NystromFeatures:
         projection = solve_triangular(L, np.eye(len(L)), lower=True).T
         self.projection = np.ascontiguousarray(projection)
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        return np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+        np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
 
 
-class FourierFeatures:
+class FourierFeatures(Features):
     """Random Fourier features, a cosine and a sine for each frequency.
 
     sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], whose inner products are on average the
@@ -178,7 +188,7 @@ class FourierFeatures:
     Parameters
     ----------
     frequencies : array, shape (d, p), without unit, from `draw_frequencies`
-        W', one frequency a row; there are twice as many features.
+        W', one frequency per row; there are twice as many features.
     bandwidth : float or array, shape (p,), > 0, in the units of the points
 
     Source: Rahimi and Recht (2007), "Random features for large-scale kernel machines".
@@ -202,17 +212,9 @@ class FourierFeatures:
         check_bandwidth(bandwidth, n_features=self.n_inputs)
         self._matrix = (self.frequencies / bandwidth).T
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
         n, p = points.shape
         d = self._matrix.shape[1]
-        if out is None:
-            out = np.empty((n, self.n_columns))
         rows = np.empty((n, p)) if scratch is None else scratch[:n, :p]
         np.copyto(rows, points)
         angles, sines = out[:, :d], out[:, d:]
@@ -220,14 +222,13 @@ class FourierFeatures:
         np.sin(angles, out=sines)
         np.cos(angles, out=angles)
         out *= np.sqrt(1 / d)
-        return scaled_rows(out, log_scale)
+        scale_rows(out, log_scale)
 
 
-def scaled_rows(rows: Array, log_scale: ArrayLike) -> Array:
-    """Rows, shape (n, k), times exp(log_scale) of each, in place."""
+def scale_rows(rows: Array, log_scale: ArrayLike) -> None:
+    """Multiply rows, shape (n, k), by exp(log_scale) of each, in place."""
     if np.ndim(log_scale) or log_scale:
         rows *= np.exp(np.broadcast_to(log_scale, len(rows)))[:, None]
-    return rows
 
 
 def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) -> Array:
@@ -264,7 +265,7 @@ def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) 
     return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
 
 
-class ConcatenatedFeatures:
+class ConcatenatedFeatures(Features):
     """Several feature maps of the same points, side by side.
 
     Inner products of the features are sums of those of the maps: landmarks of a kernel for each
@@ -301,29 +302,15 @@ class ConcatenatedFeatures:
         self.n_inputs = inputs.pop()
         self.n_columns = sum(each.n_columns for each in self.maps)
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        if out is None:
-            out = np.empty((len(points), self.n_columns))
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
         first = 0
         for each in self.maps:
             each(points, out[:, first : first + each.n_columns], scratch, log_scale)
             first += each.n_columns
-        return out
 
 
 def checked_rows(rows: ArrayLike, name: str) -> Array:
-    """Landmarks or frequencies as a float array, shape (d, p).
-
-    Raises
-    ------
-    ValueError : another shape, or no row.
-    """
+    """Landmarks or frequencies as a float array, shape (d, p), d >= 1; ValueError otherwise."""
     rows = np.asarray(rows, np.float64)
     if rows.ndim != 2 or len(rows) == 0:
         raise ValueError(f"{name} have shape {rows.shape}, expected (d, p) with d >= 1")

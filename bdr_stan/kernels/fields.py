@@ -17,8 +17,9 @@ import numpy as np
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
     FeatureMap,
+    Features,
     NystromFeatures,
-    scaled_rows,
+    scale_rows,
 )
 from bdr_stan.kernels.hilbert_space import HilbertSpace, HilbertSpaceFeatures
 from bdr_stan.kernels.kernel import Kernel
@@ -28,8 +29,8 @@ from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.summands import terms
 from bdr_stan.types import Array, ArrayLike
 
-# Columns that features can cover. In more, nearly all of a kernel is left out, and scales that were
-# learned with the features alone say nothing of the rest.
+# In more columns features leave out nearly all of a kernel, and scales that were learned with the
+# features do not apply to the rest.
 COVERED_COLUMNS = 3
 
 
@@ -87,7 +88,7 @@ def map_kernel(
 
 
 def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """A name of each field of a kernel: its kind and its columns.
+    """Names of the fields of a kernel: kind and columns.
 
     Parameters
     ----------
@@ -124,24 +125,16 @@ def has_landmarks(field: Kernel) -> bool:
     return not isinstance(field, (LinearEffects, HilbertSpace))
 
 
-class LinearFeatures:
+class LinearFeatures(Features):
     """psi of a resolved `LinearEffects` kernel: its columns, standardised."""
 
     def __init__(self, kernel: LinearEffects, n_inputs: int):
         self.kernel, self.n_inputs = kernel, n_inputs
         self.n_columns = len(kernel.columns_seen(n_inputs))
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        if out is None:
-            out = np.empty((len(points), self.n_columns))
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
         np.multiply(self.kernel.standardised(points), np.sqrt(self.kernel.variance), out=out)
-        return scaled_rows(out, log_scale)
+        scale_rows(out, log_scale)
 
 
 class FieldFeatures(ConcatenatedFeatures):
@@ -209,17 +202,17 @@ class FieldFeatures(ConcatenatedFeatures):
         return np.sum(self.residual_variance_of_fields(points, rows), axis=0)
 
     def residual_variance_of_fields(self, points: Array, rows: Array) -> Array:
-        """What of each field's k(x, x) its features leave out, shape (number of fields, n).
+        """Part of k(x, x) outside the features, for each field; shape (number of fields, n).
 
-        Nothing of linear effects, whose features are exact; 0 too of fields in more than three
-        columns, of which it is not known.
+        0 for linear effects, whose features are exact, and for fields in more than three columns,
+        where it is unknown.
         """
         residual_variance = np.zeros((len(self.fields), len(points)))
         for k, (field, block) in enumerate(zip(self.fields, self.blocks, strict=True)):
-            covered = len(field.columns_seen(self.n_inputs)) <= COVERED_COLUMNS
-            if covered and not isinstance(field, LinearEffects):
-                own = np.einsum("ij,ij->i", rows[:, block], rows[:, block])
-                residual_variance[k] = np.maximum(field.diagonal(points) - own, 0)
+            few_columns = len(field.columns_seen(self.n_inputs)) <= COVERED_COLUMNS
+            if few_columns and not isinstance(field, LinearEffects):
+                covered_variance = np.einsum("ij,ij->i", rows[:, block], rows[:, block])
+                residual_variance[k] = np.maximum(field.diagonal(points) - covered_variance, 0)
         return residual_variance
 
 
@@ -234,18 +227,16 @@ def field_features(field: Kernel, landmarks: Array) -> FeatureMap:
 
 
 def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
-    """Landmarks of a field among those of all fields, shape (k, p), 0 in columns it does not see.
+    """Landmarks of a field among those of all fields, shape (k, p), 0 in columns it ignores.
 
-    Raises
-    ------
-    ValueError : there are none.
+    Raises ValueError where there are none.
     """
     p = landmarks.shape[1]
     columns = list(field.columns_seen(p))
     known = np.isfinite(landmarks)
-    own = np.zeros(p, bool)
-    own[columns] = True
-    chosen = np.all(known == own, axis=1)
+    in_field = np.zeros(p, bool)
+    in_field[columns] = True
+    chosen = np.all(known == in_field, axis=1)
     if not chosen.any():
         chosen = known.all(axis=1)
     if not chosen.any():
@@ -253,7 +244,7 @@ def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
             f"no landmark has numbers in the columns {columns} of {field!r}: give some that have "
             "all columns, or those columns alone"
         )
-    if own.all():
+    if in_field.all():
         return landmarks[chosen]
     values = landmarks[chosen][:, columns]
     first = np.sort(np.unique(values, axis=0, return_index=True)[1])  # each once, in their order

@@ -18,15 +18,15 @@ from typing import Any, Self
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.kernels.feature_maps import scaled_rows
-from bdr_stan.kernels.kernel import Kernel, check_positive, row_factors
+from bdr_stan.kernels.feature_maps import Features, scale_rows
+from bdr_stan.kernels.kernel import Kernel, check_positive
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
-_SAMPLE = 20_000  # points that tell how far they reach
-# Half-width of the box: at least so many times that of the points, and so many lengths. Riutort-
-# Mayol et al. (2023), section 4, for Matern 3/2; smoother kernels need less.
-_OF_POINTS, _OF_LENGTHS = 1.2, 4.5
+_SAMPLE = 20_000  # points from which centre and reach are computed
+# Half-width of the box: at least 1.2 times that of the points, and 4.5 lengths. Riutort-Mayol et
+# al. (2023), section 4, for Matern 3/2; smoother kernels need less.
+_BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
 _MOST_COLUMNS = 3
 
 
@@ -125,17 +125,8 @@ class HilbertSpace(Kernel):
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(landmarks)
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: Any,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         self.base.evaluate(points, prepared, out, scratch)
-        out *= row_factors(self.variance, log_scale)
-        return out
 
     def diagonal(self, x: ArrayLike) -> Array:
         return self.variance * self.base.diagonal(x)
@@ -147,18 +138,10 @@ class HilbertSpace(Kernel):
         return replace(self, base=self.base.with_log_parameters(values))
 
 
-class HilbertSpaceFeatures:
-    """psi of a `HilbertSpace` kernel.
+class HilbertSpaceFeatures(Features):
+    """psi of a `HilbertSpace` kernel for points of p = `n_inputs` columns.
 
-    Parameters
-    ----------
-    kernel : HilbertSpace, from `resolve_kernel`
-    n_inputs : int
-        p, columns of the points.
-
-    Raises
-    ------
-    ValueError : a kernel that has seen no data.
+    Raises ValueError for a kernel that is not from `resolve_kernel`.
     """
 
     def __init__(self, kernel: HilbertSpace, n_inputs: int):
@@ -167,7 +150,7 @@ class HilbertSpaceFeatures:
         self.kernel, self.n_inputs, self.n_columns = kernel, n_inputs, kernel.n_functions
         self._centre, reach = np.asarray(kernel.centre), np.asarray(kernel.reach)
         lengths = np.broadcast_to(np.asarray(kernel.base.lengths, float), reach.shape)
-        self._half = np.maximum(_OF_POINTS * reach, _OF_LENGTHS * lengths)
+        self._half = np.maximum(_BOX_PER_REACH * reach, _BOX_PER_LENGTH * lengths)
         # Fixed while lengths are learned, as a changing set would make the evidence jump.
         units = kernel.base.units if np.ndim(kernel.base.bandwidth) == 0 else reach
         self._order = lowest_frequencies(
@@ -180,37 +163,21 @@ class HilbertSpaceFeatures:
         variance = kernel.variance * kernel.base.variance
         self._amplitude = np.sqrt(variance * density / np.prod(self._half))
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        if out is None:
-            out = np.empty((len(points), self.n_columns))
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
         seen = np.asarray(self.kernel.base.select(points), np.float64)
         place = np.clip((seen - self._centre) / self._half, -1, 1) + 1
         out[:] = self._amplitude
         for k, order in enumerate(self._order.T):
             angles = np.multiply.outer(place[:, k], np.pi / 2 * np.arange(1, order.max() + 1))
             out *= np.sin(angles, out=angles)[:, order - 1]
-        return scaled_rows(out, log_scale)
+        scale_rows(out, log_scale)
 
 
 def lowest_frequencies(n: int, reach: Array) -> Array:
-    """Numbers of half-waves in each direction, of the n products of sines that vary least.
+    """Numbers of half-waves per direction, (n, k), of the n products of sines that vary least.
 
-    Parameters
-    ----------
-    n : int
-    reach : array, shape (k,), > 0
-        Half-widths of a box, in units of the kernel's lengths: products of sines vary by
-        sum_k (j_k / reach_k)^2.
-
-    Returns
-    -------
-    int array, shape (n, k), from 1, ascending
+    Products of sines vary by sum_k (j_k / reach_k)^2, reach, shape (k,), the half-widths of the box
+    in units of the kernel's lengths.
     """
     k = len(reach)
     # A ball of this radius in frequencies has at least n of them in its positive part.

@@ -1,13 +1,12 @@
 """What a kernel of points is, and how kernels are added and multiplied.
 
 ``RBF(2.0)`` and ``Matern32(columns=["lon", "lat"])`` are kernels, and so are their sums and
-products. Kernels that look at points themselves are in a file each: `rbf`, `matern`, `cauchy`,
-`rational_quadratic`, `inverse_multiquadric`, `student_t`, `polynomial`.
+products. Each kernel of points is in a file of its own, such as `rbf` or `polynomial`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -23,9 +22,9 @@ class Kernel:
     ``k(x, y)`` gives the values between two stacks of points, shape (n, m), in float64;
     ``k.diagonal(x)`` those of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
 
-    A kernel of your own has `prepare`, `evaluate`, `diagonal`, `on`, `columns_seen`,
-    `resolved`, `scaled`, `learnable` and `with_log_parameters`; one of the distance between points
-    needs only what `bdr_stan.kernels.stationary.Stationary` asks for.
+    A kernel of your own has `prepare`, `fill`, `diagonal`, `on`, `columns_seen`, `resolved`,
+    `scaled`, `learnable` and `with_log_parameters`; one of the distance between points needs only
+    the `profile` of `Stationary`.
 
     Raises
     ------
@@ -78,9 +77,16 @@ class Kernel:
     ) -> Array:
         """Values of points, shape (n, p), at prepared landmarks, written to `out` (n, d).
 
-        `scratch`, shape (at least n, p + 2), saves an allocation; the values of point j come
-        times exp(log_scale[j]). Computed in float64 whatever the points' type.
+        `scratch`, shape (at least n, p + 2), saves an allocation; the values of point j are
+        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
         """
+        self.fill(points, prepared, out, scratch)
+        one_factor = np.ndim(log_scale) == 0
+        out *= self.variance if one_factor else self.variance * np.exp(log_scale)[:, None]
+        return out
+
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+        """Write the values at variance 1 to `out`, as for `evaluate`."""
         raise NotImplementedError
 
     def diagonal(self, x: ArrayLike) -> Array:
@@ -95,16 +101,16 @@ class Kernel:
         names : list of str, or None
             Names of the points' columns.
         n_columns : int
-            Columns there are.
+            Number of the points' columns.
 
         Raises
         ------
-        ValueError : a column that is not there.
+        ValueError : a column that the points lack.
         """
         raise NotImplementedError
 
     def columns_seen(self, n_columns: int) -> tuple[int, ...]:
-        """Indices of the columns that the kernel looks at, ascending, once it is `on` them."""
+        """Indices of the columns that the kernel depends on, ascending, once it is `on` them."""
         raise NotImplementedError
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
@@ -146,10 +152,9 @@ class Kernel:
 
 
 class ColumnKernel(Kernel):
-    """What kernels that are no sums or products share: a factor and columns to look at.
+    """Kernels that are no sums or products: a subclass has the fields `columns` and `variance`.
 
-    A subclass is a dataclass with the fields `columns`, names or indices of the columns that the
-    kernel looks at or None for all, and `variance`, a factor on its values.
+    Without a subclass's own methods a kernel has no bandwidth, and nothing of it is learned.
     """
 
     columns: Sequence[str | int] | None
@@ -172,6 +177,21 @@ class ColumnKernel(Kernel):
         if not columns:
             raise ValueError(f"{type(self).__name__} has no columns: name some, or None for all")
 
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        """The kernel itself: it has no bandwidth."""
+        return self
+
+    def scaled(self, factor: float) -> Self:
+        """The kernel itself: it has no bandwidth."""
+        return self
+
+    def learnable(self) -> list[tuple[str, float]]:
+        return []
+
+    def with_log_parameters(self, values: ArrayLike) -> Self:
+        """The kernel itself: nothing of it is learned."""
+        return self
+
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         if self.columns is None:
             return self
@@ -179,7 +199,7 @@ class ColumnKernel(Kernel):
         found: list[int] = []
         for column in self.columns:
             values = [k for name, k in index.items() if name.startswith(f"{column}=")]
-            if column not in index and values:  # a category, one column a value
+            if column not in index and values:  # a category, one column per value
                 found += values
                 continue
             k = index.get(column, column)
@@ -198,7 +218,7 @@ class ColumnKernel(Kernel):
         return tuple(seen)
 
     def select(self, points: Array) -> Array:
-        """The columns of points that the kernel looks at."""
+        """The columns of points that the kernel depends on."""
         return points if self.columns is None else points[:, np.asarray(self.columns)]
 
 
@@ -217,7 +237,8 @@ class Pair(Kernel):
     second: Kernel
     variance: float = 1.0
 
-    join: ClassVar[Any]  # of two arrays, entry by entry, in place of the first
+    join: ClassVar[np.ufunc]
+    learns_variance: ClassVar[bool] = False  # of the second kernel, relative to the first
 
     def __post_init__(self):
         for part in (self.first, self.second):
@@ -244,49 +265,33 @@ class Pair(Kernel):
     def prepare(self, landmarks: ArrayLike) -> PreparedPair:
         return PreparedPair(self.first.prepare(landmarks), self.second.prepare(landmarks))
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: PreparedPair,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         self.first.evaluate(points, prepared.first, out, scratch)
         second = self.second.evaluate(points, prepared.second, np.empty_like(out), scratch)
-        self.join(out, second)
-        out *= row_factors(self.variance, log_scale)
-        return out
+        self.join(out, second, out=out)
 
     def diagonal(self, x: ArrayLike) -> Array:
         return self.variance * self.join(self.first.diagonal(x), self.second.diagonal(x))
 
     def learnable(self) -> list[tuple[str, float]]:
-        parts = {"first": self.first.learnable(), "second": self._learnable_of_second()}
+        parts = {"first": self.first.learnable(), "second": self.second.learnable()}
+        if self.learns_variance:
+            parts["second"] = [*parts["second"], ("variance", self.second.variance)]
         return [(f"{side}.{name}", value) for side, part in parts.items() for name, value in part]
 
     def with_log_parameters(self, values: ArrayLike) -> Self:
         n = self._n_of_first
-        return replace(
-            self,
-            first=self.first.with_log_parameters(values[:n]),
-            second=self._second_with(values[n:]),
-        )
+        first, of_second = self.first.with_log_parameters(values[:n]), values[n:]
+        if not self.learns_variance:
+            return replace(self, first=first, second=self.second.with_log_parameters(of_second))
+        second: Any = self.second.with_log_parameters(of_second[:-1])
+        variance = float(np.exp(of_second[-1]))
+        return replace(self, first=first, second=replace(second, variance=variance))
 
     @cached_property
     def _n_of_first(self):
-        """Kept: of a sum of many kernels it is asked for thousands of times."""
+        """Cached: learning the parameters of a sum of many kernels needs it thousands of times."""
         return len(self.first.learnable())
-
-    def _learnable_of_second(self):
-        return self.second.learnable()
-
-    def _second_with(self, values):
-        return self.second.with_log_parameters(values)
-
-
-def _in_place(operation, a, b):
-    return operation(a, b, out=a)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,14 +316,8 @@ class Sum(Pair):
     array([[1.213, 1.   ]])
     """
 
-    join = staticmethod(partial(_in_place, np.add))
-
-    def _learnable_of_second(self):
-        return [*self.second.learnable(), ("variance", self.second.variance)]
-
-    def _second_with(self, values):
-        changed = self.second.with_log_parameters(values[:-1])
-        return replace(changed, variance=float(np.exp(values[-1])))
+    join = np.add
+    learns_variance = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,12 +341,7 @@ class Product(Pair):
     array([[0.368, 0.   ]])
     """
 
-    join = staticmethod(partial(_in_place, np.multiply))
-
-
-def row_factors(variance: float, log_scale: ArrayLike) -> float | Array:
-    """What the values of each point are multiplied by."""
-    return variance if np.ndim(log_scale) == 0 else variance * np.exp(log_scale)[:, None]
+    join = np.multiply
 
 
 def check_positive(kernel: Kernel, name: str) -> None:

@@ -1,14 +1,13 @@
 """The Laplace kernel, of the sum of absolute differences."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.kernel import row_factors
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -42,16 +41,7 @@ class Laplace(BandwidthKernel):
         check_bandwidth(lengths, n_features=landmarks.shape[1])
         return DividedLandmarks(landmarks / lengths, lengths)
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: DividedLandmarks,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         divided = self.select(points) / prepared.lengths
         np.negative(cdist(divided, prepared.landmarks, self.metric), out=out)
         np.exp(out, out=out)
-        out *= row_factors(self.variance, log_scale)
-        return out

@@ -8,10 +8,10 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.kernels.bandwidth import column_spreads
-from bdr_stan.kernels.kernel import ColumnKernel, row_factors
+from bdr_stan.kernels.kernel import ColumnKernel
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 2000  # points that tell mean and spread of the columns
+_SAMPLE = 2000  # points from which means and standard deviations of columns are estimated
 
 
 class PreparedColumns(NamedTuple):
@@ -28,11 +28,11 @@ class LinearEffects(ColumnKernel):
     Parameters
     ----------
     columns : sequence of names or indices, optional
-        The columns that the kernel looks at; default all.
+        Columns that the kernel depends on; default all.
     variance : float, > 0, default 1
         Factor on the values.
     centre, units : arrays of shape (k,), optional, in the units of the points
-        Of the columns it looks at; estimators set their means and standard deviations, so that
+        Of these columns; estimators set their means and standard deviations, so that
         years and dollars count alike.
 
     Raises
@@ -76,12 +76,8 @@ class LinearEffects(ColumnKernel):
         units = column_spreads(points, self.select(bags.sources[None])[0])
         return replace(self, centre=points.mean(axis=0), units=units)
 
-    def scaled(self, factor: float) -> Self:
-        """The kernel itself: it has no bandwidth."""
-        return self
-
     def standardised(self, points: Array) -> Array:
-        """The columns that the kernel looks at, less `centre`, in `units`; shape (n, k).
+        """The kernel's columns, less `centre`, in `units`; shape (n, k).
 
         Raises ValueError while these wait for data, see `resolved`.
         """
@@ -95,26 +91,10 @@ class LinearEffects(ColumnKernel):
         matrix = np.ascontiguousarray((values / self.units).T)
         return PreparedColumns(matrix, self.centre @ matrix)
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: Any,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         np.matmul(np.asarray(self.select(points), np.float64), prepared.matrix, out=out)
         out -= prepared.offset
-        out *= row_factors(self.variance, log_scale)
-        return out
 
     def diagonal(self, x: ArrayLike) -> Array:
         values = self.standardised(np.asarray(x))
         return self.variance * np.einsum("ij,ij->i", values, values)
-
-    def learnable(self) -> list[tuple[str, float]]:
-        return []
-
-    def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel itself: nothing of it is learned."""
-        return self

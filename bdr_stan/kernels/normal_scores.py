@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.kernels.kernel import ColumnKernel, Kernel, row_factors
+from bdr_stan.kernels.kernel import ColumnKernel, Kernel
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 20_000  # points that tell the quantiles
+_SAMPLE = 20_000  # points from which quantiles are estimated
 _KNOTS = 101  # quantiles between which scores are interpolated
 
 
@@ -121,27 +121,11 @@ class NormalScores(ColumnKernel):
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(self.scores(np.asarray(landmarks)))
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: Any,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         self.base.evaluate(self.scores(points), prepared, out)
-        out *= row_factors(self.variance, log_scale)
-        return out
 
     def diagonal(self, x: ArrayLike) -> Array:
         return self.variance * self.base.diagonal(self.scores(np.asarray(x)))
-
-    def learnable(self) -> list[tuple[str, float]]:
-        return []
-
-    def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel itself: nothing of it is learned."""
-        return self
 
 
 def tail_ratios(points: Array) -> Array:

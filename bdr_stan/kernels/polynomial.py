@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike
-from bdr_stan.kernels.kernel import ColumnKernel, row_factors
-from bdr_stan.types import Array, ArrayLike, Seed, is_number
+from bdr_stan.kernels.kernel import ColumnKernel
+from bdr_stan.types import Array, ArrayLike, is_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +19,13 @@ class Polynomial(ColumnKernel):
     degree : int, >= 1, default 2
     constant : float, >= 0, default 1, in the squared units of the points
     columns : sequence of names or indices, optional
-        The columns that the kernel looks at; default all.
+        Columns that the kernel depends on; default all.
     variance : float, > 0, default 1
         Factor on the values.
 
     Raises
     ------
-    TypeError, ValueError : a parameter of no use.
+    TypeError, ValueError : an invalid parameter.
 
     Examples
     --------
@@ -50,44 +49,20 @@ class Polynomial(ColumnKernel):
                 f"constant of Polynomial must be a number >= 0, found {self.constant!r}"
             )
 
-    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel itself: it has no bandwidth."""
-        return self
-
-    def scaled(self, factor: float) -> Self:
-        """The kernel itself: it has no bandwidth."""
-        return self
-
     def prepare(self, landmarks: ArrayLike) -> Array:
         """The transposed landmarks."""
         return np.ascontiguousarray(self.select(np.asarray(landmarks, np.float64)).T)
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: Array,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         np.matmul(np.asarray(self.select(points), np.float64), prepared, out=out)
         out += self.constant
         base = out.copy() if self.degree > 1 else None
         for _ in range(self.degree - 1):
             out *= base
-        out *= row_factors(self.variance, log_scale)
-        return out
 
     def diagonal(self, x: ArrayLike) -> Array:
         x = np.asarray(self.select(np.asarray(x)), np.float64)
         return self.variance * (np.einsum("ij,ij->i", x, x) + self.constant) ** self.degree
-
-    def learnable(self) -> list[tuple[str, float]]:
-        return []
-
-    def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel itself: nothing of it is learned."""
-        return self
 
 
 def Linear(columns: Sequence[str | int] | None = None, variance: float = 1.0) -> Polynomial:

@@ -1,14 +1,14 @@
 """Quadratic effects of columns: the squares of standardised columns."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bdr_stan.kernels.kernel import row_factors
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.types import Array, ArrayLike
 
-_LARGEST = 3.0  # standard deviations at which columns are cut, so that no square dominates
+_CUT = 3.0  # standard deviations at which columns are cut, so that no square dominates
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +31,11 @@ class QuadraticEffects(LinearEffects):
 
     def standardised(self, points: Array) -> Array:
         """q of points, shape (n, k)."""
-        z = np.clip(super().standardised(points), -_LARGEST, _LARGEST)
+        z = np.clip(super().standardised(points), -_CUT, _CUT)
         return (z**2 - 1) / np.sqrt(2)
 
     def prepare(self, landmarks: ArrayLike) -> Array:
         return self.standardised(np.asarray(landmarks))
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: Array,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         np.matmul(self.standardised(points), prepared.T, out=out)
-        out *= row_factors(self.variance, log_scale)
-        return out

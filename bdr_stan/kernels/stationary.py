@@ -6,13 +6,12 @@ there.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.kernel import row_factors
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -85,7 +84,7 @@ class Stationary(BandwidthKernel):
         begin with, but lengths are learned for each column by itself. "median" is the rule on
         columns as they are, for those of one unit.
     columns : sequence of names or indices, optional
-        The columns that the kernel looks at; default all.
+        Columns that the kernel depends on; default all.
     variance : float, > 0, default 1
         k(x, x).
     units : array of shape (p,), optional
@@ -128,16 +127,7 @@ class Stationary(BandwidthKernel):
         landmarks = self.select(np.asarray(landmarks, np.float64))
         return prepare_landmarks(landmarks, self.lengths_for_values())
 
-    def evaluate(
-        self,
-        points: Array,
-        prepared: PreparedLandmarks,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
+    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         minus_half_squares(self.select(points), prepared, out, scratch)
         np.minimum(out, 0, out=out)  # rounding can make a squared distance negative
         self.profile(out)
-        out *= row_factors(self.variance, log_scale)
-        return out
