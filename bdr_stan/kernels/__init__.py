@@ -2,6 +2,7 @@
 
 from bdr_stan.kernels.bandwidth import check_bandwidth, column_spreads, median_bandwidth
 from bdr_stan.kernels.cauchy import Cauchy
+from bdr_stan.kernels.config import kernel_config, kernel_of_config
 from bdr_stan.kernels.convolution import rbf_convolution
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
@@ -22,10 +23,7 @@ from bdr_stan.kernels.names import (
     KERNELS,
     check_kernel,
     check_kernel_and_bandwidth,
-    kernel_config,
     kernel_named,
-    kernel_of_config,
-    kernel_text,
     resolve_kernel,
 )
 from bdr_stan.kernels.normal_scores import NormalScores
@@ -36,6 +34,7 @@ from bdr_stan.kernels.rbf import RBF
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.student_t import StudentT
 from bdr_stan.kernels.summands import SummandFeatures, landmark_features, shares, summands
+from bdr_stan.kernels.text import kernel_text
 
 __all__ = [
     "KERNELS",

@@ -1,10 +1,7 @@
-"""A kernel from what users give: a name with a bandwidth, or a kernel; and kernels in files."""
+"""A kernel from what users give: a name with a bandwidth, or a kernel."""
 
-from collections.abc import Sequence
-from dataclasses import fields
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
@@ -12,23 +9,17 @@ from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.cauchy import Cauchy
-from bdr_stan.kernels.hilbert_space import HilbertSpace
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
-from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.laplace import Laplace
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.linear_plus import linear_plus
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.polynomial import Polynomial
-from bdr_stan.kernels.quadratic_effects import QuadraticEffects
 from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.kernels.student_t import StudentT
-from bdr_stan.kernels.summands import terms
 from bdr_stan.types import ArrayLike, Seed
 
-# Kernels of one bandwidth, by the names that estimators take.
+# By the names that estimators take.
 KERNELS: dict[str, type[BandwidthKernel]] = {
     "rbf": RBF,
     "laplace": Laplace,
@@ -49,9 +40,6 @@ LINEAR_PLUS = "linear + "
 # has little effect.
 AUTO = "auto"
 _MOST_COLUMNS_OF_TABLES = 60
-_MOST_LENGTHS = 20  # that are shown one by one
-_OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
-_KINDS = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
 def check_kernel(kernel: str | Kernel) -> None:
@@ -88,7 +76,7 @@ def check_kernel(kernel: str | Kernel) -> None:
 
 
 def _name_per_column(name):
-    """The name of a kernel without what may stand before it; of "auto" the kernel it ends with."""
+    """The name of a kernel without "additive" or "linear + "; "rbf" for "auto"."""
     if name == AUTO:
         return "rbf"
     if name.startswith(LINEAR_PLUS):
@@ -114,8 +102,8 @@ def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel
     parts: list[Kernel] = []
     for source in np.unique(bags.sources):
         columns = np.flatnonzero(bags.sources == source)
-        own = bandwidth if np.ndim(bandwidth) == 0 else np.asarray(bandwidth)[columns]
-        parts.append(KERNELS[name](own, columns=tuple(columns.tolist())))
+        lengths = bandwidth if np.ndim(bandwidth) == 0 else np.asarray(bandwidth)[columns]
+        parts.append(KERNELS[name](lengths, columns=tuple(columns.tolist())))
     return reduce(add, parts)
 
 
@@ -241,124 +229,3 @@ def resolve_kernel(
     ):
         check_bandwidth(kernel.bandwidth, n_features=bags.n_features)
     return kernel.on(bags.features, bags.n_features).resolved(bags, seed=seed).scaled(scale)
-
-
-def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
-    """A kernel in words: the columns it looks at, with its length in the units of each.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    names : list of str, or None
-        Names of the points' columns.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, kernel_text
-    >>> kernel_text(RBF([15.0, 2.5]), ["age", "income"])
-    'RBF, lengths age 15, income 2.5'
-    >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
-    'RBF, lengths age 15 + RBF, lengths income 2.5'
-    """
-    if isinstance(kernel, Sum) and any(isinstance(term, LinearEffects) for term in terms(kernel)):
-        return _effects_text(kernel, names)
-    if isinstance(kernel, (Sum, Product)):
-        sign = " + " if isinstance(kernel, Sum) else " x "
-        return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))
-    if not isinstance(kernel, BandwidthKernel):
-        return _other_text(kernel, names)
-    lengths = np.atleast_1d(kernel.lengths)
-    seen: Sequence[Any] = kernel.columns if kernel.columns is not None else range(len(names or ()))
-    called = [names[k] for k in seen] if names else [f"column {k}" for k in kernel.columns or ()]
-    if len(lengths) > _MOST_LENGTHS:
-        text = f"lengths from {_plain(lengths.min())} to {_plain(lengths.max())}"
-    elif len(lengths) == len(called):
-        pairs = zip(called, lengths, strict=True)
-        text = "lengths " + ", ".join(f"{name} {_plain(length)}" for name, length in pairs)
-    else:
-        text = f"length {', '.join(map(_plain, lengths))}"
-        text += f" for {', '.join(called)}" if 0 < len(called) <= _MOST_LENGTHS else ""
-    if kernel.units is not None:
-        text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
-    return f"{type(kernel).__name__}, {text}"
-
-
-def _effects_text(kernel, names):
-    """A sum with linear and quadratic effects: their columns, then the other kernels."""
-    kinds = {"linear": LinearEffects, "quadratic": QuadraticEffects}
-    effects: dict[str, list[str]] = {}
-    others = []
-    for term in terms(kernel):
-        on_scores = isinstance(term, NormalScores)
-        effect = term.base if on_scores else term
-        kind = next((kind for kind, each in kinds.items() if type(effect) is each), None)
-        if kind is None:
-            others.append(kernel_text(term, names))
-            continue
-        columns = term.columns if term.columns is not None else range(len(names or ()))
-        for k in columns:
-            column = names[k] if names else f"column {k}"
-            effects.setdefault(kind, []).append(f"scores of {column}" if on_scores else column)
-    return " + ".join([*(_listed(kind, columns) for kind, columns in effects.items()), *others])
-
-
-def _listed(kind, columns):
-    shown = ", ".join(columns) if len(columns) <= _MOST_LENGTHS else f"{len(columns)} columns"
-    return f"{kind} in {shown}"
-
-
-def _other_text(kernel, names):
-    """A kernel that has neither bandwidth nor parts."""
-    if not isinstance(kernel, NormalScores) or kernel.columns is None:
-        return repr(kernel)
-    column = names[kernel.columns[0]] if names else f"column {kernel.columns[0]}"
-    return f"{kernel_text(kernel.base, None)} for scores of {column}"
-
-
-def _plain(length):
-    """Four digits of a number, without an exponent."""
-    return np.format_float_positional(length, 4, unique=False, fractional=False, trim="-")
-
-
-def kernel_config(kernel: Any) -> dict[str, Any]:
-    """A kernel as a dict that JSON can hold; `kernel_of_config` reads it back.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, kernel_config
-    >>> kernel_config(RBF(2.0, columns=["age"]))
-    {'kernel': 'RBF', 'bandwidth': 2.0, 'columns': ['age'], 'variance': 1.0, 'units': None}
-    """
-    values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
-    for name, value in values.items():
-        if isinstance(value, Kernel):
-            values[name] = kernel_config(value)
-        elif name == "columns" and value is not None:
-            values[name] = [c.item() if isinstance(c, np.generic) else c for c in value]
-        elif isinstance(value, (np.ndarray, np.generic)):
-            values[name] = value.tolist()
-    return {"kernel": type(kernel).__name__, **values}
-
-
-def kernel_of_config(config: dict[str, Any]) -> Kernel:
-    """The kernel of which `kernel_config` gave this dict.
-
-    Examples
-    --------
-    >>> import json
-    >>> from bdr_stan.kernels import RBF, kernel_config, kernel_of_config
-    >>> text = json.dumps(kernel_config(RBF(2.0, columns=["age"])))
-    >>> kernel_of_config(json.loads(text))
-    RBF(bandwidth=2.0, columns=('age',), variance=1.0, units=None)
-    """
-    values = {name: value for name, value in config.items() if name != "kernel"}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            values[name] = kernel_of_config(value)
-        elif name == "columns" and value is not None:
-            values[name] = tuple(value)
-    return _KINDS[config["kernel"]](**values)

@@ -1,0 +1,91 @@
+"""Kernels in words, for tables and reports."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.kernels.normal_scores import NormalScores
+from bdr_stan.kernels.quadratic_effects import QuadraticEffects
+from bdr_stan.kernels.summands import terms
+
+_MOST_SHOWN = 20  # lengths or columns, one by one
+_EFFECTS = {LinearEffects: "linear", QuadraticEffects: "quadratic"}
+
+
+def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
+    """A kernel in words: its columns, with its length in the units of each.
+
+    Parameters
+    ----------
+    kernel : Kernel, from `resolve_kernel`
+    names : list of str, or None
+        Names of the points' columns.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bdr_stan.kernels import RBF, kernel_text
+    >>> kernel_text(RBF([15.0, 2.5]), ["age", "income"])
+    'RBF, lengths age 15, income 2.5'
+    >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
+    'RBF, lengths age 15 + RBF, lengths income 2.5'
+    """
+    if isinstance(kernel, Sum) and any(type(term) in _EFFECTS for term in terms(kernel)):
+        return _effects_text(kernel, names)
+    if isinstance(kernel, (Sum, Product)):
+        sign = " + " if isinstance(kernel, Sum) else " x "
+        return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))
+    if isinstance(kernel, NormalScores):
+        return f"{kernel_text(kernel.base, None)} for scores of {_columns(kernel, names)[0]}"
+    if not isinstance(kernel, BandwidthKernel):
+        return repr(kernel)
+    columns = _columns(kernel, names)
+    lengths = np.atleast_1d(kernel.lengths)
+    if len(lengths) > _MOST_SHOWN:
+        text = f"lengths from {_plain(lengths.min())} to {_plain(lengths.max())}"
+    elif len(lengths) == len(columns):
+        pairs = zip(columns, lengths, strict=True)
+        text = "lengths " + ", ".join(f"{name} {_plain(length)}" for name, length in pairs)
+    else:
+        text = f"length {', '.join(map(_plain, lengths))}"
+        text += f" for {', '.join(columns)}" if 0 < len(columns) <= _MOST_SHOWN else ""
+    if kernel.units is not None:
+        text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
+    return f"{type(kernel).__name__}, {text}"
+
+
+def _columns(kernel: Any, names: Sequence[str] | None) -> list[str]:
+    """Names of the columns of a kernel of points, as far as they are known."""
+    seen = range(len(names or ())) if kernel.columns is None else kernel.columns
+    return [names[k] if names else f"column {k}" for k in seen]
+
+
+def _effects_text(kernel, names):
+    """A sum with linear and quadratic effects: their columns, then the other kernels."""
+    effects: dict[str, list[str]] = {}
+    others = []
+    for term in terms(kernel):
+        on_scores = isinstance(term, NormalScores)
+        effect = _EFFECTS.get(type(term.base if on_scores else term))
+        if effect is None:
+            others.append(kernel_text(term, names))
+            continue
+        columns = [f"scores of {c}" if on_scores else c for c in _columns(term, names)]
+        effects.setdefault(effect, []).extend(columns)
+    listed = [
+        f"{effect} in {', '.join(c) if len(c) <= _MOST_SHOWN else f'{len(c)} columns'}"
+        for effect, c in effects.items()
+    ]
+    return " + ".join([*listed, *others])
+
+
+def _plain(length):
+    """Four digits of a number, without an exponent."""
+    return np.format_float_positional(length, 4, unique=False, fractional=False, trim="-")
