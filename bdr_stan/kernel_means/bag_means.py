@@ -1,6 +1,6 @@
 """Kernel means of bags as values: exact, or projected on the span of the kernel at landmarks.
 
-Both know their inner products with others of their kind, which is all that ridge regression and
+Both provide inner products with others of their kind, which is all that ridge regression and
 support measure machines need of bags.
 """
 
@@ -20,11 +20,8 @@ from bdr_stan.types import Array, ArrayLike
 class BagMeans:
     """Kernel means of bags, sum_j weights_ij k(x_ij, .) for bag i.
 
-    bags : Bags
-    weights : array, shape (N_points,)
-        Of each point in the mean of its bag, as from `bag_weights`.
-    kernel : Kernel
-        With numbers as parameters.
+    weights : array, shape (N_points,), as from `bag_weights`
+    kernel : Kernel, with numbers as parameters
     """
 
     bags: Bags
@@ -37,7 +34,7 @@ class BagMeans:
         return cls(bags, bag_weights(bags, kernel, estimator)[0], kernel)
 
     def take(self, numbers: ArrayLike) -> Self:
-        """Means of the bags with these numbers."""
+        """Means of the bags at these indices."""
         chosen = np.asarray(numbers)
         cuts = zip(self.bags.offsets[chosen], self.bags.offsets[chosen + 1], strict=True)
         weights = np.concatenate([self.weights[start:stop] for start, stop in cuts])
@@ -58,8 +55,7 @@ class BagMeans:
 class ProjectedMeans:
     """Kernel means projected on the span of the kernel at landmarks (Nystrom).
 
-    coordinates : array, shape (n, r)
-        In an orthonormal basis of the span, of r dimensions.
+    coordinates : array, shape (n, r), in an orthonormal basis of the span
     """
 
     coordinates: Array
@@ -69,8 +65,8 @@ class ProjectedMeans:
         """Projections of the bags' kernel means, in one pass over the points.
 
         With mu_i the mean embedding of bag i at the landmarks and K = V diag(s) V' the kernel
-        between these, the coordinates are mu_i' V diag(s)^-1/2; directions whose eigenvalues are
-        rounding errors are left out.
+        between these, the coordinates are mu_i' V diag(s)^-1/2, without directions whose
+        eigenvalues are rounding errors.
         """
         eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
         kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps

@@ -1,6 +1,6 @@
-"""Covariance operators of samples in the RKHS, shrunk as kernel means are.
+"""Covariance operators of samples in the RKHS, shrunk like kernel means.
 
-The covariance operator is a kernel mean as well: the average of c_j (x) c_j, c_j = k(x_j, .) - mu,
+The covariance operator is a kernel mean too: the average of c_j (x) c_j, c_j = k(x_j, .) - mu,
 whose inner products <c_i, c_j>^2 are the squares of the centred kernel matrix. The estimators of
 kernel means thus shrink it (S-COSE and F-COSE of Muandet et al. 2014, section 3.3).
 """

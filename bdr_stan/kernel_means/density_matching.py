@@ -15,7 +15,7 @@ from bdr_stan.kernels import RBF, Polynomial
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 
-# Of the sd of the points: a component that shrinks beyond these has left the data behind.
+# Bounds of the components' sds, relative to that of the points; beyond them nothing is fitted.
 _SMALLEST_SD, _LARGEST_SD = 1e-2, 1e2
 
 
@@ -113,17 +113,17 @@ def match_mixture(
         w, means, variances = unpack(parameters)
         to_points = IsotropicProducts(kernel, means, variances, points, zeros)
         to_selves = IsotropicProducts(kernel, means, variances, means, variances)
-        cross, own = to_points.values @ beta, to_selves.values @ w
-        value = w @ own - 2 * w @ cross
-        by_weight = 2 * (own - cross)
-        moved, widened = to_points.gradients(-2 * np.outer(w, beta))
-        # Both sides of the products of the mixture with itself move.
-        own_moved, own_widened = to_selves.gradients(2 * np.outer(w, w))
+        cross, within = to_points.values @ beta, to_selves.values @ w
+        value = w @ within - 2 * w @ cross
+        by_weight = 2 * (within - cross)
+        by_means, by_variances = to_points.gradients(-2 * np.outer(w, beta))
+        # Twice: both factors of the mixture's products with itself depend on the parameters.
+        within_by_means, within_by_variances = to_selves.gradients(2 * np.outer(w, w))
         gradient = np.concatenate(
             [
                 w * (by_weight - w @ by_weight),
-                (moved + own_moved).ravel() * unit,
-                (widened + own_widened) * 2 * variances,
+                (by_means + within_by_means).ravel() * unit,
+                (by_variances + within_by_variances) * 2 * variances,
             ]
         )
         return value / scale, gradient / scale
@@ -149,17 +149,8 @@ def match_mixture(
 class IsotropicProducts:
     """E k(u, v) for u ~ N(x_i, s_i I) and v ~ N(y_j, t_j I), and its gradients in x and s.
 
-    Parameters
-    ----------
-    kernel : RBF of one bandwidth, or Polynomial of degree 1 to 3
-    x : array, shape (n, p)
-    s : array, shape (n,), variances
-    y : array, shape (m, p)
-    t : array, shape (m,), variances
-
-    Attributes
-    ----------
-    values : array, shape (n, m); the formulas stand at `gaussian_mixtures.MixtureMean`
+    x and y are points, (n, p) and (m, p), s and t variances, (n,) and (m,); `values`, (n, m), have
+    the formulas of `gaussian_mixtures.MixtureMean`.
     """
 
     def __init__(self, kernel: RBF | Polynomial, x: Array, s: Array, y: Array, t: Array):

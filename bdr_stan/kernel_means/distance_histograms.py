@@ -25,7 +25,7 @@ _MANTISSA = 52  # bits of a double's fraction; below the exponent, which counts 
 _SHIFT = _MANTISSA - 5  # 2^5 bins an octave
 _ONE = int(np.array([1.0]).view(np.int64)[0])  # the bits of 1.0
 # Squared distances below this part of the largest are rounding errors of zero.
-_NOTHING = 2.0**-48
+_ROUNDING = 2.0**-48
 
 
 def stationary_set_kernels(
@@ -36,18 +36,10 @@ def stationary_set_kernels(
     *,
     n_jobs: int | None = None,
 ) -> None:
-    """Write set kernels of kernels of the distance, all from the same pairs of points.
+    """Write set kernels of kernels of the distance to `out`, all from the same pairs of points.
 
-    Parameters
-    ----------
-    kernels : list of Stationary
-        Of one bandwidth each, a number; all on the same columns, as indices, in the same units.
-    bags : Bags, n of them
-    others : Bags, m of them, or None for `bags` again
-    out : list of arrays, shapes (n, m)
-        One for each kernel.
-    n_jobs : int, optional
-        Number of threads, default all cores.
+    The kernels have one number each as bandwidth, and the same columns and units; `out` has an
+    array (n, m) for each, m the number of `others`, None for `bags` again.
     """
     columns: Any = slice(None)
     if kernels[0].columns is not None:
@@ -120,7 +112,7 @@ class _Side:
     def tasks(self):
         """Chunk numbers, the pieces of one bag together: no two threads write the same sums."""
         numbers = range(len(self.chunks))
-        return [list(of) for _, of in itertools.groupby(numbers, lambda i: self.chunks[i].first)]
+        return [list(g) for _, g in itertools.groupby(numbers, lambda i: self.chunks[i].first)]
 
     def chunk(self, i):
         """Points of chunk i, its first bag and the one after its last."""
@@ -135,33 +127,27 @@ class _Side:
 class _Bins:
     """Histograms of squared distances, up to `largest`, and the kernels as quartics in each bin.
 
-    The bin of a double is its exponent with the first bits of its fraction; what is left of the
+    The bin of a double is its exponent with the first bits of its fraction; the rest of the
     fraction is the place in the bin.
     """
 
     def __init__(self, kernels, largest):
-        self.smallest = max(largest, np.finfo(float).tiny / _NOTHING) * _NOTHING
+        self.smallest = max(largest, np.finfo(float).tiny / _ROUNDING) * _ROUNDING
         self.first, last = _bin(np.array([self.smallest, 2 * largest + self.smallest]))
         bins = np.arange(self.first, last + 1)
         low, high = ((b << _SHIFT).view(np.float64)[:, None] for b in (bins, bins + 1))
         place = np.cos(np.pi * (np.arange(_TERMS) + 0.5) / _TERMS) / 2
         squares = low + (high - low) * (place + 0.5)
-        squares[0] = 0  # what lies in the first bin are rounding errors of zero
+        squares[0] = 0  # squares in the first bin are rounding errors of zero
         to_coefficients = np.linalg.inv(np.vander(place, increasing=True)).T
         self.quartics = np.empty((_TERMS, len(bins), len(kernels)))
         for k, kernel in enumerate(kernels):
             self.quartics[:, :, k] = (of_squares(kernel, squares) @ to_coefficients).T
 
     def sums(self, rows, columns):
-        """Sums of every kernel over the pairs of points, by pairs of bags.
+        """Sums of each kernel over the pairs of points of two `_Rows`, by pairs of bags.
 
-        Parameters
-        ----------
-        rows, columns : _Rows
-
-        Returns
-        -------
-        array, shape (n_kernels, bags of the rows, bags of the columns)
+        Shape (n_kernels, bags of the rows, bags of the columns).
         """
         squares = (-2 * rows.points) @ columns.points.T
         squares += rows.norms[:, None]
@@ -174,7 +160,7 @@ class _Bins:
         n_pairs = rows.n_bags * columns.n_bags
         place += (rows.bag * (columns.n_bags * width) - first)[:, None]
         place += columns.bag * width
-        # What is left of the fraction becomes a fraction itself: a double in [1, 2).
+        # The rest of the fraction becomes a fraction itself: a double in [1, 2).
         bits <<= _MANTISSA - _SHIFT
         bits &= (1 << _MANTISSA) - 1
         bits |= _ONE

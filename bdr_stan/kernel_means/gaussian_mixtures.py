@@ -105,8 +105,8 @@ class MixtureMean(HilbertMean):
         for w, m, S in zip(
             self.mixture.weights, self.mixture.means, self._covariances, strict=True
         ):
-            of = zip(other.mixture.means, other._covariances, strict=True)
-            values = [_expected_kernel(self.kernel, m[None], S, n, T)[0] for n, T in of]
+            parts = zip(other.mixture.means, other._covariances, strict=True)
+            values = [_expected_kernel(self.kernel, m[None], S, n, T)[0] for n, T in parts]
             total += w * (other.mixture.weights @ values)
         return float(total)
 

@@ -1,7 +1,7 @@
 """Kernel means of samples as functions: their values, norms and distances.
 
-The weights of the points in the estimate are those of `shrinkage`; kernel means of many bags at
-once are in `set_kernels`, exact means of mixtures of Gaussians in `gaussian_mixtures`.
+`shrinkage` has the weights of the points, `set_kernels` kernel means of many bags at once,
+`gaussian_mixtures` exact means of mixtures of Gaussians.
 """
 
 from functools import cached_property
@@ -18,10 +18,7 @@ _CHUNK_BYTES = 1 << 22  # of kernel values held at a time
 
 
 class HilbertMean:
-    """What the mean of a sample and that of a distribution share as elements of the RKHS.
-
-    A subclass has a kernel and knows its inner products.
-    """
+    """Base of the means of samples and distributions: a subclass has `kernel` and `inner`."""
 
     kernel: Kernel
 
@@ -37,14 +34,14 @@ class HilbertMean:
     def distance(self, other: "HilbertMean") -> float:
         """RKHS distance to the mean of another sample or distribution.
 
-        With the Gaussian kernel the maximum mean discrepancy. Relative to the norms it is good
-        to about 1e-8: the difference of two nearly equal squares.
+        With the Gaussian kernel the maximum mean discrepancy. Its error relative to the norms is
+        about 1e-8: it is the root of a difference of nearly equal squares.
         """
         squared = self.norm**2 - 2 * self.inner(other) + other.norm**2
         return float(np.sqrt(max(squared, 0.0)))
 
     def check_same_kernel(self, other: "HilbertMean") -> None:
-        """Raise TypeError or ValueError unless the other element is one of the same space."""
+        """Raise TypeError or ValueError unless the other is a mean with the same kernel."""
         if not isinstance(other, HilbertMean):
             raise TypeError(f"expected another mean, such as a KernelMean, found {other!r}")
         if kernel_config(self.kernel) != kernel_config(other.kernel):
@@ -124,8 +121,8 @@ class KernelMean(HilbertMean):
     def distance(self, other: HilbertMean) -> float:
         """RKHS distance to the mean of another sample or distribution.
 
-        Of two samples it is the norm of their difference, in which points that both have meet:
-        nothing of identical samples is left. With the Gaussian kernel the maximum mean discrepancy.
+        For two samples, the norm of their difference, in which points of both cancel exactly. With
+        the Gaussian kernel the maximum mean discrepancy.
         """
         if not isinstance(other, KernelMean):
             return super().distance(other)
@@ -147,19 +144,9 @@ class KernelMean(HilbertMean):
 
 
 def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) -> Array:
-    """Values of a kernel mean at points x, sum_j weights_j k(x_i, points_j), by blocks of x.
+    """Values of a kernel mean at points x, (m, p), computed by blocks of x; shape (m,).
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With numbers as parameters.
-    points : array, shape (n, p)
-    weights : array, shape (n,)
-    x : array, shape (m, p)
-
-    Returns
-    -------
-    array, shape (m,)
+    sum_j weights_j k(x_i, points_j), with points (n, p) and weights (n,).
     """
     rows = max(1, _CHUNK_BYTES // (8 * len(points)))
     values = np.empty(len(x))

@@ -2,8 +2,8 @@
 
     K(A, B) = outer(|mu_A - mu_B|),  |mu_A - mu_B|^2 = <mu_A, mu_A> + <mu_B, mu_B> - 2 <mu_A, mu_B>
 
-All of it is computed from inner products of kernel means, see `set_kernels`. The kernel "linear"
-is the inner product itself, and None stands for it where kernels have numbers as bandwidths.
+All is computed from inner products of kernel means, see `set_kernels`. The kernel "linear" is the
+inner product itself; None represents it where bandwidths are numbers.
 Source: Christmann and Steinwart (2010), "Universal kernels on non-standard input spaces"; Szabo et
 al. (2016), "Learning theory for distribution regression".
 """
@@ -31,13 +31,7 @@ def of_squares(kernel: Stationary, squares: Array) -> Array:
 
 
 def squared_distances(products: Array, squares: Array, other_squares: Array) -> Array:
-    """Squared RKHS distances, shape (n, m), from inner products and squared norms.
-
-    Parameters
-    ----------
-    products : array, shape (n, m)
-    squares, other_squares : arrays, shapes (n,) and (m,)
-    """
+    """Squared RKHS distances, (n, m), from inner products and squared norms, (n,) and (m,)."""
     return np.maximum(squares[:, None] + other_squares - 2 * products, 0)
 
 
@@ -47,22 +41,10 @@ def between(
     squares: Array | None = None,
     other_squares: Array | None = None,
 ) -> Array:
-    """Kernel of kernel means from their inner products and squared norms.
+    """Kernel of kernel means, (n, m), from inner products and squared norms, (n,) and (m,).
 
-    Parameters
-    ----------
-    outer : None for the inner product itself, or a kernel of the distance, of one bandwidth
-    products : array, shape (n, m)
-    squares, other_squares : arrays, shapes (n,) and (m,)
-        Not needed where `outer` is None.
-
-    Returns
-    -------
-    array, shape (n, m)
-
-    Raises
-    ------
-    TypeError : a kernel of the distance without squared norms.
+    `outer` is None for the inner product itself, which needs no norms, or a kernel of the distance
+    with one bandwidth.
     """
     if outer is None:
         return products
@@ -74,23 +56,10 @@ def between(
 def resolved_outer(
     outer: str | Stationary, bandwidth: float | str, products: Array
 ) -> Stationary | None:
-    """Kernel of kernel means with a number as bandwidth, from the training bags' products.
+    """Kernel of kernel means with a number as bandwidth, None for "linear".
 
-    Parameters
-    ----------
-    outer : "linear", a name of `OUTER_KERNELS`, or a kernel of the distance
-    bandwidth : float or "median"
-        Of a kernel given by name; "median" is sqrt(median squared distance / 2) between kernel
-        means.
-    products : array, shape (n, n)
-
-    Returns
-    -------
-    Kernel, or None for "linear"
-
-    Raises
-    ------
-    ValueError : the median distance is 0.
+    `products`, (n, n), are those of the training bags; `bandwidth` belongs to a kernel given by
+    name, "median" is sqrt(median squared distance / 2); a median of 0 raises ValueError.
     """
     if isinstance(outer, str) and outer == "linear":
         return None
@@ -124,7 +93,7 @@ def check_outer(outer: str | Kernel) -> None:
 
 
 def _has_one_bandwidth(kernel: Kernel) -> bool:
-    """Whether this is a kernel of the distance on all columns, its bandwidth no array."""
+    """Whether this is a kernel of the distance on all columns, with one bandwidth."""
     if not isinstance(kernel, Stationary) or kernel.columns:
         return False
     return np.ndim(kernel.lengths) == 0 and kernel.bandwidth != "ard"

@@ -1,13 +1,14 @@
-"""Ridge regression for any penalty from one decomposition, of features or of a kernel.
+"""Ridge regression for all penalties from one decomposition: the closed form of MERR.
 
-With U the left singular vectors of the centred features, or the eigenvectors of the kernel matrix,
-d the squared singular values or the eigenvalues, and level the average label, the fitted labels are
+`KernelRidgePath` on a set kernel or outer kernel is the estimator of Szabo et al. (2016), `MERR`;
+`RidgePath` on mean embeddings at landmarks is `RBFNetwork`. With U the left singular vectors of the
+centred features, or the eigenvectors of the kernel matrix, d the squared singular values or the
+eigenvalues, and level the average label, the fitted labels are
 
     level + U diag(d / (d + penalty)) U' (y - level)
 
-The diagonal of that matrix gives the errors of leave-one-out cross-validation as well. `RidgePath`
-is the regression on features, `KernelRidgePath` that on a kernel; `held_out` are errors on bags
-that others predict.
+With H the matrix from y to the fitted labels f, leave-one-out errors are (y_i - f_i) / (1 - H_ii),
+without refitting. `held_out` computes errors on bags that others predict.
 """
 
 from collections.abc import Sequence
@@ -17,26 +18,18 @@ import numpy as np
 
 from bdr_stan.types import Array, ArrayLike
 
-# Penalties tried by default, as parts of the largest eigenvalue: four a decade.
+# Penalties tried by default, as parts of the largest eigenvalue: four per decade.
 _PENALTIES = np.geomspace(1e-12, 1, 49)
 
 
 class _Path:
     """What the two paths share.
 
-    Parameters
-    ----------
-    y : array, shape (n,)
-    vectors : array, shape (n, r)
-        U, without directions that are rounding errors.
-    eigenvalues : array, shape (r,)
-        d.
-    largest : float
-        Largest eigenvalue, kept or not.
-    penalty_unit : float
-        Penalty of alpha = 1.
-    level_leverage : float
-        Weight of its own label in the level of a bag: 0 where the level is held without it.
+    vectors : array, shape (n, r), U without directions that are rounding errors
+    eigenvalues : array, shape (r,), d
+    largest : largest eigenvalue, before these were left out
+    penalty_unit : penalty at alpha = 1
+    level_leverage : weight of a bag's label in its level; 0 where leave-one-out keeps the level
     """
 
     def __init__(self, y, vectors, eigenvalues, largest, *, penalty_unit, level_leverage):
@@ -47,7 +40,7 @@ class _Path:
         self._penalty_unit, self._level_leverage = penalty_unit, level_leverage
 
     def alphas(self, alpha: str | ArrayLike | None = None) -> Array:
-        """Penalties asked for: numbers as they are, of "loo" or None 49 that fit the data.
+        """Penalties to try: the given numbers, or, for "loo" and None, 49 that fit the data.
 
         These run from 10^-12 to 1 times the largest eigenvalue, in units of the penalty.
         """
@@ -57,29 +50,16 @@ class _Path:
         return np.atleast_1d(np.asarray(alpha, float))
 
     def leave_one_out(self, alphas: Array) -> Array:
-        """Mean squared error for each bag predicted from the others, shape (l,).
-
-        Parameters
-        ----------
-        alphas : array, shape (l,), > 0
-        """
-        left = self._penalties(alphas) / self._shifted(alphas)
-        residual = self._outside[:, None] + self._vectors @ (left * self._projections[:, None])
+        """Mean squared error of each bag predicted from the others, per penalty; shape (l,)."""
+        unfitted = self._penalties(alphas) / self._shifted(alphas)  # of each direction, (r, l)
+        residual = self._outside[:, None] + self._vectors @ (unfitted * self._projections[:, None])
         squares = self._vectors**2
-        # 1 - leverage, as a sum of what is left of each direction.
+        # 1 - H_ii as a sum over directions: no difference of nearly equal numbers at small alpha.
         outside = np.maximum(1 - self._level_leverage - np.sum(squares, axis=1), 0)
-        free = outside[:, None] + squares @ left
-        return np.mean((residual / free) ** 2, axis=0)
+        return np.mean((residual / (outside[:, None] + squares @ unfitted)) ** 2, axis=0)
 
     def best(self, alphas: Array, errors: Array | None = None) -> int:
-        """Number of the penalty with the least error on held-out labels, else of leave-one-out.
-
-        Parameters
-        ----------
-        alphas : array, shape (l,), > 0
-        errors : array, shape (l,), optional
-            On labels held out.
-        """
+        """Index of the penalty with the least error, (l,), by default that of leave-one-out."""
         if len(alphas) == 1:
             return 0
         return int(np.argmin(self.leave_one_out(alphas) if errors is None else errors))
@@ -95,18 +75,8 @@ class _Path:
 class RidgePath(_Path):
     """Least squares of y on x with intercept and penalty alpha |beta|^2, for any alpha.
 
-    f(x) = level + (x - origin)' beta minimises sum_i (y_i - f(x_i))^2 + alpha |beta|^2.
-
-    Parameters
-    ----------
-    x : array, shape (n, d)
-    y : array, shape (n,)
-
-    Attributes
-    ----------
-    origin : array, shape (d,), average row of x
-    level : float, average of y: the prediction at the origin
-    largest : float, largest squared singular value of x - origin
+    f(x) = level + (x - origin)' beta minimises sum_i (y_i - f(x_i))^2 + alpha |beta|^2, with x of
+    shape (n, d), `origin` the average row and `level` the average of y.
     """
 
     def __init__(self, x: Array, y: Array):
@@ -130,26 +100,12 @@ class RidgePath(_Path):
 
 
 class KernelRidgePath(_Path):
-    """Kernel ridge regression of y for any penalty.
+    """Kernel ridge regression of y, (n,), on a kernel matrix K, (n, n), for any penalty.
 
     f = level + sum_i c_i K(B_i, .),  c = (K + n alpha I)^-1 (y - level),  level the average of y
 
     minimises (1/n) sum_i (y_i - f(B_i))^2 + alpha |f - level|^2 in the RKHS of K. Leave-one-out
-    errors hold the level.
-
-    Parameters
-    ----------
-    gram : array, shape (n, n)
-        K between the training bags; directions whose eigenvalues are rounding errors are taken
-        for zero.
-    y : array, shape (n,)
-
-    Attributes
-    ----------
-    level : float
-    largest : float, largest eigenvalue of K
-
-    Source: Szabo et al. (2016), section 3.
+    keeps the level. Source: Szabo et al. (2016), section 3.
     """
 
     def __init__(self, gram: Array, y: Array):
@@ -167,7 +123,7 @@ class KernelRidgePath(_Path):
     def dual(self, alphas: Array) -> Array:
         """c for each of the penalties, shape (l,) and > 0; array, shape (n, l).
 
-        Without the part of y outside the span of K, which no kernel row sees.
+        Without the part of y outside the span of K, which no row of the kernel reaches.
         """
         return self._vectors @ (self._projections[:, None] / self._shifted(alphas))
 
@@ -192,12 +148,10 @@ def held_out(
 
     Parameters
     ----------
-    gram : array, shape (n, n)
-        Kernel between all bags.
+    gram : array, shape (n, n), kernel between all bags
     y : array, shape (n,)
     splits : list of (training indices, held-out indices)
-    alphas : sequence of l floats, optional
-        Default those of `KernelRidgePath` for the kernel between the first split's training bags.
+    alphas : l floats, optional; default `KernelRidgePath.alphas` of the first split
 
     Returns
     -------

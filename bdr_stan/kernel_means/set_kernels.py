@@ -2,10 +2,10 @@
 
     K(A, B) = sum_ab w_a w_b k(a, b),  weights of a bag with sum 1, equal where there are none
 
-`bag_inner_products` takes one kernel, and weights as any estimator of kernel means gives them.
-`set_kernels` takes a grid of kernels. These see the same pairs of points, and the pairs are nearly
-all of the work. What they share is computed once: kernels of the distance share histograms of the
-squared distances (`distance_histograms`), polynomials the means of the powers of inner products.
+`bag_inner_products` takes one kernel, and the weights of any estimator of kernel means.
+`set_kernels` takes a grid of kernels. Nearly all of the work is in the pairs of points, which the
+kernels share: kernels of the distance by histograms of the squared distances
+(`distance_histograms`), polynomials by the means of the powers of inner products.
 
 Source: Szabo, Sriperumbudur, Poczos, Gretton (2016), "Learning theory for distribution
 regression".
@@ -40,9 +40,9 @@ def bag_weights(
         With weights of their own for "kme" alone.
     kernel : Kernel, as from `bdr_stan.kernels.resolve_kernel`
     estimator : {"kme", "s-kmse", "f-kmse"}
-        See `bdr_stan.kernel_means.shrinkage`.
+        See `KernelMean`.
     n_jobs : int, optional
-        Number of threads, default all cores; each works on a bag of its own.
+        Threads, default all cores; each works on a bag of its own.
 
     Returns
     -------
@@ -52,8 +52,8 @@ def bag_weights(
 
     Raises
     ------
-    ValueError : no such estimator, bags with weights that are to be shrunk, or unusable values
-        in a memory map.
+    ValueError : no such estimator, weighted bags that are to be shrunk, or unusable values in a
+        memory map.
     """
     check_estimator(estimator)
     if bags.weights is not None and estimator != "kme":
@@ -89,17 +89,15 @@ def bag_inner_products(
 
     Parameters
     ----------
-    bags : Bags, n of them
-    weights : array, shape (N_points,)
-        Weight of each point in the mean of its bag, as from `bag_weights`.
+    bags, others : Bags, n and m of them
+        Without `others` `bags` again, which takes half the work.
+    weights, other_weights : arrays, shapes (N_points,) and (M_points,)
+        Of each point in the mean of its bag, as from `bag_weights`.
     kernel : Kernel
-    others : Bags, m of them, optional
-        Default `bags` again, of which half the work then suffices.
-    other_weights : array, shape (M_points,), optional
     n_jobs : int, optional
-        Number of threads, default all cores.
+        Threads, default all cores.
     chunk_bytes : int, default 4 MB
-        Size of the kernel values that a thread holds. Those of all points are never held.
+        Size of the kernel values in memory per thread.
 
     Returns
     -------
@@ -158,29 +156,27 @@ def set_kernels(
     ----------
     bags : Bags, or list of n arrays, shapes (n_points, p)
     kernels : list of Kernel
-        Their bandwidths numbers, or arrays of shape (p,). Kernels of the distance with one
-        number as bandwidth and the same columns and units share their work, and so do polynomials.
+        Their bandwidths numbers, or arrays of shape (p,). Kernels of the distance with one number
+        as bandwidth and the same columns and units share their work, and so do polynomials.
     others : Bags, or list of m arrays, optional
-        Default `bags` again, of which half the work then suffices.
+        Default `bags` again, which takes half the work.
     n_jobs : int, optional
-        Number of threads, default all cores.
+        Threads, default all cores.
 
     Returns
     -------
     array, shape (len(kernels), n, m), or (len(kernels), n, n) and symmetric
-        Besides it, memory grows with the number of bags alone: kernel values of all pairs of
-        points are never held.
 
     Raises
     ------
-    ValueError : a column that the points lack, a bandwidth that is no number yet, `others` of
+    ValueError : a column that the points lack, a bandwidth that is no number yet, `others` with
         another number of features, or values of a memory map that are no numbers.
 
     Notes
     -----
-    Sharing changes the value of one pair of points by at most about 1e-11 k(a, a), that of two
-    bags of 100 points by 1e-13. Time grows with the pairs of points, 15 to 25 ns each for all
-    kernels of the distance together.
+    Kernel values of all pairs of points are never in memory at once. Sharing changes the value of
+    one pair of points by at most about 1e-11 k(a, a), that of two bags of 100 points by 1e-13. Time
+    grows with the pairs of points, 15 to 25 ns each for all kernels of the distance together.
     """
     bags = as_bags(bags)
     others = None if others is None else as_bags(others)
@@ -214,20 +210,20 @@ def set_kernels(
         )
 
     for share, members in groups.items():
-        own: list[Any] = [kernels[k] for k in members]
+        group: list[Any] = [kernels[k] for k in members]
         parts = [out[k] for k in members]
-        if len(own) > 1 and share[0] is Stationary:
-            stationary_set_kernels(own, bags, others, parts, n_jobs=n_jobs)
-        elif len(own) > 1 and len(own) > max(kernel.degree for kernel in own):
-            _polynomial_set_kernels(own, alone, parts)
+        if len(group) > 1 and share[0] is Stationary:
+            stationary_set_kernels(group, bags, others, parts, n_jobs=n_jobs)
+        elif len(group) > 1 and len(group) > max(kernel.degree for kernel in group):
+            _polynomial_set_kernels(group, alone, parts)
         else:
-            for kernel, part in zip(own, parts, strict=True):
+            for kernel, part in zip(group, parts, strict=True):
                 part[:] = alone(kernel)
     return out
 
 
 def _sharing(kernel):
-    """What a kernel has in common with those it can share work with; None for no others."""
+    """Key of the kernels that share work; None for a kernel that shares none."""
     if isinstance(kernel, Stationary) and np.ndim(kernel.bandwidth) == 0:
         units = None if kernel.units is None else tuple(kernel.units)
         return Stationary, kernel.columns, units

@@ -37,25 +37,9 @@ def check_estimator(estimator: str) -> None:
 def kernel_mean_weights(
     points: Array, kernel: Callable[[Array, Array], Array], estimator: str
 ) -> tuple[Array, float]:
-    """Weights of points in the named estimator of their kernel mean, and how far it is shrunk.
+    """Weights of points, (n,), in an estimate of their kernel mean, and its lambda (0 for "kme").
 
-    Parameters
-    ----------
-    points : array, shape (n, p)
-    kernel : callable, such as a Kernel
-        ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
-    estimator : {"kme", "s-kmse", "f-kmse"}
-
-    Returns
-    -------
-    weights : array, shape (n,)
-        beta.
-    shrinkage : float, >= 0
-        lambda; 0 for "kme".
-
-    Raises
-    ------
-    ValueError : no such estimator.
+    ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
     """
     check_estimator(estimator)
     n = len(points)
@@ -98,32 +82,17 @@ def s_kmse(gram: ArrayLike) -> tuple[Array, float]:
 def s_kmse_shrinkage(n: int, mean_gram: float, mean_diagonal: float) -> float:
     """Lambda of the simple shrinkage estimator mu / (1 + lambda), mu = (1/n) sum_i k(x_i, .).
 
-    Parameters
-    ----------
-    n : int, >= 1
-        Number of points.
-    mean_gram : float
-        (1/n^2) sum_ij k(x_i, x_j), the squared norm of mu.
-    mean_diagonal : float
-        (1/n) sum_i k(x_i, x_i).
+    `mean_gram` is (1/n^2) sum_ij k(x_i, x_j), `mean_diagonal` (1/n) sum_i k(x_i, x_i). Lambda is 0
+    for one point, and infinite, so that the estimate is 0, where the k(x_i, x_j), i != j, are not
+    positive on average (points far apart for a kernel with negative values).
 
-    Returns
-    -------
-    float, >= 0
-        0 for one point and where all points coincide; infinite where k(x_i, x_j) averages to
-        zero or less over i != j (a Gaussian kernel far narrower than the distances, or a kernel
-        with negative values): the score then falls all the way to the estimate 0.
-
-    Notes
-    -----
     With a = 1 / (1 + lambda) and m_i the mean of the others, (n mu - k(x_i, .)) / (n - 1), the
     score is a^2 A - 2 a B + mean_diagonal, where
 
         A = (1/n) sum_i |m_i|^2 = (n (n - 2) mean_gram + mean_diagonal) / (n - 1)^2
         B = (1/n) sum_i <m_i, k(x_i, .)> = (n mean_gram - mean_diagonal) / (n - 1)
 
-    so lambda = A / B - 1. B is the average of k(x_i, x_j) over i != j. Source: Muandet et al.
-    (2014), Theorem 3.
+    so lambda = A / B - 1. Source: Muandet et al. (2014), Theorem 3.
     """
     if n == 1 or mean_diagonal <= mean_gram:  # equal: no spread; rounding may make it less
         return 0.0
@@ -137,20 +106,9 @@ def gram_means(
     *,
     chunk_bytes: int = 1 << 22,
 ) -> tuple[float, float]:
-    """What `s_kmse_shrinkage` needs of a kernel matrix, without holding it.
+    """Means of a kernel matrix of points, (n, p), and of its diagonal, computed by blocks.
 
-    Parameters
-    ----------
-    points : array, shape (n, p)
-    kernel : callable
-        ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
-    chunk_bytes : int, default 4 MB
-        Size of the kernel values held at a time. The work grows with n^2.
-
-    Returns
-    -------
-    mean_gram, mean_diagonal : float
-        (1/n^2) sum_ij k(x_i, x_j) and (1/n) sum_i k(x_i, x_i).
+    ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
     """
     n = len(points)
     rows = max(1, int(np.sqrt(chunk_bytes / 8)))
@@ -223,23 +181,12 @@ def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
 
 
 def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others") -> Array:
-    """Leave-one-out score of the flexible estimator.
+    """Leave-one-out score of the flexible estimator at `shrinkage`, a number or (l,), >= 0.
 
-    Parameters
-    ----------
-    gram : array, shape (n, n), n >= 2
-    shrinkage : float or array, shape (l,), >= 0
-        lambda; each costs n^2 after one eigendecomposition for all.
-    span : {"others", "all"}, default "others"
-        The functions that the estimate without point i is made of: k(x_j, .) of the other points,
-        as if point i had never been seen, or of all points, as in Theorem 4 of the paper.
+    `span` is "others" where the estimate without point i is a combination of k(x_j, .) of the other
+    points, as if point i did not exist, and "all" where it is one of all points, as in Theorem 4 of
+    the paper. Each lambda costs n^2 after one eigendecomposition for all.
 
-    Returns
-    -------
-    float array of the shape of `shrinkage`
-
-    Notes
-    -----
     Leaving out a point is an update of rank one. With c = (n - 1) lambda, P = K (K + c I)^-1,
     b = P 1 and g_i = (1 - b_i) / (1 - P_ii), the residual of the estimate without point i is
 
@@ -248,12 +195,11 @@ def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others")
 
     with e_i the unit vector, and its squared norm r' K r.
 
-    With span "all", c = n lambda in P, the residual is r = (I - P / n)^-1 (P 1 / n - e_i): Theorem
-    4 of Muandet et al. (2014). There point i is left out of the average alone: k(x_i, .) stays in
-    the operator that shrinks, which leans the estimate towards it, the more the stronger the
-    shrinkage. The lambda of this score is too large from some 10 points on: with the Gaussian
-    kernel on the mixtures of the paper the estimate is then farther off than with equal weights,
-    where that of "others" is nearer (``experiments/kmse_loss.py``).
+    With span "all", c = n lambda in P, the residual is r = (I - P / n)^-1 (P 1 / n - e_i). There
+    point i leaves the average but not the operator that shrinks, which biases the estimate towards
+    it, the more the stronger the shrinkage: from some 10 points on lambda is too large. With the
+    Gaussian kernel on the mixtures of the paper the estimate is then worse than equal weights,
+    where that of "others" is better (``experiments/kmse_loss.py``).
     """
     gram = _check_gram(gram)
     n = len(gram)

@@ -14,10 +14,9 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class ShrunkEmbedding(Embedding):
-    """Embedding whose means are shrunk.
+    """Embedding with shrunk means.
 
-    shrinkage : array, shape (n,)
-        lambda of each bag.
+    shrinkage : array, shape (n,), lambda of each bag
     """
 
     shrinkage: Array
@@ -32,25 +31,12 @@ def shrink_embedding(
     estimator: str = "s-kmse",
     n_jobs: int | None = None,
 ) -> ShrunkEmbedding:
-    """Shrink the kernel mean of each bag, and embed the result.
+    """Shrink the kernel mean of each bag by its leave-one-out score, and embed the result.
 
-    Parameters
-    ----------
-    embedding : Embedding, of `bags` by `embed` with the same features
-    bags : Bags, without weights
-    features : feature map
-    kernel : Kernel
-        By whose leave-one-out score the means are shrunk.
-    estimator : {"s-kmse", "f-kmse"}
-        See `bdr_stan.kernel_means.shrinkage`. "s-kmse" takes time in proportion to N_i^2 and
-        little memory; "f-kmse" time N_i^3 and memory 50 N_i^2 bytes: about 0.3 s for 1000 points.
-    n_jobs : int, optional
-        Number of threads, default all cores; each works on a bag of its own.
-
-    Returns
-    -------
-    ShrunkEmbedding
-        A bag of one point keeps its mean.
+    `embedding` is that of `bags`, which have no weights, by `embed` with the same features; a bag
+    of one point keeps its mean. "s-kmse" takes time in proportion to N_i^2 and little memory,
+    "f-kmse" time N_i^3 and memory 50 N_i^2 bytes: about 0.3 s for 1000 points. Each thread works on
+    a bag.
     """
 
     def simple(i):

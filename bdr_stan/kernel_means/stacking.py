@@ -7,22 +7,12 @@ from bdr_stan.types import Array
 
 
 def stacking_weights(predictions: Array, y: Array) -> Array:
-    """Weights >= 0 of sum 1 with the least squared error of the weighted average.
+    """Weights >= 0 of sum 1, (k,), with the least squared error of the weighted average.
 
-    Parameters
-    ----------
-    predictions : array, shape (n, k), of k models for labels held out
-    y : array, shape (n,)
+    `predictions`, (n, k), are those of k models for held-out labels y, (n,).
 
-    Returns
-    -------
-    array, shape (k,)
-
-    Notes
-    -----
     Of w = t v with t > 0 and v on the simplex, |E w|^2 + c^2 (t - 1)^2 with E = predictions - y is
     least, over t, at a value that grows with |E v|^2: non-negative least squares finds v.
-
     Source: Breiman (1996), "Stacked regressions".
     """
     errors = predictions - y[:, None]

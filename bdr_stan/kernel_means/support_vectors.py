@@ -15,45 +15,26 @@ from bdr_stan.types import Array
 def pair_decisions(gram: Array, dual: Array, intercept: Array, n_support: Array) -> Array:
     """Decision of each pair of classes, positive for the first of the pair.
 
-    Parameters
-    ----------
-    gram : array, shape (m, n_sv)
-        Kernel between points to decide on and the support vectors.
-    dual : array, shape (k - 1, n_sv)
-    intercept : array, shape (k (k - 1) / 2,)
-    n_support : int array, shape (k,)
-        Support vectors of each class.
-
-    Returns
-    -------
-    array, shape (m, k (k - 1) / 2), pairs (0, 1), (0, 2), .., (1, 2), ..
-
-    Source: Chang and Lin (2011), "LIBSVM: a library for support vector machines", section 7.
+    From the kernel between points and support vectors, (m, n_sv), dual coefficients (k - 1, n_sv),
+    intercepts (k (k - 1) / 2,) and the support vectors per class, (k,). Shape (m, k (k - 1) / 2),
+    pairs (0, 1), (0, 2), .., (1, 2), ... Source: Chang and Lin (2011), "LIBSVM: a library for
+    support vector machines", section 7.
     """
     ends = np.cumsum(n_support)
-    of = [slice(end - n, end) for n, end in zip(n_support, ends, strict=True)]
+    rows = [slice(end - n, end) for n, end in zip(n_support, ends, strict=True)]
     pairs = itertools.combinations(range(len(n_support)), 2)
     decisions = [
-        gram[:, of[i]] @ dual[j - 1, of[i]] + gram[:, of[j]] @ dual[i, of[j]] for i, j in pairs
+        gram[:, rows[i]] @ dual[j - 1, rows[i]] + gram[:, rows[j]] @ dual[i, rows[j]]
+        for i, j in pairs
     ]
     return np.column_stack(decisions) + intercept
 
 
 def class_decisions(decisions: Array, n_classes: int) -> tuple[Array, Array]:
-    """Votes for each class, and a score that breaks their ties.
+    """Votes for each class, (m, k), and a score that breaks their ties, (m, k).
 
-    Parameters
-    ----------
-    decisions : array, shape (m, k (k - 1) / 2), from `pair_decisions`
-    n_classes : int
-        k.
-
-    Returns
-    -------
-    votes : array, shape (m, k)
-        Pairs that the class wins.
-    score : array, shape (m, k)
-        Votes plus the sum of the decisions for the class, brought to less than 1/3.
+    From `pair_decisions`, (m, k (k - 1) / 2): a vote is a pair that the class wins; the score adds
+    the sum of the decisions for the class, scaled to less than 1/3.
     """
     votes, sums = np.zeros((2, len(decisions), n_classes))
     for (i, j), decision in zip(
