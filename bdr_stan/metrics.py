@@ -4,6 +4,9 @@ A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(le
 and upper ends of the central intervals, ``cdf(y)``, the probability of a label below each of y,
 and ``log_prob(y)``, the log predictive density of each label. A *class predictive*, of a
 classifier, has ``classes``, the two labels, and ``mean``, the probability of the second.
+
+All functions raise ValueError or TypeError for arrays of different lengths, NaN, values that are no
+numbers, and levels outside (0, 1); the message names the argument and the bag.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +24,7 @@ from bdr_stan.types import Array, ArrayLike, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW_SIZES = 6  # up to which each distinct size is a class
+FEW_SIZES = 6  # at most this many distinct sizes are a class each
 DEFAULT_EDGES = (1, 5, 20, 100)
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -113,10 +116,6 @@ def mse(y: ArrayLike, mean: ArrayLike) -> float:
     ----------
     y, mean : arrays, shape (n,), labels and predictions
 
-    Raises
-    ------
-    ValueError, TypeError : arrays of different lengths, NaN, or what is no number.
-
     Examples
     --------
     >>> from bdr_stan.metrics import mse
@@ -138,10 +137,6 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     -------
     float, from 0 to 1
 
-    Raises
-    ------
-    ValueError, TypeError : arrays of different lengths, NaN, or what is no number.
-
     Examples
     --------
     >>> from bdr_stan.metrics import coverage
@@ -158,10 +153,6 @@ def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     Parameters
     ----------
     lower, upper : arrays, shape (n,)
-
-    Raises
-    ------
-    ValueError, TypeError : arrays of different lengths, NaN, or what is no number.
 
     Examples
     --------
@@ -226,7 +217,7 @@ def table_by_size(
     Parameters
     ----------
     y : array, shape (n,), labels
-    predictive : see the module
+    predictive : `HasDensity`, such as `Predictive`
     sizes : array, shape (n,), number of points of each bag
     edges : see `size_classes`
     level : float in (0, 1), default 0.95, probability of the central intervals
@@ -236,10 +227,6 @@ def table_by_size(
     pandas.DataFrame, index "size" with a last row "all"; columns n_bags; mse, in squared units
     of y; nll, the mean negative log predictive density; coverage and width (units of y) of the
     intervals
-
-    Raises
-    ------
-    ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
 
     Examples
     --------
@@ -292,7 +279,7 @@ def calibration(
     Parameters
     ----------
     y : array, shape (n,), labels
-    predictive : see the module
+    predictive : `HasCDF`, such as `Predictive`
     levels : numbers in (0, 1), default 0.1, 0.2, .. 0.9 and 0.95
     sizes : array, shape (n,), number of points of each bag; None for all bags together
     edges : see `size_classes`
@@ -302,10 +289,6 @@ def calibration(
     pandas.DataFrame, one row per class of sizes and level; columns size (the name of the class,
     last "all"), level, coverage, and se, the standard error of the coverage of the same number
     of independent, calibrated intervals
-
-    Raises
-    ------
-    ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
 
     Examples
     --------
@@ -322,12 +305,9 @@ def calibration(
     import pandas as pd
 
     y = labels_in_order(y, predictive)
-    classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=y)[0], edges)
-    classes = classes | {"all": np.ones(len(y), dtype=bool)}
+    classes = _classes_and_all(sizes, edges, len(y))
     _check_levels(levels)
-    # A label is in the central interval of any level above |2 cdf - 1|.
-    y, below = _same_length(y=y, cdf=predictive.cdf(y))
-    smallest_level = np.abs(2 * below - 1)
+    smallest_level = _smallest_levels(y=y, cdf=predictive.cdf(y))
     rows = []
     for level in levels:
         for name, mask in classes.items():
@@ -344,7 +324,7 @@ def classes_by_size(
     Parameters
     ----------
     y : array, shape (n,), labels among ``predictive.classes``
-    predictive : class predictive, see the module
+    predictive : `HasClasses`, such as `ClassPredictive`
     sizes : array, shape (n,), number of points of each bag
     edges : see `size_classes`
 
@@ -356,7 +336,7 @@ def classes_by_size(
 
     Raises
     ------
-    ValueError : arrays of different lengths, or a label that is no class.
+    ValueError : a label that is no class.
 
     Examples
     --------
@@ -397,9 +377,18 @@ def _scores_by_size(
     """Table of `scores(mask)` per class of bag sizes, with a last row "all"."""
     import pandas as pd
 
-    classes = size_classes(sizes, edges) | {"all": np.ones(len(sizes), dtype=bool)}
+    classes = _classes_and_all(sizes, edges, len(sizes))
     rows = {name: {"n_bags": int(mask.sum()), **scores(mask)} for name, mask in classes.items()}
     return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
+
+
+def _classes_and_all(sizes: ArrayLike | None, edges: ArrayLike | None, n: int) -> dict[str, Array]:
+    """Masks of n bags by class of sizes, none without sizes, and a last one of all bags."""
+    everything = np.ones(n, dtype=bool)
+    if sizes is None:
+        return {"all": everything}
+    sizes, _ = _same_length(sizes=sizes, y=everything)
+    return size_classes(sizes, edges) | {"all": everything}
 
 
 def reliability(
@@ -415,7 +404,7 @@ def reliability(
     Parameters
     ----------
     y : array, shape (n,), labels among ``predictive.classes``
-    predictive : class predictive, see the module
+    predictive : `HasClasses`, such as `ClassPredictive`
     n_bins : int, >= 1, default 10, bins of equal width of the predicted probability
     sizes : array, shape (n,), number of points of each bag; None for all bags together
     edges : see `size_classes`
@@ -428,7 +417,7 @@ def reliability(
 
     Raises
     ------
-    ValueError : arrays of different lengths, a label that is no class, or no bin.
+    ValueError : a label that is no class, or no bin.
 
     Examples
     --------
@@ -452,10 +441,9 @@ def reliability(
     y = labels_in_order(y, predictive)
     second = class_codes(predictive.classes, np.asarray(y))
     second, p = _same_length(y=second, mean=predictive.mean)
-    classes = {} if sizes is None else size_classes(_same_length(sizes=sizes, y=second)[0], edges)
     bin_number = np.minimum((p * n_bins).astype(int), n_bins - 1)
     rows = []
-    for name, mask in (classes | {"all": np.ones(len(p), dtype=bool)}).items():
+    for name, mask in _classes_and_all(sizes, edges, len(p)).items():
         for k in np.unique(bin_number[mask]):
             here = mask & (bin_number == k)
             n, variance = here.sum(), np.sum(p[here] * (1 - p[here]))
@@ -477,7 +465,7 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
 
     Raises
     ------
-    ValueError : arrays of different lengths, NaN, a label that is no count, or a negative rate.
+    ValueError : a label that is no count, or a negative rate.
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs", section 4, with
     log y! exact.
@@ -507,7 +495,7 @@ def normal_nll(y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> float:
 
     Raises
     ------
-    ValueError : arrays of different lengths, NaN, or an sd that is not positive.
+    ValueError : an sd that is not positive.
 
     Examples
     --------
@@ -540,10 +528,6 @@ def point_calibration(
     pandas.DataFrame, columns level and coverage, as from `calibration`; without a standard error,
     because errors of neighbouring points are correlated
 
-    Raises
-    ------
-    ValueError : arrays of different lengths, NaN, or a level outside (0, 1).
-
     Examples
     --------
     >>> import numpy as np
@@ -559,9 +543,7 @@ def point_calibration(
     import pandas as pd
 
     _check_levels(levels)
-    truth, below = _same_length(truth=truth, cdf=predictive.cdf(truth), unit="point")
-    # As in `calibration`: a rate is in the central interval of any level above |2 cdf - 1|.
-    smallest_level = np.abs(2 * below - 1)
+    smallest_level = _smallest_levels(truth=truth, cdf=predictive.cdf(truth), unit="point")
     shares = [float(np.mean(smallest_level <= level)) for level in levels]
     return pd.DataFrame({"level": list(levels), "coverage": shares})
 
@@ -572,6 +554,12 @@ def _numbers(values: ArrayLike, name: str) -> Array:
         return as_real_numbers(values)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numbers: pass a numeric array") from None
+
+
+def _smallest_levels(unit: str = "bag", **values_and_cdf: ArrayLike) -> Array:
+    """Levels from which on central intervals have the values: |2 cdf - 1|, shape (n,)."""
+    _, cdf = _same_length(unit, **values_and_cdf)
+    return np.abs(2 * cdf - 1)
 
 
 def _check_levels(levels: Sequence[float]) -> None:
