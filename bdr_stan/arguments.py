@@ -1,4 +1,4 @@
-"""Unknown keyword arguments, answered by what they are called here."""
+"""Errors for unknown keyword arguments, with the names that the arguments have here."""
 
 import difflib
 import functools
@@ -39,8 +39,8 @@ _CALLED_HERE = {
     "priors": "prior",
     "verbose": "progress",
 }
-# What an argument's task is done by, where it is no argument here.
-_INSTEAD = {
+# What to call instead of an argument of another library.
+_CALLED_INSTEAD = {
     "return_interval": "use predict_table(bags), or predictive(bags).interval(0.95)",
     "return_quantiles": "use predictive(bags).quantile([0.1, 0.9])",
     "return_cov": "use predictive(bags)",
@@ -48,7 +48,7 @@ _INSTEAD = {
 
 
 def answered(function: F) -> F:
-    """Decorate a method so that an unknown keyword raises TypeError with an answer."""
+    """Decorate a method so that an unknown keyword raises TypeError with the right name."""
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -77,8 +77,8 @@ def _answer(owner, method, name, known):
     call = owner.__name__ if method == "__init__" else f"{owner.__name__}.{method}"
     called = _CALLED_HERE.get(name)
     of_fit = _parameters(owner, "fit") if method == "__init__" else []
-    if name in _INSTEAD:
-        answer = _INSTEAD[name]
+    if name in _CALLED_INSTEAD:
+        answer = _CALLED_INSTEAD[name]
     elif called in known:
         answer = f"it is called {called!r} here"
     elif of_fit and (given := name if name in of_fit else called_here(name, of_fit)):

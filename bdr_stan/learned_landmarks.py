@@ -1,10 +1,10 @@
 """Landmarks and bandwidth of the shrinkage model, learned by gradient descent.
 
 The loss of landmarks u and length scales l is the negative log posterior of the labels' model at
-its most probable weights and intercept, given the scales (sigma, rho, eta). There the weights'
-own slope is zero, so only what depends on u and l directly counts: mean embeddings, within-bag
-covariance and kernel matrix. Its slopes in those three have a closed form in the joint basis; one
-more pass over the points leads from them to u and l.
+its mode in weights and intercept, given the scales (sigma, rho, eta). At the mode the derivative by
+the weights is zero (the envelope theorem), so only the direct dependence on u and l counts: by mean
+embeddings, within-bag covariance and kernel matrix. The gradients by these three have a closed form
+in the joint basis; one more pass over the points leads from them to u and l.
 """
 
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas, map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
-# After a round of steps the scales follow the landmarks, and the held-out labels decide whether to
-# go on: it ends after so many rounds without a better one.
-_STEPS_A_ROUND = 5
+# After each round of steps the scales are fitted to the new landmarks and the held-out labels are
+# predicted; the search ends after this many rounds without a better prediction.
+_STEPS_PER_ROUND = 5
 _PATIENCE = 3
-_FARTHEST = np.log(20)  # that a length scale may go from its start
-_TIGHT = 1e-14  # the slope is as good as the mode
+_MAX_LOG_CHANGE = np.log(20)  # of a length scale from its start
+_MODE_TOLERANCE = 1e-14  # the error of the gradient is of the order of the error of the mode
 _CHUNK_BYTES = 1 << 20
 
 
@@ -53,9 +53,9 @@ def learn_landmarks(
 ) -> BDR | Shrinkage:
     """Landmarks and bandwidth that a shrinkage model learns from the labels.
 
-    Starts at the landmarks and the bandwidth that the model would choose by itself, and lowers
-    the penalised loss on the training bags by L-BFGS until the held-out labels are predicted
-    worse, with sigma, rho and eta those of highest evidence every five steps.
+    Starts at the landmarks and the bandwidth that the model would choose, and reduces the penalised
+    loss on the training bags by L-BFGS until predictions of the held-out labels get worse. Every
+    five steps sigma, rho and eta are set to those of highest evidence.
 
     Parameters
     ----------
@@ -69,28 +69,27 @@ def learn_landmarks(
     max_iter : int, default 100
         Steps of L-BFGS; each costs about two passes over the points.
     seed : int, optional
-        Seed of the first landmarks; default the model's `random_state`.
+        Seed of the first landmarks; default `random_state` of the model.
     progress : bool, optional
-        None tells on stderr, every ten seconds, where it is; True tells of each round of steps,
-        False nothing.
+        None reports progress on stderr every ten seconds, True each round of steps, False nothing.
 
     Returns
     -------
     estimator, not fitted
         A clone of `model` with the learned `landmarks`, shape (d, p), and `bandwidth`: one length
-        for each column, each learned by itself where the model's bandwidth is "ard" or an array,
-        else in the proportions of the start; one number where the start is one.
+        per column, learned separately where the model's bandwidth is "ard" or an array, else in
+        fixed proportions; one number where the start is one.
 
     Raises
     ------
     ValueError, TypeError
-        Unusable bags, labels or parameters; a model of another kind.
+        Invalid bags, labels or parameters; a model of another kind.
 
     Notes
     -----
     The penalty is that of the weights, alpha' K alpha / (2 rho^2), the squared norm of the
-    regression function, which does not change where landmarks move but the function stays.
-    Source: Law et al. (2018), section 3.3, where the shrinkage model learns its landmarks.
+    regression function, which depends on the landmarks only through that function. Source: Law
+    et al. (2018), section 3.3, where the shrinkage model learns its landmarks.
 
     Examples
     --------
@@ -129,36 +128,36 @@ def learn_landmarks(
     y = check_labels(bags, y)
     held_out, held_out_y = checked_validation(validation, bags)
     start = model.training_features(bags, seed=seed)
-    length: Any = start.bandwidth  # of the start, the unit in which landmarks move
+    unit: Any = start.bandwidth  # of the landmarks in x
     kernel: Any = start.kernel
-    n_lengths = np.size(kernel.bandwidth)  # learned; with the columns' spreads as units one
+    n_lengths = np.size(kernel.bandwidth)  # 1 where the columns' spreads are the kernel's units
     shape, size = start.landmarks.shape, start.landmarks.size
 
     def unpacked(x):
         log_ratio = x[size:] if n_lengths > 1 else x[size]
-        return x[:size].reshape(shape) * length, length * np.exp(log_ratio)
+        return x[:size].reshape(shape) * unit, unit * np.exp(log_ratio)
 
-    def estimator_at(x):
+    def with_landmarks(x):
         landmarks, bandwidth = unpacked(x)
         return clone(model).set_params(
             landmarks=landmarks, bandwidth=bandwidth, bandwidth_scale=1.0
         )
 
-    x = np.append((start.landmarks / length).ravel(), np.zeros(n_lengths))
-    best, best_x, worse, steps, said = np.inf, x, 0, 0, ""
-    bounds = [(None, None)] * size + [(-_FARTHEST, _FARTHEST)] * n_lengths
-    with status("Learning landmarks", progress is None, after=10, detail=lambda: said):
+    x = np.append((start.landmarks / unit).ravel(), np.zeros(n_lengths))
+    best, best_x, rounds_without, steps, position = np.inf, x, 0, 0, ""
+    bounds = [(None, None)] * size + [(-_MAX_LOG_CHANGE, _MAX_LOG_CHANGE)] * n_lengths
+    with status("Learning landmarks", progress is None, after=10, detail=lambda: position):
         while True:
-            training = estimator_at(x).training_features(bags)
+            training = with_landmarks(x).training_features(bags)
             shrinkage = shrinkage_model(model, training, y)
             scales, mode, _ = most_probable_scales(shrinkage)
-            held_embedding = embed(held_out, training.feature_map)
-            score = _held_out_nll(_coordinates(shrinkage), mode, scales, held_embedding, held_out_y)
-            worse = 0 if score < best else worse + 1
+            embedding = embed(held_out, training.feature_map)
+            score = _held_out_nll(_coordinates(shrinkage), mode, scales, embedding, held_out_y)
+            rounds_without = 0 if score < best else rounds_without + 1
             if score < best:
                 best, best_x = score, x
-            if steps >= max_iter or worse == _PATIENCE:
-                return estimator_at(best_x)
+            if steps >= max_iter or rounds_without == _PATIENCE:
+                return with_landmarks(best_x)
             level, prior = shrinkage.level, shrinkage.prior_above_level
             loss = ProfiledLoss(model, bags, y - level, scales, prior)
 
@@ -166,17 +165,17 @@ def learn_landmarks(
                 value, by_landmarks, by_log_length = loss(*unpacked(x))
                 if n_lengths == 1:
                     by_log_length = np.sum(by_log_length)
-                return value, np.append((by_landmarks * length).ravel(), by_log_length)
+                return value, np.append((by_landmarks * unit).ravel(), by_log_length)
 
-            said = f"step {steps}: held-out NLL {score:.4f}, best {best:.4f}"
-            with status(said, bool(progress)):
+            position = f"step {steps}: held-out NLL {score:.4f}, best {best:.4f}"
+            with status(position, bool(progress)):
                 found = minimize(
                     loss_and_slope,
                     x,
                     jac=True,
                     method="L-BFGS-B",
                     bounds=bounds,
-                    options={"maxiter": min(_STEPS_A_ROUND, max_iter - steps)},
+                    options={"maxiter": min(_STEPS_PER_ROUND, max_iter - steps)},
                 )
             steps += max(found.nit, 1)
             x = found.x
@@ -210,7 +209,7 @@ def _held_out_nll(coordinates, mode, scales, embedding, y):
 
 
 def _moments(z, sizes, lam, mode, scales):
-    """Mean and variance of each bag's label given the weights, both shape (n,)."""
+    """Mean and variance, both (n,), of each bag's label given the weights at the mode."""
     w, intercept = mode.theta[:-1], mode.theta[-1]
     s = shrinkage_factors(sizes, lam, scales["eta"])
     nu = scales["eta"] * (1 - s) @ w**2 + scales["sigma"] ** 2
@@ -223,15 +222,8 @@ class ProfiledLoss:
         J = 1/n min over alpha, intercept of  sum_i (log(2 pi nu_i) + (y_i - xi_i)^2 / nu_i) / 2
             + alpha' K alpha / (2 rho^2) + (intercept's prior)
 
-    Parameters
-    ----------
-    model : BDR or Shrinkage
-        Its settings count, its landmarks and bandwidth do not.
-    bags : Bags
-    y : array, shape (n,)
-    scales : dict, sigma, rho and eta
-    intercept_prior : (float, float)
-        Mean and standard deviation of the intercept's normal prior.
+    `model` gives the settings other than landmarks and bandwidth, `scales` are sigma, rho and eta,
+    `intercept_prior` has mean and standard deviation of the normal prior.
     """
 
     def __init__(
@@ -244,24 +236,12 @@ class ProfiledLoss:
     ):
         self.model, self.bags, self.y, self.scales = clone(model), bags, y, scales
         self.intercept_prior = intercept_prior
-        self.at_mode = None  # most probable weights and intercept, where to begin the next time
+        self.mode_found = None  # weights and intercept, where the next search starts
 
     def __call__(
         self, landmarks: Array, bandwidth: float | Array
     ) -> tuple[float, Array, float | Array]:
-        """Value of the loss and its slopes.
-
-        Parameters
-        ----------
-        landmarks : array, shape (d, p)
-        bandwidth : float or array, shape (p,)
-
-        Returns
-        -------
-        value : float
-        by_landmarks : array, shape (d, p)
-        by_log_bandwidth : float or array, shape (p,)
-        """
+        """The loss at landmarks (d, p), its gradient by these, and by the log bandwidth."""
         model, y = self.model, self.y
         model.set_params(landmarks=landmarks, bandwidth=bandwidth, bandwidth_scale=1.0)
         training = model.training_features(self.bags)
@@ -286,7 +266,7 @@ class ProfiledLoss:
         gram_moves, gram_stretches = _kernel_slopes(
             by_gram * RBF(bandwidth)(landmarks, landmarks), landmarks, landmarks, bandwidth
         )
-        moves += 2 * gram_moves  # each landmark stands in a row and in a column
+        moves += 2 * gram_moves  # each landmark has a row and a column of the symmetric matrix
         stretches += gram_stretches
         n = len(y)
         if np.ndim(bandwidth) == 0:
@@ -297,8 +277,8 @@ class ProfiledLoss:
         rows = compress(z, self.y, sizes, lossless=self.model.compress)
         sigma, rho, eta = (self.scales[name] for name in ("sigma", "rho", "eta"))
         start = None
-        if self.at_mode is not None:
-            alpha, intercept = self.at_mode
+        if self.mode_found is not None:
+            alpha, intercept = self.mode_found
             start = np.append(coordinates.basis.T @ (K @ alpha), intercept)  # V^-1 = V'K
         mode = find_mode(
             normal_likelihood(rows, coordinates.lam, sigma=sigma, eta=eta),
@@ -306,19 +286,19 @@ class ProfiledLoss:
             self.intercept_prior,
             rho=rho,
             start=start,
-            tol=_TIGHT,
+            tol=_MODE_TOLERANCE,
         )
-        self.at_mode = coordinates.basis @ mode.theta[:-1], mode.theta[-1]
+        self.mode_found = coordinates.basis @ mode.theta[:-1], mode.theta[-1]
         return mode
 
 
 @dataclass(frozen=True)
 class _EmbeddingSlopes:
-    """Negative log likelihood, and its slopes in what bags and landmarks say.
+    """Negative log likelihood, and its gradients by what depends on landmarks.
 
-    mean : array, shape (n, d), in the mean embedding of each bag
-    covariance : array, shape (d, d), in the within-bag covariance
-    gram : array, shape (d, d), in the kernel matrix K, as the embeddings' prior
+    mean : array, shape (n, d), by the mean embedding of each bag
+    covariance : array, shape (d, d), by the within-bag covariance
+    gram : array, shape (d, d), by the kernel matrix K, as the embeddings' prior
     """
 
     loss: float
@@ -328,7 +308,7 @@ class _EmbeddingSlopes:
 
 
 def _embedding_slopes(coordinates, mode, z, y, sizes, scales):
-    """Slopes of the negative log likelihood at fixed weights.
+    """Gradients of the negative log likelihood at fixed weights.
 
     With A = R + Sigma / N, R = eta K, a = A^-1 R alpha and v = mu - m0, the label of a bag has
 
@@ -348,11 +328,11 @@ def _embedding_slopes(coordinates, mode, z, y, sizes, scales):
     np.add.at(shifts, group, by_xi[:, None] * z)
     shifts *= s / eta
     weight = np.bincount(group, by_nu)[:, None]
-    kept, lost = s * w, (1 - s) * w
-    gram = lost.T @ shifts + (weight * lost).T @ lost
-    covariance = (kept / group_size[:, None]).T @ (weight * kept - shifts)
-    mean = by_xi[:, None] * (kept @ V.T)[group]
-    mean -= mean.mean(axis=0)  # m0 moves along
+    a, rest = s * w, (1 - s) * w  # a and alpha - a in the joint basis, one row per size
+    gram = rest.T @ shifts + (weight * rest).T @ rest
+    covariance = (a / group_size[:, None]).T @ (weight * a - shifts)
+    mean = by_xi[:, None] * (a @ V.T)[group]
+    mean -= mean.mean(axis=0)  # m0 is the average of the mean embeddings
     return _EmbeddingSlopes(
         0.5 * float(np.sum(np.log(2 * np.pi * nu) + error**2 / nu)),
         mean,
@@ -366,30 +346,31 @@ def _symmetric(matrix):
 
 
 def _kernel_slopes(by_log_kernel, points, landmarks, bandwidth):
-    """Slopes in landmarks, in units of the bandwidth, and in its logarithm, one per feature.
+    """Gradients by landmarks, in units of the bandwidth, (d, p), and by its log, one per feature.
 
-    From those in log k(x_j, u_k), `by_log_kernel`, shape (n, d), as
+    From those by log k(x_j, u_k), `by_log_kernel`, shape (n, d), with
 
         d log k / d u = (x - u) / l^2,    d log k / d log l = (x - u)^2 / l^2
     """
     centre = landmarks.mean(axis=0)
     x, u = (points - centre) / bandwidth, (landmarks - centre) / bandwidth
-    crossed = by_log_kernel.T @ x
-    of_points, of_landmarks = by_log_kernel.sum(axis=1), by_log_kernel.sum(axis=0)
-    moves = crossed - of_landmarks[:, None] * u
-    stretches = of_points @ x**2 - 2 * np.sum(crossed * u, axis=0) + of_landmarks @ u**2
+    # (x - u)^2 expanded, so that no array of n x d x p is needed.
+    cross = by_log_kernel.T @ x
+    by_point, by_landmark = by_log_kernel.sum(axis=1), by_log_kernel.sum(axis=0)
+    moves = cross - by_landmark[:, None] * u
+    stretches = by_point @ x**2 - 2 * np.sum(cross * u, axis=0) + by_landmark @ u**2
     return moves, stretches
 
 
 def _slopes_through_points(bags, training, by_mean, by_covariance, covariance, tau):
-    """Slopes of the mean embeddings and of their covariance, passed on to `_kernel_slopes`.
+    """Gradients of mean embeddings and covariance, passed on to `_kernel_slopes` in one pass.
 
-    The slope in the features phi_ij of a point, of weight w_ij in its bag, is
+    The gradient by the features phi_ij of a point with weight w_ij in its bag is
 
         w_ij (by_mean_i / sum_j w_ij + 2 f_i by_covariance (phi_ij - mean_i))
 
-    f_i the factor of the bag's scatter in the covariance: by moving, the mean of a bag leaves its
-    scatter as it is.
+    with f_i the factor of the bag's scatter in the covariance. The mean in that scatter also
+    depends on phi_ij, but its derivative is zero: the mean minimises the scatter.
     """
     landmarks, bandwidth = training.landmarks, training.bandwidth
     embedding, feature_map = training.embedding, training.feature_map
@@ -397,7 +378,7 @@ def _slopes_through_points(bags, training, by_mean, by_covariance, covariance, t
     factors = scatter_factors(bags, embedding.sizes, covariance, tau)
     if factors is None:
         factors = np.zeros(len(bags))
-    constant = by_mean / bags.totals[:, None]
+    constant = by_mean / bags.totals[:, None]  # the terms that are the same for all points of a bag
     constant -= 2 * factors[:, None] * (embedding.mean @ by_covariance)
     chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * d)))
     longest = max(chunk.stop - chunk.start for chunk in chunks)

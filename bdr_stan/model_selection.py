@@ -17,8 +17,8 @@ class SpatialBlocks(BaseCrossValidator):
     """Spatial block cross-validation of bags, as a scikit-learn splitter.
 
     Random folds estimate the error for a bag with known neighbours, such as a district that sent
-    no report. Whole regions estimate the error where no neighbour is known, as in maps of
-    unsurveyed areas; use them if bags near each other have similar labels.
+    no report. Whole regions estimate the error far from known bags, as in maps of unsurveyed
+    areas; use them if bags near each other have similar labels.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class SpatialBlocks(BaseCrossValidator):
 
     Notes
     -----
-    The location of a bag is the weighted mean of its points in the two columns. Regions are the
-    clusters of scikit-learn's k-means on these locations, so their numbers of bags differ; bags
-    next to a border still have neighbours beyond it. Use it as `cv` in scikit-learn and in
+    The location of a bag is the weighted mean of its points in the two columns. Regions are
+    clusters of these locations by scikit-learn's k-means, so their numbers of bags differ. Bags
+    near a border still have neighbours across it. Use it as `cv` in scikit-learn and in
     `bdr_stan.tune`. Source: Roberts et al. (2017), "Cross-validation strategies for data with
     temporal, spatial, hierarchical, or phylogenetic structure".
 
@@ -68,22 +68,11 @@ class SpatialBlocks(BaseCrossValidator):
     def split(
         self, bags: BagsLike, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[Array, Array]]:
-        """Indices of training and of held-out bags, region by region.
+        """Indices of training and of held-out bags, int arrays, region by region.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y, groups
-            Ignored, for compatibility with scikit-learn.
-
-        Yields
-        ------
-        train, test : int arrays
-
-        Raises
-        ------
-        ValueError, TypeError
-            Invalid settings, an unknown column, or fewer distinct locations than regions.
+        `bags` are Bags, or a list of n arrays, shapes (n_points, p); `y` and `groups` are ignored.
+        Raises ValueError or TypeError for invalid settings, an unknown column, or fewer distinct
+        locations than regions.
         """
         regions = self.regions(bags)
         for k in range(self.n_splits):
@@ -94,21 +83,7 @@ class SpatialBlocks(BaseCrossValidator):
         return self.n_splits
 
     def regions(self, bags: BagsLike) -> Array:
-        """Number of the region of each bag, from 0.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        int array, shape (n,)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `split`.
-        """
+        """Number of the region of each bag, from 0; int array, shape (n,). Raises as `split`."""
         if not is_integer(self.n_splits) or self.n_splits < 2:
             raise ValueError(f"n_splits must be an integer >= 2, found {self.n_splits!r}")
         check_seed(self.random_state)

@@ -1,4 +1,4 @@
-"""What `tune` asks of models of totals: scores of held-out labels and evidence of training ones."""
+"""Candidates of `tune` for totals: scores of held-out labels, evidence of training labels."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -20,29 +20,25 @@ from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
 from bdr_stan.types import Array, ArrayLike
 
+# Kernel, None for the model's, number of landmarks and bandwidth scale.
+Settings: TypeAlias = tuple[str | Kernel | None, int, float]
+Grid: TypeAlias = tuple[Sequence[str | Kernel | None], Sequence[int], Sequence[float]]
+# From the text of a candidate to a context that reports progress.
+Reporting: TypeAlias = Callable[[str], AbstractContextManager[None]]
+
 
 @dataclass(frozen=True)
 class TotalsTask:
-    """Bags with totals to learn from, and bags to predict.
-
-    bags : Bags, n of them
-    y : array, shape (n,)
-    trials : array, shape (n,), or None
-    held : (Bags, labels, trials), or None
-        Those to predict: the same ones where folds hold them out, None where none are held out.
-    splits : pairs of arrays
-        Indices of training bags, and of those to predict.
-    seed : int
-    options : mapping, of the fits
-    """
+    """Training bags and held-out bags of models of totals."""
 
     bags: Bags
     y: Array
     trials: Array | None
+    # Bags, labels, trials; the training bags where folds are held out, None without held-out bags.
     held_out: tuple[Bags, Array, Array | None] | None
-    splits: Sequence[tuple[Array, Array]]
+    splits: Sequence[tuple[Array, Array]]  # training and held-out indices
     seed: int
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # of the fits
 
     @classmethod
     def prepare(
@@ -63,28 +59,19 @@ class TotalsTask:
         numbers = _numbers(bags, trials)
         all_bags = np.arange(len(bags))
         if validation is not None:
-            held_out = _checked_held(validation, bags, trials, models)
-            return cls(
-                bags,
-                labels,
-                numbers,
-                held_out,
-                [(all_bags, np.arange(len(held_out[0])))],
-                seed,
-                options,
-            )
+            held_out = _checked_held_out(validation, bags, trials, models)
+            splits = [(all_bags, np.arange(len(held_out[0])))]
+            return cls(bags, labels, numbers, held_out, splits, seed, options)
         if cv is None:  # the training labels alone are scored
             return cls(bags, labels, numbers, None, [(all_bags, all_bags[:0])], seed, options)
         folds = shuffled_folds(cv, labels, False, seed)
         splits = checked_splits(folds.split(bags, labels), labels)
         return cls(bags, labels, numbers, (bags, labels, numbers), splits, seed, options)
 
-    def tried(
-        self,
-        models: Mapping[str, AggregateRegressor],
-        grid: tuple[Sequence[str | Kernel | None], Sequence[int], Sequence[float]],
-    ) -> list[tuple[tuple[str | Kernel | None, int, float], list[str]]]:
-        """Pairs ((kernel, number of landmarks, bandwidth scale), names of models).
+    def combinations(
+        self, models: Mapping[str, AggregateRegressor], grid: Grid
+    ) -> list[tuple[Settings, list[str]]]:
+        """Settings of the grid, with the names of the models that are fitted with each.
 
         Settings without effect on a model enter once.
         """
@@ -95,7 +82,7 @@ class TotalsTask:
                 [
                     name
                     for name, model in models.items()
-                    if (_counts_landmarks(model) or n == n_landmarks[0])
+                    if (_has_n_landmarks(model) or n == n_landmarks[0])
                     and (not model.learn_kernel or scale == bandwidth_scale[0])
                 ],
             )
@@ -105,20 +92,17 @@ class TotalsTask:
     def entries(
         self,
         models: Mapping[str, AggregateRegressor],
-        grid: tuple[Sequence[str | Kernel | None], Sequence[int], Sequence[float]],
+        grid: Grid,
         method: str | None,
-        telling: Callable[[str], AbstractContextManager[None]],
+        reporting: Reporting,
     ) -> Iterator[tuple[str, str | Kernel | None, AggregateRegressor, dict[str, float]]]:
-        """Name, kernel, candidate and columns in the table of `tune`, for each candidate.
-
-        `method` None is the model's own; `telling` returns a context that reports progress.
-        """
-        settings = [(each, name) for each, names in self.tried(models, grid) for name in names]
-        for (kernel, n, scale), name in settings:
+        """Name, kernel, candidate and its columns in the table, one by one."""
+        pairs = [(each, name) for each, names in self.combinations(models, grid) for name in names]
+        for (kernel, n, scale), name in pairs:
             model = models[name]
             candidate = self.candidate(model, kernel, n, scale)
-            at = "" if model.learn_kernel else f", bandwidth x {scale:g}"
-            with telling(f"{name}, {n} landmarks{at}"):
+            bandwidth = "" if model.learn_kernel else f", bandwidth x {scale:g}"
+            with reporting(f"{name}, {n} landmarks{bandwidth}"):
                 scores = self.scores(candidate, method)
             columns = {
                 "n_landmarks": self._n_landmarks(candidate),
@@ -129,20 +113,17 @@ class TotalsTask:
     def candidate(
         self, model: AggregateRegressor, kernel: str | Kernel | None, n: int, scale: float
     ) -> AggregateRegressor:
-        """An unfitted model with these settings; kernel None keeps that of the model.
-
-        `n` is the number of landmarks unless they are an array; `scale` a factor on bandwidths
-        that the model does not learn.
-        """
+        """An unfitted model with these settings, as far as they apply to it."""
         candidate = clone(model).set_params(random_state=self.seed)
         if kernel is not None:
             candidate.set_params(kernel=kernel)
         if isinstance(model.landmarks, str):
             candidate.set_params(n_landmarks=n)
         if not model.learn_kernel:
-            own = candidate.kernel
-            numbers = resolve_kernel(own, "scaled", self.bags, seed=self.seed, scale=scale)
-            candidate.set_params(kernel=numbers)
+            resolved = resolve_kernel(
+                candidate.kernel, "scaled", self.bags, seed=self.seed, scale=scale
+            )
+            candidate.set_params(kernel=resolved)
         return candidate
 
     def scores(self, candidate: AggregateRegressor, method: str | None) -> dict[str, float]:
@@ -161,30 +142,26 @@ class TotalsTask:
 
     def _scores_of_split(self, candidate, train, test):
         with warnings.catch_warnings():
-            # How good an approximation is for a candidate, the held-out labels tell.
-            warnings.simplefilter("ignore", UserWarning)
-            return self._scores(candidate, train, test)
-
-    def _scores(self, candidate, train, test):
-        fitted = clone(candidate).fit(
-            self.bags.take(train),
-            self.y[train],
-            trials=_at(self.trials, train),
-            seed=self.seed,
-            **self.options,
-        )
-        scores = {
-            "nll": np.nan,
-            "mse": np.nan,
-            "bound": getattr(fitted, "bound_", np.nan),
-            "evidence": getattr(fitted, "log_evidence_", np.nan),
-        }
-        if self.held_out is not None:
-            bags, y, trials = self.held_out
-            predictive = fitted.predictive(bags.take(test), trials=_at(trials, test))
-            scores["nll"] = -predictive.log_prob(y[test]).mean()
-            scores["mse"] = mse(y[test], predictive.mean)
-        return scores
+            warnings.simplefilter("ignore", UserWarning)  # held-out labels judge an approximation
+            fitted = clone(candidate).fit(
+                self.bags.take(train),
+                self.y[train],
+                trials=_subset(self.trials, train),
+                seed=self.seed,
+                **self.options,
+            )
+            scores = {
+                "nll": np.nan,
+                "mse": np.nan,
+                "bound": getattr(fitted, "bound_", np.nan),
+                "evidence": getattr(fitted, "log_evidence_", np.nan),
+            }
+            if self.held_out is not None:
+                bags, y, trials = self.held_out
+                predictive = fitted.predictive(bags.take(test), trials=_subset(trials, test))
+                scores["nll"] = -predictive.log_prob(y[test]).mean()
+                scores["mse"] = mse(y[test], predictive.mean)
+            return scores
 
     def _n_landmarks(self, candidate):
         if not isinstance(candidate.landmarks, str):
@@ -195,10 +172,7 @@ class TotalsTask:
 def check_evidence(
     models: Mapping[str, AggregateRegressor], method: str | None, score: str
 ) -> None:
-    """Raise ValueError unless the fits of all models compute the evidence that scores them.
-
-    The score "bound" needs the method "vb", "evidence" any other; method None is the model's own.
-    """
+    """Raise ValueError unless the fits compute the score: "bound" by "vb", "evidence" by others."""
     for name, model in models.items():
         by = method or model.method
         if score == "bound" and by != "vb":
@@ -214,20 +188,20 @@ def check_evidence(
             )
 
 
-def _checked_held(validation, bags, trials, models):
-    """Validation bags, their labels and trials, once they are known to be of use."""
-    held_trials = trials
+def _checked_held_out(validation, bags, trials, models):
+    """Validation bags, their labels and trials; raises for invalid ones."""
+    held_out_trials = trials
     if isinstance(validation, (tuple, list)) and len(validation) == 3:
-        *validation, held_trials = validation
+        *validation, held_out_trials = validation
     elif trials is not None and not isinstance(trials, str):
         raise ValueError(
             "validation has no trials: give validation=(bags, y, trials), or trials as the name of "
             "a column of the bags' metadata"
         )
     for model in models.values():
-        check = partial(model.check_labels, trials=held_trials)
+        check = partial(model.check_labels, trials=held_out_trials)
         held_out, labels = checked_validation(validation, bags, check)
-    return held_out, labels, _numbers(held_out, held_trials)
+    return held_out, labels, _numbers(held_out, held_out_trials)
 
 
 def _numbers(bags, trials):
@@ -235,10 +209,10 @@ def _numbers(bags, trials):
     return None if trials is None else np.asarray(values_of_bags(bags, trials, "trials"), float)
 
 
-def _at(values, indices):
+def _subset(values, indices):
     return None if values is None else values[indices]
 
 
-def _counts_landmarks(model):
+def _has_n_landmarks(model):
     """Whether the number of landmarks is a setting of a model."""
     return isinstance(model.landmarks, str) and model.landmarks != "one per bag"

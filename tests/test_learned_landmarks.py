@@ -64,7 +64,7 @@ def test_loss_is_the_penalised_likelihood_at_its_lowest(problem, rng):
     bags, y = problem
     loss, u = loss_of(bags, y, 1.2)
     value, _, _ = loss(u, 1.2)
-    alpha, intercept = loss.at_mode
+    alpha, intercept = loss.mode_found
     embedding = embed(bags, LandmarkFeatures(RBF(1.2), u), covariance="average")
     K, Sigma = RBF(1.2)(u, u) + 1e-4 * np.eye(4), embedding.covariance + 1e-4 * np.eye(4)
     m0 = embedding.mean.mean(axis=0)

@@ -1,0 +1,281 @@
+"""Candidates of `tune` on mean embeddings: each embedded once, scored by held-out labels."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import minimize
+from sklearn.base import clone, is_classifier
+
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
+from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
+from bdr_stan.estimators.inverse import InverseBDRClassifier
+from bdr_stan.estimators.validation import checked_splits, checked_validation
+from bdr_stan.kernels import kernel_config, resolve_kernel, summands
+from bdr_stan.metrics import mse
+from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.threads import limited_blas
+from bdr_stan.tuning_totals import Grid, Reporting, Settings
+from bdr_stan.types import Array, ArrayLike
+
+# The search for length scales, on the log scale: its bounds, first steps and tolerance. A change of
+# the score by less than its tolerance is noise.
+_MAX_LOG_CHANGE = np.log(20)
+_FIRST_LOG_STEP = np.log(1.25)
+_LOG_TOLERANCE = 0.02
+_SCORE_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class EmbeddingTask:
+    """Training bags and held-out bags of models on mean embeddings."""
+
+    bags: Bags
+    y: Array
+    held_out_bags: Bags | None  # None: the training bags, by folds
+    held_out_y: Array
+    splits: list[tuple[Array, Array]]  # training and held-out indices
+    seed: int
+    options: Mapping[str, Any]  # of the Bayesian candidates' fits
+    # Landmarks by method, number and kernel, as they do not depend on the bandwidth.
+    landmarks: dict[Any, Array] = field(default_factory=dict)
+
+    @classmethod
+    def prepare(
+        cls,
+        bags: BagsLike,
+        y: ArrayLike,
+        validation: Any,
+        cv: Any,
+        models: Mapping[str, Any],
+        seed: int,
+        options: Mapping[str, Any],
+    ) -> Self:
+        """The task of the arguments of `tune`; TypeError or ValueError if they are invalid."""
+        classes = any(is_classifier(model) for model in models.values())
+        several = all(isinstance(model, InverseBDRClassifier) for model in models.values())
+        check = partial(check_classes, several=several) if classes else check_labels
+        bags = as_bags(bags)
+        y = check(bags, y)
+        if validation is None:
+            folds = shuffled_folds(cv, y, classes, seed)
+            splits = checked_splits(folds.split(bags, y), y)
+            return cls(bags, y, None, y, splits, seed, options)
+        held_out, held_out_y = checked_validation(validation, bags, check)
+        splits = [(np.arange(len(y)), np.arange(len(held_out_y)))]
+        return cls(bags, y, held_out, held_out_y, splits, seed, options)
+
+    def combinations(
+        self, models: Mapping[str, Any], grid: Grid
+    ) -> list[tuple[Settings, list[str]]]:
+        """Settings of the grid, with the names of the models that are fitted with each."""
+        fixed = [name for name, model in models.items() if not isinstance(model.landmarks, str)]
+        return [
+            (settings, [name for name in models if name not in fixed or settings[1] == grid[1][0]])
+            for settings in product(*grid)
+        ]
+
+    def entries(
+        self, models: Mapping[str, Any], grid: Grid, method: str | None, reporting: Reporting
+    ) -> Iterator[tuple[Any, ...]]:
+        """Name, kernel, candidate, its columns in the table and training features, one by one."""
+        for (kernel, n, scale), names in self.combinations(models, grid):
+            embedded: dict[Any, Any] = {}
+            candidates = {name: self.candidate(models[name], kernel, n, scale) for name in names}
+            for name, candidate in candidates.items():
+                with reporting(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
+                    sharing = _sharing_embedding(candidate, candidates.values())
+                    key = _embedding_key(sharing)
+                    if key not in embedded:
+                        embedded[key] = self.embedded(sharing)
+                    columns, training = self.measured(candidate, embedded[key], method)
+                yield name, kernel, candidate, columns, training
+
+    def candidate(self, model: Any, kernel: Any, n_landmarks: int, bandwidth_scale: float) -> Any:
+        """An unfitted model with these settings; kernel None is the model's."""
+        candidate = clone(model).set_params(bandwidth_scale=bandwidth_scale, random_state=self.seed)
+        if isinstance(model.landmarks, str):
+            candidate.set_params(n_landmarks=n_landmarks)
+        if kernel is not None:
+            candidate.set_params(kernel=kernel)
+        if hasattr(candidate, "kernel_for"):
+            candidate.set_params(kernel=candidate.kernel_for(self.bags))
+        return candidate
+
+    def measured(
+        self, candidate: Any, embedded: tuple[Any, Any], method: str | None
+    ) -> tuple[dict[str, Any], Any]:
+        """A candidate's columns in the table, and its training features."""
+        training, held_out = embedded
+        columns = {
+            "n_landmarks": len(training.landmarks),
+            "bandwidth_scale": candidate.bandwidth_scale,
+            "bandwidth": training.bandwidth,
+            **self.scores(candidate, training, held_out, method),
+        }
+        return columns, training
+
+    def embedded(self, model: Any) -> tuple[Any, Any]:
+        """Training features of a model, and the embedding of the held-out bags."""
+        if isinstance(model.landmarks, str) and _has_landmarks(model):
+            kernel = resolve_kernel(model.kernel, model.bandwidth, self.bags, seed=self.seed)
+            units = landmark_units(kernel, self.bags, self.seed)
+            key = (
+                model.landmarks,
+                model.n_landmarks,
+                None if units is None else tuple(units),
+                tuple(summands(kernel, self.bags.n_features)),
+            )
+            if key not in self.landmarks:
+                self.landmarks[key] = landmarks_of_kernel(
+                    kernel, self.bags, model.n_landmarks, method=model.landmarks, seed=self.seed
+                )
+            model = clone(model).set_params(landmarks=self.landmarks[key])
+        training = model.training_features(self.bags, seed=self.seed)
+        if self.held_out_bags is None:
+            return training, training.embedding
+        return training, model.embed(self.held_out_bags, training)
+
+    def scores(
+        self, model: Any, training: Any, held_out: Any, method: str | None
+    ) -> dict[str, float]:
+        """Mean held-out NLL and MSE of a candidate over the splits."""
+        bayesian = "method" in model.get_params()
+        model = with_method(model, method)
+        options = {"seed": self.seed, **(self.options if bayesian else {})}
+        # One after the other, unless joblib is configured otherwise.
+        scores = Parallel()(
+            delayed(_scores_of_split)(
+                clone(model),
+                (training.take(train), self.y[train]),
+                (held_out.take(test), self.held_out_y[test]),
+                options,
+            )
+            for train, test in self.splits
+        )
+        return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def _scores_of_split(model, training, held_out, options):
+    # BLAS's threads do not help with matrices this small, and cost much on a busy machine.
+    with limited_blas(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # held-out labels judge each approximation
+        return _held_out_scores(model.fit_features(*training, **options), *held_out)
+
+
+def _held_out_scores(fitted, embedding, y):
+    if not hasattr(fitted, "predictive_features"):
+        return {"nll": np.nan, "mse": mse(y, fitted.predict_features(embedding))}
+    predictive = fitted.predictive_features(embedding)
+    nll = -predictive.log_prob(y).mean()
+    if is_classifier(fitted):
+        errors = predictive.probabilities - (y[:, None] == fitted.classes_)
+        return {"nll": nll, "mse": float(np.mean(np.sum(errors**2, axis=1) / 2))}
+    return {"nll": nll, "mse": mse(y, predictive.mean)}
+
+
+def refined(
+    task: EmbeddingTask,
+    candidate: Any,
+    training: Any,
+    refine: str,
+    method: str | None,
+    score: str,
+) -> Any:
+    """The candidate with better bandwidths, found by a search with fixed landmarks."""
+    kernel = training.kernel
+    by_name = isinstance(candidate.kernel, str) and hasattr(kernel, "lengths")
+    model = clone(candidate).set_params(bandwidth_scale=1.0)
+    if not by_name:
+        model.set_params(bandwidth="scaled")  # the kernel object has bandwidths
+    if _has_landmarks(model):
+        model.set_params(landmarks=training.landmarks)
+    fitted_by = getattr(model, "method", None) if method is None else method
+    quick = "exact" if fitted_by == "exact" else "optimize"  # no draws: smooth, and the quickest
+
+    def changed(steps):
+        if not by_name:
+            if refine == "bandwidth":
+                return clone(model).set_params(kernel=kernel.scaled(float(np.exp(steps[0]))))
+            learned = kernel.with_log_parameters(kernel.log_parameters + steps)
+            return clone(model).set_params(kernel=learned)
+        # One step for all columns leaves a number a number.
+        factor = np.exp(steps if refine == "ard" else steps[0])
+        return clone(model).set_params(bandwidth=kernel.lengths * factor)
+
+    def loss(steps):
+        trial = changed(steps)
+        scores = task.scores(trial, *task.embedded(trial), quick)
+        return scores[score] if np.isfinite(scores[score]) else scores["mse"]
+
+    n_steps = 1
+    if refine == "ard":
+        n_steps = training.landmarks.shape[1] if by_name else len(kernel.log_parameters)
+    start = np.zeros(n_steps)
+    found = minimize(
+        loss,
+        start,
+        method="Nelder-Mead",
+        bounds=[(-_MAX_LOG_CHANGE, _MAX_LOG_CHANGE)] * n_steps,
+        options={
+            "initial_simplex": np.vstack([start, _FIRST_LOG_STEP * np.eye(n_steps)]),
+            "xatol": _LOG_TOLERANCE,
+            "fatol": _SCORE_TOLERANCE,
+            "maxfev": 100 * n_steps,
+        },
+    )
+    return changed(found.x)
+
+
+def with_method(model: Any, method: str | None) -> Any:
+    """A model with a method of fitting, where it has methods and this is not None."""
+    if method is None or "method" not in model.get_params():
+        return model
+    return clone(model).set_params(method=method)
+
+
+def _map_key(model):
+    """What a model's feature map is made of, besides landmarks and bandwidth."""
+    kernel = model.kernel if isinstance(model.kernel, str) else str(kernel_config(model.kernel))
+    return kernel, getattr(model, "features", "landmarks"), getattr(model, "estimator", None)
+
+
+def _has_landmarks(model):
+    """Whether the features are kernel values at landmarks, not Fourier features."""
+    return getattr(model, "features", "landmarks") == "landmarks"
+
+
+def _sharing_embedding(model, models):
+    """The model whose embedding a candidate can use: itself, or another with a covariance.
+
+    A model that needs no within-bag covariance uses an embedding that has one, so that both are
+    embedded once.
+    """
+    if getattr(model, "covariance", None) is not None:
+        return model
+    settings = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", "covariates")
+    for other in models:
+        has_covariates = hasattr(other, "covariates") or not getattr(model, "covariates", None)
+        if (
+            getattr(other, "covariance", None) is not None
+            and has_covariates
+            and _map_key(other) == _map_key(model)
+        ):
+            shared = {name: getattr(model, name, None) for name in settings if hasattr(other, name)}
+            return clone(other).set_params(**shared)
+    return model
+
+
+def _embedding_key(model):
+    """What an embedding depends on besides the bags, to look it up by."""
+    settings = [model.landmarks, model.bandwidth]
+    texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
+    covariance = getattr(model, "covariance", None)
+    tau = model.tau if covariance == "identity" else None
+    covariates = tuple(getattr(model, "covariates", None) or ())
+    return *texts, _map_key(model), covariance, tau, covariates
