@@ -5,15 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bdr_stan.bags.column_roles import feature_columns, known_features, named_columns
+from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
 from bdr_stan.bags.parts import Part
-from bdr_stan.bags.readers import (
-    feature_columns,
-    folder_columns,
-    index_columns,
-    known_features,
-    named_columns,
-    parquet_files,
-)
 from bdr_stan.types import PathName
 
 # Of the wanted columns as floats, small next to the memory of a worker; a row group is never cut.

@@ -18,22 +18,17 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import check_bags_have_weight
-from bdr_stan.bags.columns import (
-    TableColumns,
-    column_messages,
-    counts_text,
-    dropped_message,
-    merged_columns,
-)
-from bdr_stan.bags.parts import Part, PartReader, PartSurvey, survey
-from bdr_stan.bags.readers import (
-    bag_codes,
+from bdr_stan.bags.column_roles import (
     feature_columns,
     known_features,
     named_columns,
-    one_row_per_bag,
     resolve_like,
 )
+from bdr_stan.bags.column_values import counts_text
+from bdr_stan.bags.column_warnings import column_messages, dropped_message
+from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.parts import Part, PartReader, PartSurvey, merged_columns, survey
+from bdr_stan.bags.readers import bag_codes, one_row_per_bag
 from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn

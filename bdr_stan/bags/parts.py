@@ -2,17 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
-from bdr_stan.bags.columns import (
-    PartColumns,
-    TableColumns,
-    dropped_rows,
-    learn_columns,
-    missing_counts,
-)
+from bdr_stan.bags.column_values import dropped_rows, missing_counts
+from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_columns
 from bdr_stan.bags.readers import bags_of_table, row_codes
 from bdr_stan.types import Array
 
@@ -74,6 +69,33 @@ class PartReader:
     def points(self, rows: Any) -> Array:
         """Points of rows from `rows`, in their order."""
         return cast(TableColumns, self.columns).points(rows, unseen=self.unseen)
+
+
+@dataclass(frozen=True)
+class PartColumns:
+    """Columns of a point in one part of a table."""
+
+    where: str  # name of the part in messages
+    columns: TableColumns  # learned from this part alone
+    n_rows: int
+    missing: Mapping[str, int]  # number of missing values of each column that has some
+    means: Mapping[str, float]  # of the values present in each numeric column
+
+    @classmethod
+    def from_points(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
+        """Those of a part, a narwhals DataFrame, with points from its own columns."""
+        position = {name: k for k, name in enumerate(columns.features)}
+        means = {
+            name: float(np.mean(points[:, position[name]], dtype=np.float64))
+            for name in columns.names
+            if name not in columns.categories
+        }
+        missing = missing_counts(table, list(columns.fills))
+        return cls(where, columns, len(table), missing, means)
+
+    def present(self, name: str) -> int:
+        """Number of rows with a value in this column."""
+        return self.n_rows - self.missing.get(name, 0)
 
 
 @dataclass(frozen=True)
@@ -167,3 +189,28 @@ def _survey(table, rows, reader, where):
         {name: highest[:, k].max() for name, k in numeric.items()},
         {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in numeric.items()},
     )
+
+
+def merged_columns(parts: Sequence[PartColumns]) -> TableColumns:
+    """Columns of a table from those of its parts; raises where their types differ."""
+    categories, fills = {}, {}
+    for name in parts[0].columns.names:
+        known = [part for part in parts if part.present(name)] or parts[:1]
+        texts = [part for part in known if name in part.columns.categories]
+        numbers = [part for part in known if name not in part.columns.categories]
+        if texts and numbers:
+            raise TypeError(
+                f"column {name!r} holds texts in {texts[0].where}, but numbers in "
+                f"{numbers[0].where}: give it one kind in all parts"
+            )
+        if texts:
+            levels = {level for part in texts for level in part.columns.categories[name]}
+            check_number_of_levels(levels, name)
+            categories[name], fill = tuple(sorted(levels)), np.nan
+        else:
+            n = sum(part.present(name) for part in numbers)
+            total = sum(part.means[name] * part.present(name) for part in numbers)
+            fill = total / n if n else 0.0
+        if any(name in part.missing for part in parts):
+            fills[name] = fill
+    return replace(parts[0].columns, categories=categories, fills=fills)

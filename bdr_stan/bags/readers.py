@@ -5,33 +5,34 @@ Each returns the arguments of `Bags`; parameters and errors are documented at `B
 `Bags.from_anndata`.
 """
 
-import glob
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import numpy as np
 
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
-from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, near_names, plain
-from bdr_stan.bags.columns import (
-    TableColumns,
-    as_numbers,
-    counts_text,
+from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, plain
+from bdr_stan.bags.column_roles import (
+    feature_columns,
+    known_features,
+    named_columns,
+    resolve_like,
+)
+from bdr_stan.bags.column_values import as_numbers, counts_text, dropped_rows, missing_counts
+from bdr_stan.bags.column_warnings import (
     dropped_message,
-    dropped_rows,
-    learn_columns,
-    missing_counts,
     warn_of_columns,
     warn_of_copies,
     warn_of_missing_codes,
 )
+from bdr_stan.bags.columns import TableColumns, learn_columns
+from bdr_stan.bags.csv_files import csv_table
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
-from bdr_stan.bags.text_columns import ids_of_text, warn_of_similar_ids
-from bdr_stan.types import Array, ArrayLike, PathName, as_path
+from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
+from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -39,12 +40,6 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
 _TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_dataframe
-# Options of read_csv that determine how a line is split into cells.
-_LINE_OPTIONS = (
-    *("sep", "delimiter", "quotechar", "quoting", "doublequote", "escapechar", "dialect"),
-    *("encoding", "encoding_errors", "compression", "engine"),
-    *("comment", "skiprows", "skipinitialspace", "skip_blank_lines"),
-)
 
 
 def from_list(
@@ -221,24 +216,6 @@ def from_dataframe(
     return read
 
 
-def feature_columns(
-    columns: Sequence[Any],
-    bag: str,
-    features: Sequence[str] | None,
-    weight: str | None,
-    metadata: Sequence[str] | None,
-) -> list[str]:
-    """The columns of a point: those given, or all without another role; raises without any."""
-    named = named_columns(columns, bag, features, weight, metadata)
-    if features is not None and len(features) == 0:
-        raise ValueError("features is empty: name the columns of a point, or leave it out")
-    if features is None:
-        features = [column for column in columns if column not in named]
-        if not features:
-            raise ValueError("the table has no column left to be a feature")
-    return list(features)
-
-
 def bags_of_table(
     table: Any,
     columns: TableColumns,
@@ -309,57 +286,6 @@ def from_parquet(
     return from_dataframe(table, bag, features, weight, metadata, **options)
 
 
-def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
-    """Columns of a Parquet schema with the pandas index of its rows, except wanted ones."""
-    kept = (schema.pandas_metadata or {}).get("index_columns", [])
-    kept = {name for name in kept if isinstance(name, str)}
-    return (kept | {n for n in schema.names if n.startswith("__index_level_")}) - set(wanted)
-
-
-def folder_columns(files: Sequence[str]) -> Any:
-    """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
-
-    A column has codes where a number in it has leading zeros: "01" is not 1.
-    """
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    found = ds.dataset(list(files), format="parquet", partitioning="hive").partitioning
-    if found is None or not len(found.schema):
-        return "hive"
-    texts: dict[str, set[str]] = {}
-    for path in files:
-        for folder in Path(path).parts[:-1]:
-            name, is_column, value = folder.partition("=")
-            if is_column:
-                texts.setdefault(name, set()).add(unquote(value))
-    fields = [
-        pa.field(field.name, pa.string())
-        if any(re.fullmatch(r"-?0\d+", text) for text in texts.get(field.name, ()))
-        else field
-        for field in found.schema
-    ]
-    return ds.partitioning(pa.schema(fields), flavor="hive")
-
-
-def parquet_files(path: PathName) -> list[str]:
-    """Paths of a file, the Parquet files in a folder tree, or a pattern; raises if none."""
-    place = as_path(path)
-    if place.is_dir():
-        inside = sorted(place.rglob("*.parquet"))
-        # Spark and others use such names for files that are not data.
-        found = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
-        if not found:
-            raise FileNotFoundError(f"the folder {path} holds no file that ends in .parquet")
-        return [str(p.absolute()) for p in found]
-    if place.exists():
-        return [str(place.absolute())]
-    matching = sorted(glob.glob(str(place), recursive=True))
-    if not matching:
-        raise FileNotFoundError(f"there is no file {path}")
-    return [str(Path(p).absolute()) for p in matching]
-
-
 def from_csv(
     path: PathName,
     bag: str,
@@ -369,29 +295,9 @@ def from_csv(
     **options: Any,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a CSV file; `options` of `from_dataframe` and of pandas."""
-    import pandas as pd
-
     for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
-
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no file {path}")
-    header = pd.read_csv(path, **options | {"nrows": 0}).columns
-    _check_header(path, options)
     wanted = known_features(for_table.get("like"), features)
-    named = named_columns(list(header), bag, wanted, weight, metadata)
-    if wanted is not None:
-        options = {"usecols": named} | options
-    else:
-        _check_named_header(path, header)
-    kinds = options.get("dtype")
-    ids_as_written = bag not in (options.get("converters") or {}) and (
-        kinds is None or (isinstance(kinds, Mapping) and bag not in kinds)
-    )
-    if ids_as_written:
-        options = options | {"dtype": {**(kinds or {}), bag: str}}
-    table = pd.read_csv(path, **options)
-    if ids_as_written and bag in table:
-        table[bag] = ids_of_text(table[bag])
+    table = csv_table(path, bag, wanted, weight, metadata, options)
     return from_dataframe(table, bag, features, weight, metadata, **for_table)
 
 
@@ -419,64 +325,6 @@ def from_anndata(
         "ids": ids,
         "features": names,
     }
-
-
-def resolve_like(like, features, missing, transformer, unseen):
-    """The columns of bags or of a fit that a table is to be read like; None without `like`."""
-    for name, value, known in (
-        ("missing", missing, ("error", "drop", "indicator")),
-        ("unseen", unseen, ("error", "other")),
-    ):
-        if value not in known:
-            raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, found {value!r}")
-    if like is None:
-        if unseen != "error":
-            raise ValueError("unseen='other' goes with like: pass the training bags or the fit")
-        if transformer is not None and missing == "indicator":
-            raise ValueError("missing='indicator' does not go with a transformer of your own")
-        return None
-    if features is not None or transformer is not None or missing == "indicator":
-        raise ValueError(
-            "like determines the columns of a point: leave out features, transformer and "
-            "missing='indicator'"
-        )
-    columns = like.columns if hasattr(like, "offsets") else getattr(like, "columns_", None)
-    if columns is None:
-        raise ValueError(
-            "like must be bags that come from a table, or an estimator fitted to such; those of "
-            f"{type(like).__name__} have no record of a table"
-        )
-    return columns
-
-
-def known_features(like, features):
-    """Names of the feature columns if they are known before the table is read, else None."""
-    columns = resolve_like(like, features, "error", None, "error") if like is not None else None
-    return features if columns is None else list(columns.names)
-
-
-def _check_header(path, options):
-    """Raise ValueError where a column name occurs twice in the first row of a CSV file."""
-    import pandas as pd
-
-    if "header" in options or "names" in options:
-        return
-    kept = {name: options[name] for name in _LINE_OPTIONS if name in options}
-    names = pd.read_csv(path, **kept, nrows=1, header=None, dtype=str).iloc[0]
-    twice = names[names.notna() & names.duplicated()]
-    if len(twice):
-        raise ValueError(
-            f"{path} has the column {twice.iloc[0]!r} twice: give each column its own name"
-        )
-
-
-def _check_named_header(path, header):
-    unnamed = [name for name in header if str(name).startswith("Unnamed:")]
-    if unnamed:
-        raise ValueError(
-            f"{path} has a column without a name ({unnamed[0]!r}), most likely the rows' numbers: "
-            "name the columns of a point by features"
-        )
 
 
 def _without_missing(table, features, bag):
@@ -539,35 +387,6 @@ def _grouping(codes: Array) -> Array | None:
     """Order that sorts points by bag; None where they already are."""
     grouped = np.all(codes[1:] >= codes[:-1])
     return None if grouped else np.argsort(codes, kind="stable")
-
-
-def named_columns(columns, bag, features, weight, metadata):
-    """The columns named by the arguments, each once; raises where one is missing."""
-    for argument, names in (("features", features), ("metadata", metadata)):
-        if isinstance(names, str):
-            raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
-    for name in columns:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"the table has a column named {name!r}, which is not text: rename its columns, as "
-                "by df.columns = df.columns.astype(str)"
-            )
-    features, metadata = list(features or []), list(metadata or [])
-    named = [bag, *features, *([] if weight is None else [weight]), *metadata]
-    for name in named:
-        if name not in columns:
-            raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
-    repeated = [name for k, name in enumerate(features) if name in features[:k]]
-    if repeated:
-        raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
-    roles = {"bag": [bag], "weight": [] if weight is None else [weight], "metadata": metadata}
-    for role, names in roles.items():
-        for name in names:
-            if name in features:
-                raise ValueError(
-                    f"column {name!r} is both {role} and among the features: leave it out of one"
-                )
-    return list(dict.fromkeys(named))
 
 
 def one_row_per_bag(
