@@ -248,7 +248,7 @@ class ProfiledLoss:
         embedding = training.embedding
         with limited_blas():
             K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=model.jitter)
-            coordinates = joint_coordinates(embedding.mean, Sigma, R, K)
+            coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
             z = coordinates.transform(embedding.mean)
             mode = self._mode(coordinates, K, z, embedding.sizes)
             by = _embedding_slopes(coordinates, mode, z, y, embedding.sizes, self.scales)

@@ -50,6 +50,12 @@ class Rows:
         )
         return Rows(*map(np.concatenate, columns))
 
+    @staticmethod
+    def of_bags(rows: Array, sizes: Array, known_variance: Array) -> "Rows":
+        """One row and one group per bag, in the given order."""
+        ones = np.ones(len(rows), int)
+        return Rows(rows, ones, ones, sizes, known_variance, ones)
+
 
 def compress(
     z: ArrayLike,
@@ -84,21 +90,39 @@ def compress(
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
     known = np.broadcast_to(np.asarray(known_variance, float), len(y))
     rows = np.column_stack([z, np.broadcast_to(ones, len(y)), y])
-    if not lossless:
-        ones = np.ones(len(y), int)
-        return Rows(rows, ones, ones, sizes, known, ones)
-    order = np.lexsort((known, sizes))
-    rows = rows[order]
-    groups, first, n_bags = np.unique(
-        np.column_stack([sizes, known])[order], axis=0, return_index=True, return_counts=True
-    )
+    of_bags = Rows.of_bags(rows, sizes, known)
+    return merged(of_bags) if lossless else of_bags
+
+
+def merged(rows: Rows) -> Rows:
+    """Groups of equal size, known variance and sign as one each, with the same Gram matrix."""
+    keys = rows.sign, rows.known_variance, rows.bag_size
+    order, first = equal_runs(*keys)
+    in_order = np.argsort(_rank(order)[rows.group], kind="stable")  # of the rows
+    values, length = rows.rows[in_order], rows.length[order]
+    n_rows = np.add.reduceat(length, first)
+    start = np.cumsum(n_rows) - n_rows
     # QR rather than Gram matrices: normal equations would square the condition number. A group of
-    # fewer bags than columns gains nothing and keeps its rows.
+    # fewer rows than columns gains nothing and keeps its rows.
     blocks = [
-        np.linalg.qr(rows[a : a + m], mode="r") if m > rows.shape[1] else rows[a : a + m]
-        for a, m in zip(first, n_bags, strict=True)
+        np.linalg.qr(values[a : a + m], mode="r") if m > values.shape[1] else values[a : a + m]
+        for a, m in zip(start, n_rows, strict=True)
     ]
-    length = np.array([len(block) for block in blocks])
+    n_bags = np.add.reduceat(rows.n_bags[order], first)
+    sign, known, sizes = (key[order][first] for key in keys)
     return Rows(
-        np.vstack(blocks), length, n_bags, groups[:, 0], groups[:, 1], np.ones(len(groups), int)
+        np.concatenate(blocks), np.array([len(b) for b in blocks]), n_bags, sizes, known, sign
     )
+
+
+def equal_runs(*keys: Array) -> tuple[Array, Array]:
+    """Order by keys, arrays (n,), the last first, and where in it runs of equal keys start."""
+    order = np.lexsort(keys)
+    changes = [np.diff(key[order]) != 0 for key in keys]
+    return order, np.flatnonzero(np.append(True, np.logical_or.reduce(changes)))
+
+
+def _rank(order):
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank

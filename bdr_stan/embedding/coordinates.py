@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky, eigh, solve_triangular
 
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.types import Array
 
@@ -44,18 +45,19 @@ class Coordinates:
         return cls(*(constants[name] for name in ("m0", "basis", "lambda", "prior_factor")))
 
 
-def principal_axes(mean: Array) -> Coordinates:
-    """Principal axes of exact embeddings, shape (n, d); no within-bag variance."""
-    m0 = mean.mean(axis=0)
+def principal_axes(embedding: Embedding) -> Coordinates:
+    """Principal axes of exact embeddings; no within-bag variance."""
+    deviations, m0 = embedding.deviations, embedding.m0
     d = len(m0)
-    # Right singular vectors of the (n, d) design from its (d, d) triangular factor, which is small.
-    rotation = np.linalg.svd(np.linalg.qr(mean - m0, mode="r"))[2].T
+    if np.any(deviations.sign < 0):
+        rotation = eigh(deviations.scatter(np.ones(len(deviations.sign))))[1][:, ::-1]
+    else:
+        # Right singular vectors of the rows from their (d, d) triangular factor, which is small.
+        rotation = np.linalg.svd(np.linalg.qr(deviations.rows, mode="r"))[2].T
     return Coordinates(m0, rotation, np.zeros(d), np.eye(d))
 
 
-def joint_coordinates(
-    mean: Array, covariance: Array, prior_gram: Array, gram: Array
-) -> Coordinates:
+def joint_coordinates(m0: Array, covariance: Array, prior_gram: Array, gram: Array) -> Coordinates:
     """Coordinates in which within-bag and prior covariance are both diagonal, see `joint_basis`.
 
     Landmark weights beta = V w ~ N(0, rho^2 K^-1), K = `gram`, mean that w ~ N(0, rho^2 (V'KV)^-1).
@@ -63,4 +65,4 @@ def joint_coordinates(
     lam, V = joint_basis(covariance, prior_gram)
     # V'RV is the identity by construction: where R is K no factor is computed, without rounding.
     factor = np.eye(len(lam)) if prior_gram is gram else cholesky(V.T @ gram @ V)
-    return Coordinates(mean.mean(axis=0), V, lam, factor)
+    return Coordinates(m0, V, lam, factor)

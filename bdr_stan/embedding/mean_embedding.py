@@ -16,12 +16,35 @@ from scipy.sparse import csr_array
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.embedding.compression import Rows, compress
+from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
 CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
 TINY_ROOT = 1e-100  # in place of 0, which has no logarithm; its square is negligible
+
+
+class Deviations(NamedTuple):
+    """Deviations of bags' mean embeddings from their average, or fewer rows with the same sums.
+
+    For functions q that are quadratic and f that are smooth, the sum of f(N_i) q(deviation_i) over
+    the bags is that of sign_t f(size_t) q(row_t) over the rows.
+    """
+
+    rows: Array  # shape (T, d)
+    size: Array  # shape (T,)
+    sign: Array  # 1 or -1, shape (T,)
+    n_bags: int
+
+    def average(self, values: Array) -> float:
+        """Average over the bags of a quadratic function with these values of the rows, (T,)."""
+        return float(np.sum(self.sign * values) / self.n_bags)
+
+    def scatter(self, weight: Array) -> Array:
+        """Sum of weight times deviation deviation' over the bags; its values of the rows, (T,)."""
+        return (self.rows.T * (self.sign * weight)) @ self.rows
 
 
 @dataclass(frozen=True)
@@ -37,6 +60,44 @@ class Embedding:
     def x(self) -> Array:
         """Covariates of the bags, shape (n, Q); Q = 0 where there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
+
+    @property
+    def m0(self) -> Array:
+        """Average of the mean embeddings, shape (d,)."""
+        return self.mean.mean(axis=0)
+
+    @property
+    def deviations(self) -> Deviations:
+        """Those of the bags in their order."""
+        return Deviations(self.mean - self.m0, self.sizes, np.ones(len(self.mean)), len(self.mean))
+
+    @property
+    def extremes(self) -> Array:
+        """Smallest and largest mean of each feature, shape (2, d)."""
+        return np.stack([self.mean.min(axis=0), self.mean.max(axis=0)])
+
+    @property
+    def scatter(self) -> Array:
+        """Sum of N_i e_i e_i', e_i the deviation from the average over all points, shape (d, d)."""
+        deviation = self.mean - np.average(self.mean, axis=0, weights=self.sizes)
+        return (deviation.T * self.sizes) @ deviation
+
+    def error_of_trace(self, within: float) -> float:
+        """Standard error of the average of |deviation_i|^2 - within / N_i, by the jackknife."""
+        n = len(self.mean)
+        squares = np.sum(self.deviations.rows**2, axis=1)
+        # Leaving bag i out changes it by a_i / (n - 1) to first order, in closed form.
+        a = squares * n / (n - 1) - within * (1.0 / self.sizes)
+        return float(np.std(a, ddof=1) / np.sqrt(n))
+
+    def labelled(
+        self, z: Array, y: Array, sizes: Array, known_variance: ArrayLike, *, lossless: bool
+    ) -> Rows:
+        """Rows [z, x, 1, y] for coordinates z of `deviations`, noise by `sizes`; see `compress`."""
+        rows = compress(
+            np.column_stack([z, self.x]), y, sizes, lossless=lossless, known_variance=known_variance
+        )
+        return at_size_nodes(rows) if lossless else rows
 
     def take(self, bags: ArrayLike) -> Self:
         """Embedding of the bags with these indices, with the same covariance."""

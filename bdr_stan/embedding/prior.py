@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import between_bag_covariance
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
-from bdr_stan.types import Array, ArrayLike, is_number
+from bdr_stan.types import Array, is_number
 
 # Share of K in the empirical prior covariance: positive definite where bags are few, yet too small
 # to change directions that the bags do determine.
@@ -49,8 +50,7 @@ def landmark_matrices(
         centred = seen - seen.mean(axis=0)
         R = kernel.variance**2 * rbf_convolution(centred, centred, kernel.bandwidth, measure_scale)
         return K, R + ridge * np.trace(R) / len(R), covariance
-    m0 = embedding.mean.mean(axis=0)
-    R = between_bag_covariance(embedding.mean, embedding.sizes, m0, covariance)
+    R = between_bag_covariance(embedding, covariance)
     return K, R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
 
 
@@ -80,8 +80,7 @@ def check_embedding_prior(
 
 
 def eta_prior(
-    mean: Array,
-    sizes: ArrayLike,
+    embedding: Embedding,
     covariance: Array,
     prior_gram: Array,
     *,
@@ -89,26 +88,24 @@ def eta_prior(
 ) -> dict[str, float]:
     """Default lognormal prior of eta: eta_median, by moments, and eta_log_sd.
 
-    The estimate solves E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i; `mean`, shape (n, d), is
-    centred. Only the "empirical" R estimates the covariance between bags, so only there the
-    standard error `scale_log_sd` applies. The shapes of the others are assumed: their trace carries
-    little information about the directions that matter to the label, and eta has to correct for
-    that.
+    The estimate solves E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i. Only the "empirical" R
+    estimates the covariance between bags, so only there the standard error `scale_log_sd` applies.
+    The shapes of the others are assumed: their trace carries little information about the
+    directions that matter to the label, and eta has to correct for that.
     """
-    total = np.mean(np.sum(mean**2, axis=1))
-    within = np.trace(covariance) * np.mean(1.0 / np.asarray(sizes, float))
-    between = _between(total, within)
+    within = np.trace(covariance) * np.mean(1.0 / embedding.sizes)
+    between = _between(_mean_square(embedding), within)
     estimated = embedding_prior == "empirical"
     return {
         "eta_median": float(between / np.trace(prior_gram)),
-        "eta_log_sd": scale_log_sd(mean, sizes, covariance) if estimated else _LOG_SD_LIMITS[1],
+        "eta_log_sd": scale_log_sd(embedding, covariance) if estimated else _LOG_SD_LIMITS[1],
     }
 
 
-def scale_log_sd(mean: Array, sizes: ArrayLike, covariance: Array) -> float:
+def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
     """Standard error of the log of the moment estimate of the scale between bags, 0.1 to 2.
 
-    With `mean` centred, the errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
+    The errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
 
     - of the trace: the jackknife over bags, sd(a_i) / sqrt(n) with
       a_i = |mu_hat_i - m0|^2 n / (n - 1) - tr(Sigma) / N_i;
@@ -118,18 +115,22 @@ def scale_log_sd(mean: Array, sizes: ArrayLike, covariance: Array) -> float:
       with 1 / N_i, at full correlation and a coefficient of variation of tr(Sigma_i) of 1. It is 0
       where all bags have one size, and is added in quadrature.
     """
-    n, inverse_sizes = len(mean), 1.0 / np.asarray(sizes, float)
+    n, inverse_sizes = len(embedding.sizes), 1.0 / embedding.sizes
     if n < 2:
         return _LOG_SD_LIMITS[1]
-    squares, scatter = np.sum(mean**2, axis=1), np.trace(covariance)
-    total = np.mean(squares)
-    # Leaving bag i out changes T by a_i / (n - 1) to first order: the jackknife in closed form.
-    trace = np.std(squares * n / (n - 1) - scatter * inverse_sizes, ddof=1) / np.sqrt(n)
+    total, scatter = _mean_square(embedding), np.trace(covariance)
+    trace = embedding.error_of_trace(scatter)
     one_direction = np.sqrt(2 / (n - 1)) * total
     by_size = scatter * np.std(inverse_sizes)  # |cov| <= sd(tr Sigma_i) sd(1 / N_i)
     error = np.hypot(max(trace, one_direction), by_size)
     between = _between(total, scatter * np.mean(inverse_sizes))
     return float(np.clip(error / between, *_LOG_SD_LIMITS))
+
+
+def _mean_square(embedding):
+    """Average of |mu_hat_i - m0|^2 over the bags."""
+    deviations = embedding.deviations
+    return deviations.average(np.sum(deviations.rows**2, axis=1))
 
 
 def _between(total, within):

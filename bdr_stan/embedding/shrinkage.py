@@ -7,34 +7,40 @@ that diagonalises Sigma and R together shrinks each coordinate separately, at O(
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.types import Array, ArrayLike
 
 # Of the average variance, added to a covariance that may be singular, as that of categories is.
 _RELATIVE_RIDGE = 1e-12
 
 
-def between_bag_covariance(mean: Array, sizes: ArrayLike, m0: Array, covariance: Array) -> Array:
+def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
     """Covariance B of the bags' true mean embeddings by moments, positive semidefinite, (d, d).
 
-    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i for `mean`, shape (n, d), with weights
-    that favour large bags, whose embeddings carry more information about B. Negative variances are
-    set to 0 in coordinates in which Sigma is I: with bags of one size this is the maximum
-    likelihood estimate, and it does not depend on the scales of the features.
+    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, with weights that favour large bags, whose
+    embeddings carry more information about B. Negative variances are set to 0 in coordinates in
+    which Sigma is I: with bags of one size this is the maximum likelihood estimate, and it does not
+    depend on the scales of the features.
     """
-    deviation, sizes = mean - m0, np.asarray(sizes, float)
-    total, within = np.mean(np.sum(deviation**2, axis=1)), np.trace(covariance)
+    deviations, sizes = embedding.deviations, embedding.sizes
+    squares = np.sum(deviations.rows**2, axis=1)
+    total, within = deviations.average(squares), np.trace(covariance)
     # Moments may be negative or vanish where bags are small: at least 1% of the total variance.
     floor = 0.01 * total
     between = max(total - within * np.mean(1 / sizes), floor)
-    weight = 1 / (1 + within / (between * sizes))  # shrinkage factor of the trace
-    weight /= weight.sum()
+
+    def factor(sizes):
+        return 1 / (1 + within / (between * sizes))  # that shrinks the trace
+
+    total_weight = factor(sizes).sum()
     Sigma = covariance + _RELATIVE_RIDGE * within / len(covariance) * np.eye(len(covariance))
-    moments = (deviation.T * weight) @ deviation - Sigma * np.sum(weight / sizes)
+    moments = deviations.scatter(factor(deviations.size) / total_weight)
+    moments -= Sigma * np.sum(factor(sizes) / total_weight / sizes)
     values, vectors = eigh(moments, Sigma)  # vectors' Sigma vectors = I
     directions = Sigma @ vectors
     B = (directions * np.maximum(values, 0)) @ directions.T
     if np.trace(B) < floor:
-        B = (deviation.T @ deviation) * floor / np.sum(deviation**2)
+        B = deviations.scatter(np.ones(len(squares))) / deviations.n_bags * floor / total
     return B
 
 

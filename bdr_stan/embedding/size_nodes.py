@@ -13,12 +13,14 @@ with L_j the Lagrange polynomial of node j. It is negative for some bags, so S_j
 two Gram matrices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 
-from bdr_stan.embedding.compression import Rows
+from bdr_stan.embedding.compression import Rows, equal_runs
 from bdr_stan.types import Array
 
 # The geometric rate to the power of the number of nodes. Relative errors of log likelihoods are
@@ -31,33 +33,91 @@ _MOST_KEPT = 50
 _ROWS_OF_GROUP = 20
 _N_PANELS = 16  # of equal length in log N, where rows are so many that panels come first
 
+_Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class SizeNodes:
+    """Chebyshev nodes of log N and log v, and the bags that move to them: those in between."""
+
+    log_sizes: _Interval
+    log_variances: _Interval | None  # None for labels without known errors
+
+    def of(self, rows: Rows) -> Array:
+        """Which groups move, (G,) booleans."""
+        low, high = self.log_sizes
+        u, known = np.log(rows.bag_size), rows.known_variance > 0
+        return (low <= u) & (u <= high) & (known == (self.log_variances is not None))
+
 
 def at_size_nodes(rows: Rows) -> Rows:
     """These rows, or, where a gradient is quicker, rows at nodes of size and known variance."""
-    known = rows.known_variance > 0  # whose logarithms can be interpolated
-    parts = [_cheapest(rows.of_groups(part)) for part in (~known, known) if part.any()]
-    return Rows.stacked([part for some in parts for part in some])
+    nodes = _cheapest(rows.bag_size, rows.known_variance, rows.length, rows.rows.shape[1])
+    return with_fewest_rows(moved(rows, nodes))
 
 
-def _cheapest(rows: Rows) -> list[Rows]:
-    """Groups that stay as they are, and those at nodes, so that a gradient costs least."""
-    log_sizes, size_of = np.unique(np.log(rows.bag_size), return_inverse=True)
-    cost = np.bincount(size_of, rows.length + _ROWS_OF_GROUP)
-    cost_before = np.append(0, np.cumsum(cost))
-    # A node has a group of each sign.
-    per_node = (rows.rows.shape[1] + 2 * _ROWS_OF_GROUP) * _n_nodes(np.ptp(_log_variance(rows)))
-    least, inside = cost_before[-1], np.zeros(len(size_of), bool)
+def cheapest_nodes(sizes: Array, known_variance: Array, n_columns: int) -> list[SizeNodes]:
+    """Nodes with which a gradient is quickest, for bags whose rows will have these columns."""
+    order, first = equal_runs(known_variance, sizes)
+    length = np.minimum(np.diff(np.append(first, len(order))), n_columns)
+    group = order[first]
+    return _cheapest(sizes[group], known_variance[group], length, n_columns)
+
+
+def moved(rows: Rows, nodes: Sequence[SizeNodes]) -> Rows:
+    """Groups at their nodes, one of each sign, after those that stay.
+
+    `merged` joins the results of parts of the bags into that of all.
+    """
+    inside = [each.of(rows) for each in nodes]
+    stay = ~np.any(inside, axis=0) if nodes else np.ones(len(rows.length), bool)
+    parts = [rows.of_groups(stay)]
+    for each, here in zip(nodes, inside, strict=True):
+        if here.any():
+            parts += _interpolated(rows.of_groups(here), each)
+    return Rows.stacked(parts)
+
+
+def with_fewest_rows(rows: Rows) -> Rows:
+    """Both groups of a node with at most as many rows as columns together, after single groups."""
+    order, first = equal_runs(rows.known_variance, rows.bag_size)
+    runs = np.split(order, first[1:])
+    single = np.zeros(len(order), bool)
+    single[[run[0] for run in runs if len(run) == 1]] = True
+    return Rows.stacked([rows.of_groups(single), *(_fewest(rows, r) for r in runs if len(r) == 2)])
+
+
+def _cheapest(
+    bag_size: Array, known_variance: Array, length: Array, n_columns: int
+) -> list[SizeNodes]:
+    """Nodes with which a gradient costs least, for groups with these numbers of rows."""
+    nodes = []
+    for known in (False, True):
+        part = (known_variance > 0) == known
+        if part.any():
+            log_variances = _range(np.log(known_variance[part])) if known else None
+            n = 1 if log_variances is None else _n_nodes(log_variances[1] - log_variances[0])
+            # A node has a group of each sign.
+            per_node = n * (n_columns + 2 * _ROWS_OF_GROUP)
+            cost = length[part] + _ROWS_OF_GROUP
+            log_sizes = _cheapest_interval(np.log(bag_size[part]), cost, per_node)
+            nodes += [] if log_sizes is None else [SizeNodes(log_sizes, log_variances)]
+    return nodes
+
+
+def _cheapest_interval(log_size: Array, cost: Array, per_node: int) -> _Interval | None:
+    """The log sizes to interpolate between, given the cost of each group; None for none."""
+    log_sizes, size_of = np.unique(log_size, return_inverse=True)
+    cost_before = np.append(0, np.cumsum(np.bincount(size_of, cost)))
+    least, interval = cost_before[-1], None
     for first in range(min(len(log_sizes), _MOST_KEPT)):
         last = np.arange(max(first, len(log_sizes) - _MOST_KEPT), len(log_sizes))
         kept = cost_before[first] + cost_before[-1] - cost_before[last + 1]
         costs = kept + per_node * _n_nodes(log_sizes[last] - log_sizes[first])
         best = np.argmin(costs)
         if costs[best] < least:
-            least, inside = costs[best], (size_of >= first) & (size_of <= last[best])
-    if not inside.any():
-        return [rows]
-    kept = [rows.of_groups(~inside)] if not inside.all() else []
-    return [*kept, _interpolated(rows.of_groups(inside))]
+            least, interval = costs[best], (log_sizes[first], log_sizes[last[best]])
+    return interval
 
 
 def _n_nodes(length):
@@ -68,39 +128,48 @@ def _n_nodes(length):
     return np.ceil(-np.log(_TOLERANCE) / np.log(rate)).astype(int)
 
 
-def _log_variance(rows):
-    return np.log(np.where(rows.known_variance > 0, rows.known_variance, 1))
+def _range(x: Array) -> _Interval:
+    return float(x.min()), float(x.max())
 
 
-def _interpolated(rows: Rows) -> Rows:
-    """The groups at nodes of all sizes; first, where this is faster, at those of short panels."""
-    u = np.log(rows.bag_size)
-    n_panel_nodes = _n_nodes(np.ptp(u) / _N_PANELS) * _n_nodes(np.ptp(_log_variance(rows)))
+def _interpolated(rows: Rows, nodes: SizeNodes) -> list[Rows]:
+    """The groups at the nodes; first, where this is faster, at those of short panels."""
+    u, (low, high) = np.log(rows.bag_size), nodes.log_sizes
+    between = nodes.log_variances
+    n_variances = 1 if between is None else _n_nodes(between[1] - between[0])
+    n_panel_nodes = _n_nodes((high - low) / _N_PANELS) * n_variances
     if len(rows.rows) > 2 * _N_PANELS * n_panel_nodes * rows.rows.shape[1]:
-        panel = ((u - u.min()) / np.ptp(u) * (_N_PANELS - 1e-9)).astype(int)
-        of_panels = (_at_nodes(rows.of_groups(panel == k)) for k in np.unique(panel))
-        rows = Rows.stacked([node for nodes in of_panels for node in nodes])
-    return Rows.stacked(list(_at_nodes(rows)))
+        panel = ((u - low) / (high - low) * (_N_PANELS - 1e-9)).astype(int)
+        parts = [panel == k for k in np.unique(panel)]
+        of_panels = [_at_nodes(rows.of_groups(p), _range(u[p]), between) for p in parts]
+        rows = Rows.stacked([with_fewest_rows(Rows.stacked(list(each))) for each in of_panels])
+    return list(_at_nodes(rows, nodes.log_sizes, between))
 
 
-def _at_nodes(rows: Rows) -> Iterator[Rows]:
-    """The groups at each node: rows with sign -1 and with sign 1, of one size and variance."""
-    log_sizes, of_size = _lagrange(np.log(rows.bag_size))
-    log_variances, of_variance = _lagrange(_log_variance(rows))
-    variances = np.exp(log_variances) * (rows.known_variance[0] > 0)
-    for j, size in enumerate(np.exp(log_sizes)):
+def _at_nodes(rows: Rows, log_sizes: _Interval, log_variances: _Interval | None) -> Iterator[Rows]:
+    """The groups of each sign at each node, at most as many rows as columns."""
+    u, of_size = _lagrange(np.log(rows.bag_size), log_sizes)
+    variances, of_variance = np.zeros(1), np.ones((len(of_size), 1))
+    if log_variances is not None:
+        v, of_variance = _lagrange(np.log(rows.known_variance), log_variances)
+        variances = np.exp(v)
+    for j, size in enumerate(np.exp(u)):
         for k, variance in enumerate(variances):
             weight = rows.sign * of_size[:, j] * of_variance[:, k]
-            signs, factor = _signed_factor(rows.rows, weight[rows.group])
-            sign, length = np.unique(signs, return_counts=True)
-            n_bags = np.maximum(sign * (weight @ rows.n_bags), 0)
-            of_node = np.ones(len(sign))
-            yield Rows(factor, length, n_bags, size * of_node, variance * of_node, sign)
+            for sign in (1, -1):
+                part = sign * weight > 0
+                if part.any():
+                    some, root = rows.of_groups(part), np.sqrt(np.abs(weight[part]))
+                    # QR unlike normal equations does not square the condition number.
+                    R: Any = np.linalg.qr(some.rows * root[some.group][:, None], mode="r")
+                    n_bags = np.abs(weight[part]) @ some.n_bags
+                    values = (len(R), n_bags, size, variance, sign)
+                    yield Rows(R, *(np.array([value]) for value in values))
 
 
-def _lagrange(x: Array) -> tuple[Array, Array]:
-    """Chebyshev nodes, shape (m,), on the range of x, and Lagrange polynomials at x, (n, m)."""
-    low, high = x.min(), x.max()
+def _lagrange(x: Array, interval: _Interval) -> tuple[Array, Array]:
+    """Chebyshev nodes of the interval, shape (m,), and Lagrange polynomials at x, (n, m)."""
+    low, high = interval
     if low == high:
         return np.array([low]), np.ones((len(x), 1))
     nodes = chebpts1(_n_nodes(high - low))
@@ -112,18 +181,14 @@ def _lagrange(x: Array) -> tuple[Array, Array]:
     return low + (high - low) * (nodes + 1) / 2, polynomials
 
 
-def _signed_factor(rows: Array, weight: Array) -> tuple[Array, Array]:
-    """Signs s and at most as many rows F as columns, with F' diag(s) F = rows' diag(weight) rows.
-
-    Rows with sign -1 come first. The Gram matrices of positive and negative weights enter by QR
-    decompositions, which unlike normal equations do not square the condition number.
-    """
-    blocks = [
-        np.linalg.qr(rows[part] * np.sqrt(np.abs(weight[part]))[:, None], mode="r")
-        for part in (weight > 0, weight < 0)
-    ]
+def _fewest(rows: Rows, pair: Array) -> Rows:
+    """The groups of a node, indices of that of sign 1 and of that of sign -1, in fewest rows."""
+    blocks = [rows.rows[rows.start[g] : rows.start[g] + rows.length[g]] for g in pair]
     # They are Q_1 R and Q_2 R with Q_1'Q_1 + Q_2'Q_2 = I, so that one basis makes both diagonal.
     Q, R = np.linalg.qr(np.vstack(blocks))
-    signs = np.repeat([1.0, -1.0], [len(block) for block in blocks])
-    values, axes = np.linalg.eigh((Q.T * signs) @ Q)
-    return np.where(values < 0, -1, 1), (np.sqrt(np.abs(values)) * axes).T @ R
+    values, axes = np.linalg.eigh((Q.T * np.repeat(rows.sign[pair], rows.length[pair])) @ Q)
+    factor = (np.sqrt(np.abs(values)) * axes).T @ R
+    sign, length = np.unique(np.where(values < 0, -1, 1), return_counts=True)
+    n_bags = np.maximum(sign * (rows.sign[pair] @ rows.n_bags[pair]), 0)
+    size, variance = (v[pair[: len(sign)]] for v in (rows.bag_size, rows.known_variance))
+    return Rows(factor, length, n_bags, size, variance, sign)

@@ -6,8 +6,9 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
 from bdr_stan.bags.record import BagsRecord
+from bdr_stan.embedding.compressed_embedding import Labels, compressed_embedding
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -27,6 +28,9 @@ from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.progress import Share, status
 from bdr_stan.types import Array, ArrayLike, Seed
 
+# Embeddings of bags in partitions are kept up to this many numbers (160 MB).
+MOST_KEPT = 20_000_000
+
 
 @dataclass(frozen=True)
 class TrainingFeatures:
@@ -37,7 +41,7 @@ class TrainingFeatures:
 
     feature_map: FeatureMap
     kernel: Kernel
-    embedding: Embedding
+    embedding: Embedding  # or a `CompressedEmbedding`, within a fit
     record: BagsRecord
     covariates: Covariates | None = None
     # Whether the linear effects of the kernel may get another variance from the labels.
@@ -74,10 +78,13 @@ def training_features(
     covariance: str | None = None,
     tau: float = 1.0,
     covariates: Sequence[str] | None = None,
+    labels: Labels | None = None,
     seed: Seed = None,
     progress: bool | None = None,
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
+
+    `labels` that are normal allow a `CompressedEmbedding` of many bags in partitions.
 
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
@@ -86,6 +93,7 @@ def training_features(
     """
     bags = as_bags(bags, in_parts=True)
     learned = learn_covariates(bags, covariates) if covariates else None
+    x = None if learned is None else learned.transform(bags)
     kernel = name_for(kernel, bags.n_features)
     with_effects = isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS)
     if isinstance(kernel, str) and not with_effects:
@@ -98,23 +106,37 @@ def training_features(
     estimated = "average" if tested and covariance is None else covariance
     share = Share()
     with status("Embedding the points", progress is not False, after=10, detail=share.text):
-        embedding = embed(bags, feature_map, covariance=estimated, tau=tau, progress=share.update)
+        embedding = _embedded(
+            bags, feature_map, labels, x, covariance=estimated, tau=tau, progress=share.update
+        )
     if tested:
         kernel, kept = varying_effects(kernel, chosen, embedding)
         feature_map, embedding = landmark_features(kernel, chosen[kept]), embedding.columns(kept)
         embedding = embedding if covariance else replace(embedding, covariance=None)
-    check_kernel_reaches(kernel, embedding.mean)
+    check_kernel_reaches(kernel, embedding.extremes)
     if len(bags) > 1:
-        _check_bags_differ(kernel, embedding.mean)
-    if learned is not None:
-        embedding = replace(embedding, covariates=learned.transform(bags))
+        _check_bags_differ(kernel, embedding.extremes)
     record = BagsRecord.from_bags(bags)
     return TrainingFeatures(feature_map, kernel, embedding, record, learned, with_effects)
 
 
-def _check_bags_differ(kernel, mean):
+def _embedded(
+    bags: Bags | PartitionedBags,
+    feature_map: FeatureMap,
+    labels: Labels | None,
+    x: Array | None,
+    **options: Any,
+) -> Any:
+    """Mean embeddings with covariates x, or sums over them where there are too many to keep."""
+    many = len(bags) * feature_map.n_columns > MOST_KEPT
+    if labels is not None and many and isinstance(bags, PartitionedBags):
+        return compressed_embedding(bags, feature_map, labels, covariates=x, **options)
+    return replace(embed(bags, feature_map, **options), covariates=x)
+
+
+def _check_bags_differ(kernel, extremes):
     """Raise ValueError where mean embeddings of bags differ only by rounding."""
-    if np.ptp(mean, axis=0).max() <= 1e-12 * np.abs(mean).max():
+    if np.ptp(extremes, axis=0).max() <= 1e-12 * np.abs(extremes).max():
         raise ValueError(
             f"all bags have the same mean embedding by {kernel_in_words(kernel)}: give a bandwidth "
             "near the distances between points"

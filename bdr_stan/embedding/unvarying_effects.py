@@ -43,11 +43,10 @@ def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> t
 
 def p_value(embedding: Embedding, features: Array) -> float:
     """P-value of equal means of these features, (d,) booleans, in all bags."""
-    sizes, mean = embedding.sizes, embedding.mean[:, features]
+    embedding, sizes = embedding.columns(features), embedding.sizes
     assert embedding.covariance is not None
-    values, axes = np.linalg.eigh(embedding.covariance[np.ix_(features, features)])
+    values, axes = np.linalg.eigh(embedding.covariance)
     known = values > 1e-9 * values[-1]  # levels of a category sum to 1
-    deviations = (mean - np.average(mean, axis=0, weights=sizes)) @ axes[:, known]
-    between = (sizes @ deviations**2 / values[known]).sum()
+    between = np.diag(axes.T @ embedding.scatter @ axes)[known] / values[known]
     degrees = known.sum() * (len(sizes) - 1)
-    return float(f.sf(between / degrees, degrees, np.sum(sizes - 1)))
+    return float(f.sf(between.sum() / degrees, degrees, np.sum(sizes - 1)))

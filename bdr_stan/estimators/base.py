@@ -41,9 +41,9 @@ _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request
 # Public for subclasses and other modules; completions of a user's prompt omit them.
 _OF_SUBCLASSES = {
     *("check_label_errors", "check_labels", "check_parameters", "closed_form", "columns_of_bags"),
-    *("coordinates", "default_types", "has_likelihood", "kernel_for", "label_distribution"),
-    *("likelihood_text", "methods", "needs_trials", "predicts_from", "prior_texts"),
-    *("samples_posterior", "takes_label_sd", "takes_parts"),
+    *("coordinates", "default_types", "exact_embeddings", "has_likelihood", "kernel_for"),
+    *("label_distribution", "likelihood_text", "methods", "needs_trials", "predicts_from"),
+    *("prior_texts", "samples_posterior", "takes_label_sd", "takes_parts"),
 }
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 

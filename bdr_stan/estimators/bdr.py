@@ -112,6 +112,8 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     True
     """
 
+    exact_embeddings = False
+
     def _model(
         self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
     ) -> Model:

@@ -22,6 +22,7 @@ from bdr_stan.bags import (
 )
 from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.cmdstan.programs import program_text
+from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -187,7 +188,9 @@ class EmbeddingEstimator(BagEstimator):
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(y, label_sd)
         settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
-        training = self.training_features(bags, seed=settings.seed, progress=progress)
+        training = self._training_features(
+            bags, settings.seed, progress, self._compressible(y, label_sd)
+        )
         self._fit_features(training, y, label_sd, settings)
         return self._keep_too(label_name=name, seconds=time.monotonic() - start)
 
@@ -255,6 +258,11 @@ class EmbeddingEstimator(BagEstimator):
             {name: v for name, (v, _) in model.constants.items()}
         )
         predicting = replace(posterior, draws=self._thinned(posterior.draws))
+
+        def in_sample():
+            draws = predicting.flat()
+            return self._predictive(coordinates, training.embedding, draws, classes, **of_labels)
+
         groups = fitted_groups(
             _in_given_units(posterior.draws, training.covariates),
             posterior.stats,
@@ -268,9 +276,7 @@ class EmbeddingEstimator(BagEstimator):
             },
             training.record.index,
             y,
-            lambda: self._predictive(
-                coordinates, training.embedding, predicting.flat(), classes, **of_labels
-            ),
+            in_sample if isinstance(training.embedding, Embedding) else None,
             next(iter(predicting.draws.values())).shape[:2],
             covariates=training.covariates.names if training.covariates is not None else (),
             own_program=self.stan_file is not None,
@@ -330,6 +336,10 @@ class EmbeddingEstimator(BagEstimator):
         TrainingFeatures
             For `fit_features`; several models may share them.
         """
+        return self._training_features(bags, self._seed(seed), progress)
+
+    def _training_features(self, bags, seed, progress, labels=None):
+        """Training features, which may have sums over the bags alone where there are `labels`."""
         return training_features(
             bags,
             kernel=self.kernel_for(bags),
@@ -340,7 +350,8 @@ class EmbeddingEstimator(BagEstimator):
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
             covariates=self.columns_of_bags or None,
-            seed=self._seed(seed),
+            labels=labels,
+            seed=seed,
             progress=progress,
         )
 
@@ -488,6 +499,10 @@ class EmbeddingEstimator(BagEstimator):
             )
 
     # ------------------------------------------------------------ defined by subclasses
+
+    def _compressible(self, y: Array, label_sd: Array | None) -> Labels | None:
+        """Labels that are normal given the embedding, as `Labels`; else None."""
+        return None
 
     def _model(self, training: TrainingFeatures, y: Array) -> Any:
         """The statistical model with its data, priors and constants."""

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
+from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.embedding import EmbeddingEstimator
@@ -152,11 +153,19 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     prior_texts = REGRESSION
     takes_label_sd = True
+    exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
     def check_parameters(self) -> None:
         super().check_parameters()
         check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_flags(compress=self.compress)
+
+    def _compressible(self, y: Array, label_sd: Array | None) -> Labels | None:
+        if not self.compress:
+            return None
+        known_variance = None if label_sd is None else label_sd**2
+        by_size = self.label_noise == "size" or not self.exact_embeddings
+        return Labels(np.asarray(y, float), known_variance, by_size)
 
     def _predictive(
         self,

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.compression import Rows, compress
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
-from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
@@ -87,22 +86,21 @@ def bdr_model(
     known_variance = 0.0 if label_sd is None else label_sd**2
 
     def model_at(measure_scale):
-        mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
+        embedding = training.embedding
+        sizes, deviations = embedding.sizes, embedding.deviations
         K, R, Sigma = landmark_matrices(
             training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
         )
-        coordinates = joint_coordinates(mean, Sigma, R, K)
-        z = coordinates.transform(mean)
-        rows = compress(
-            np.column_stack([z, x]), y, sizes, lossless=lossless, known_variance=known_variance
-        )
-        rows = at_size_nodes(rows) if lossless else rows
+        coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
+        z = deviations.rows @ coordinates.basis
+        rows = embedding.labelled(z, y, sizes, known_variance, lossless=lossless)
+        n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2
         likelihood = partial(normal_likelihood, rows, coordinates.lam)
         size_scales = ["sigma_point"] if by_size else []
         followed = ("sigma", "eta", *size_scales)
         scale_priors = {
             **(size_noise_prior(y, sizes) if by_size else {}),
-            **eta_prior(mean - coordinates.m0, sizes, Sigma, R, embedding_prior=embedding_prior),
+            **eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior),
         }
 
         def model_of(coordinates):
@@ -111,7 +109,8 @@ def bdr_model(
             def rescaled(whitened, scales, mode):
                 return with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
 
-            defaults = weight_priors(y, coordinates.prior_variance(z), x.shape[1]) | scale_priors
+            prior_variance = deviations.average(coordinates.prior_variance(z))
+            defaults = weight_priors(y, prior_variance, n_covariates) | scale_priors
             priors = with_user_values(defaults, prior)
             return LatentGaussianModel(
                 program="bdr",

@@ -112,11 +112,10 @@ def bdr_probit_model(
         K, R, Sigma = landmark_matrices(
             training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
         )
-        coordinates = joint_coordinates(mean, Sigma, R, K)
+        coordinates = joint_coordinates(training.embedding.m0, Sigma, R, K)
         z = coordinates.transform(mean)
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-        away = mean - coordinates.m0
-        prior_of_eta = eta_prior(away, sizes, Sigma, R, embedding_prior=embedding_prior)
+        prior_of_eta = eta_prior(training.embedding, Sigma, R, embedding_prior=embedding_prior)
 
         def rescaled(whitened, scales, mode):
             s = shrinkage_factors(rows.bag_size, coordinates.lam, scales["eta"])

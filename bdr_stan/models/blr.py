@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.compression import Rows, compress
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
@@ -59,24 +58,20 @@ def blr_model(
 ) -> LatentGaussianModel:
     """The model of ``stan/blr.stan`` with its data; arguments as of `bdr_model`."""
     by_size = label_noise == "size"
-    coordinates = principal_axes(embedding.mean)
-    z, x = coordinates.transform(embedding.mean), embedding.x
-    rows = compress(
-        np.column_stack([z, x]),
-        y,
-        embedding.sizes if by_size else np.ones(len(y)),  # one group of equal noise
-        lossless=lossless,
-        known_variance=0.0 if label_sd is None else label_sd**2,
-    )
-    rows = at_size_nodes(rows) if lossless else rows
-    defaults = weight_priors(y, np.sum(z**2, axis=1), x.shape[1])
+    coordinates, deviations = principal_axes(embedding), embedding.deviations
+    z = deviations.rows @ coordinates.basis
+    sizes = embedding.sizes if by_size else np.ones(len(y))  # one group of equal noise
+    known_variance = 0.0 if label_sd is None else label_sd**2
+    rows = embedding.labelled(z, y, sizes, known_variance, lossless=lossless)
+    n_covariates = rows.rows.shape[1] - z.shape[1] - 2
+    defaults = weight_priors(y, deviations.average(np.sum(z**2, axis=1)), n_covariates)
     if by_size:
         defaults |= size_noise_prior(y, embedding.sizes)
     priors, size_scales = with_user_values(defaults, prior), ["sigma_point"] if by_size else []
     return LatentGaussianModel(
         program="blr",
         priors=priors,
-        data=blr_data(rows, priors, n_covariates=x.shape[1]),
+        data=blr_data(rows, priors, n_covariates=n_covariates),
         constants=coordinates.constants(),
         scales=("sigma", *size_scales, "rho"),
         prior_factor=coordinates.prior_factor,

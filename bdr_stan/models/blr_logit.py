@@ -49,7 +49,7 @@ def blr_logit_model(
     embedding: Embedding, y: Array, *, prior: Mapping[str, float] | None = None
 ) -> LatentGaussianModel:
     """The model of ``stan/blr_logit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
-    coordinates = principal_axes(embedding.mean)
+    coordinates = principal_axes(embedding)
     z, x = coordinates.transform(embedding.mean), embedding.x
     rows = compress(np.column_stack([z, x]), y, embedding.sizes, lossless=False)
     priors = with_user_values(class_priors(_LATENT_SD, np.sum(z**2, axis=1), x.shape[1]), prior)

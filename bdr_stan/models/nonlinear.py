@@ -258,7 +258,7 @@ def nonlinear_model(
     K, R, Sigma = landmark_matrices(training, jitter=jitter)
     if training.free_linear_variance:
         K = precision_for(training, linear_model.constants["linear_variance"][0], jitter)
-    linear = joint_coordinates(mean, Sigma, eta * R, K)
+    linear = joint_coordinates(training.embedding.m0, Sigma, eta * R, K)
     coordinates = CurvedCoordinates(
         **vars(linear), frequencies=basis_frequencies(min(n_curved, len(K)), n_functions)
     )

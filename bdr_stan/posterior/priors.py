@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.types import Array, is_number
+from bdr_stan.types import Array, ArrayLike, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,11 +93,11 @@ RATES = {
 }
 
 
-def weight_priors(y: Array, prior_variance: Array, n_covariates: int = 0) -> dict[str, float]:
+def weight_priors(y: Array, prior_variance: ArrayLike, n_covariates: int = 0) -> dict[str, float]:
     """Default priors of intercept, covariates, noise and weights, from labels y, shape (n,).
 
-    rho_median is such that the regression's prior sd over the bags is sd(y); `prior_variance`,
-    shape (n,), is the prior variance of each bag's predictive mean at rho = 1.
+    rho_median is such that the regression's prior sd over the bags is sd(y); `prior_variance` is
+    the prior variance of each bag's predictive mean at rho = 1, shape (n,), or its average.
     """
     spread = float(np.std(y))
     return {

@@ -71,7 +71,7 @@ def _dims(name, n):
 
 
 def pointwise_groups(
-    training: Callable[[], "Mixture"],
+    training: Callable[[], "Mixture"] | None,
     y: Array,
     ids: Sequence | Array,
     shape: tuple[int, int],
@@ -83,11 +83,11 @@ def pointwise_groups(
     """Groups log_likelihood and posterior_predictive of the n training bags.
 
     `shape` is (chains, draws). `log_lik` and `y_rep`, shape (chains, draws, n), replace the values
-    of the predictive, which `training()` computes only if needed. Empty if the arrays would exceed
-    `LARGEST_POINTWISE` numbers; no log_likelihood for a single draw, as model comparison needs
-    several.
+    of the predictive, which `training()` computes only if needed. Empty without it, or if the
+    arrays would exceed `LARGEST_POINTWISE` numbers; no log_likelihood for a single draw, as model
+    comparison needs several.
     """
-    if np.prod(shape) * len(y) > LARGEST_POINTWISE:
+    if training is None or np.prod(shape) * len(y) > LARGEST_POINTWISE:
         return {}
     predictive = training()
     if y_rep is None:
@@ -107,7 +107,7 @@ def fitted_groups(
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
     ids: Sequence | Array,
     y: Array,
-    training: Callable[[], "Mixture"],
+    training: Callable[[], "Mixture"] | None,
     shape: tuple[int, int],
     *,
     covariates: Sequence[str] = (),

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from bdr_stan.embedding.mean_embedding import Embedding
+
 # The model as the paper's text has it, a program of its own.
 PLAIN = Path(__file__).parents[2] / "benchmarks" / "bdr_plain.stan"
 PRIORS = {
@@ -46,6 +48,10 @@ class Problem:
     origin: np.ndarray | None = None
     x: np.ndarray | None = None
     known: np.ndarray | float = 0.0
+
+    @property
+    def embedding(self):
+        return Embedding(self.sizes, self.mu, self.Sigma)
 
     @property
     def m0(self):

@@ -5,6 +5,7 @@ import pytest
 from builders import reference
 
 from bdr_stan.embedding.coordinates import Coordinates, joint_coordinates, principal_axes
+from bdr_stan.embedding.mean_embedding import Embedding
 
 
 @pytest.fixture(params=[(1, 1), (3, 5), (40, 4)], ids=str)
@@ -14,11 +15,11 @@ def mean(request, rng):
 
 
 def coordinates_of(p):
-    return joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    return joint_coordinates(p.mu.mean(axis=0), p.Sigma, p.R, p.K)
 
 
 def test_principal_axes_make_the_design_diagonal(mean):
-    coordinates = principal_axes(mean)
+    coordinates = principal_axes(Embedding(np.ones(len(mean)), mean, None))
     d = mean.shape[1]
     np.testing.assert_allclose(coordinates.m0, mean.mean(axis=0))
     np.testing.assert_allclose(coordinates.basis.T @ coordinates.basis, np.eye(d), atol=1e-12)
@@ -31,7 +32,7 @@ def test_principal_axes_make_the_design_diagonal(mean):
 
 def test_principal_axes_keep_the_regression_and_its_prior(mean, rng):
     """beta = V w gives the same function, and N(0, rho^2 I) is that of beta as well."""
-    coordinates = principal_axes(mean)
+    coordinates = principal_axes(Embedding(np.ones(len(mean)), mean, None))
     w = rng.normal(size=mean.shape[1])
     function = (mean - mean.mean(axis=0)) @ (coordinates.basis @ w)
     np.testing.assert_allclose(coordinates.transform(mean) @ w, function, rtol=1e-10, atol=1e-12)
@@ -66,7 +67,8 @@ def test_where_the_prior_kernel_is_that_of_the_weights_their_precision_is_one(rn
     coordinates = coordinates_of(p)
     np.testing.assert_array_equal(coordinates.prior_factor, np.eye(4))
     np.testing.assert_allclose(coordinates.basis.T @ p.K @ coordinates.basis, np.eye(4), atol=1e-11)
-    equal = joint_coordinates(p.mu, p.Sigma, p.K.copy(), p.K)  # equal, but not known to be
+    # Equal, but not known to be.
+    equal = joint_coordinates(p.mu.mean(axis=0), p.Sigma, p.K.copy(), p.K)
     np.testing.assert_allclose(equal.prior_factor, np.eye(4), atol=1e-11)
 
 
@@ -102,4 +104,4 @@ def test_a_fit_keeps_the_coordinates(rng):
 def test_prior_that_is_not_positive_definite(rng):
     p = reference.random_problem(rng)
     with pytest.raises(ValueError, match="prior kernel matrix .* is not positive definite"):
-        joint_coordinates(p.mu, p.Sigma, -p.R, p.K)
+        joint_coordinates(p.mu.mean(axis=0), p.Sigma, -p.R, p.K)

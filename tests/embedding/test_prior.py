@@ -18,6 +18,7 @@ from builders.training import (
 )
 
 from bdr_stan.bags import Bags
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import (
     check_embedding_prior,
     eta_prior,
@@ -119,16 +120,20 @@ def embeddings(rng, n, sizes, *, within=1.0, d=5, spread=1.0):
     return mean - mean.mean(axis=0), spread**2 * B, 3 * np.mean(within) * np.eye(d)
 
 
+def embedded(mean, sizes):
+    return Embedding(sizes, mean, None)
+
+
 def test_eta_prior_is_the_moment_estimate(rng):
     """E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i, by hand and where the truth is known."""
     mean, sizes = np.array([[1.0, -2.0], [3.0, 0.0]]), np.array([2.0, 4.0])
     Sigma, R = np.diag([0.5, 1.5]), np.diag([1.0, 3.0])
-    found = eta_prior(mean, sizes, Sigma, R)
-    assert found["eta_median"] == pytest.approx(((5 + 9) / 2 - 2 * (0.5 + 0.25) / 2) / 4)
+    found = eta_prior(embedded(mean, sizes), Sigma, R)
+    assert found["eta_median"] == pytest.approx(((2 + 2) / 2 - 2 * (0.5 + 0.25) / 2) / 4)
     sizes = rng.choice([1, 5, 40], 20_000)
     true = rng.multivariate_normal(np.zeros(2), 0.7 * R, 20_000)
     seen = true + rng.multivariate_normal(np.zeros(2), Sigma, 20_000) / np.sqrt(sizes)[:, None]
-    assert eta_prior(seen, sizes, Sigma, R)["eta_median"] == pytest.approx(0.7, rel=0.03)
+    assert eta_prior(embedded(seen, sizes), Sigma, R)["eta_median"] == pytest.approx(0.7, rel=0.03)
 
 
 @pytest.mark.parametrize("tails", [1.0, 100.0])
@@ -142,7 +147,7 @@ def test_log_sd_is_the_jackknife(rng, tails):
     mean -= mean.mean(axis=0)
     expected = relative_error_of_scale(mean, sizes, Sigma)
     assert 0.1 < expected < 2
-    assert scale_log_sd(mean, sizes, Sigma) == pytest.approx(expected, rel=1e-10)
+    assert scale_log_sd(embedded(mean, sizes), Sigma) == pytest.approx(expected, rel=1e-10)
     normal = np.hypot(
         np.sqrt(2 / (n - 1)) * np.mean(np.sum(mean**2, axis=1)),
         np.trace(Sigma) * np.std(1 / sizes),
@@ -152,9 +157,9 @@ def test_log_sd_is_the_jackknife(rng, tails):
 
 def test_log_sd_is_small_where_many_bags_show_the_scale(rng):
     mean, _, Sigma = embeddings(rng, 5_000, 50.0)
-    assert scale_log_sd(mean, np.full(5_000, 50.0), Sigma) == 0.1
+    assert scale_log_sd(embedded(mean, np.full(5_000, 50.0)), Sigma) == 0.1
     mean, _, Sigma = embeddings(rng, 200, 50.0)
-    assert 0.1 < scale_log_sd(mean, np.full(200, 50.0), Sigma) < 0.2
+    assert 0.1 < scale_log_sd(embedded(mean, np.full(200, 50.0)), Sigma) < 0.2
 
 
 @pytest.mark.parametrize("n", [1, 2, 50, 1000])
@@ -162,7 +167,7 @@ def test_log_sd_is_2_where_bags_do_not_show_the_scale(rng, n):
     spread = 1.0 if n <= 2 else 0.0
     mean, _, Sigma = embeddings(rng, n, 3.0, spread=spread)
     mean -= 0.0 if n == 1 else mean.mean(axis=0)
-    assert scale_log_sd(mean, np.full(n, 3.0), 1.1 * Sigma) == 2.0
+    assert scale_log_sd(embedded(mean, np.full(n, 3.0)), 1.1 * Sigma) == 2.0
 
 
 def test_log_sd_of_few_bags_is_large():
@@ -171,10 +176,10 @@ def test_log_sd_of_few_bags_is_large():
     for n in (3, 5, 10):
         for seed in range(20):
             mean, _, Sigma = embeddings(np.random.default_rng(seed), n, 50.0)
-            found.setdefault(n, []).append(scale_log_sd(mean, np.full(n, 50.0), Sigma))
+            found.setdefault(n, []).append(scale_log_sd(embedded(mean, np.full(n, 50.0)), Sigma))
     assert min(found[3]) > 1 and min(found[5]) > 0.7 and min(found[10]) > 0.47
     square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    assert scale_log_sd(square, np.full(4, 1e6), np.eye(2)) == pytest.approx(
+    assert scale_log_sd(embedded(square, np.full(4, 1e6)), np.eye(2)) == pytest.approx(
         np.sqrt(2 / 3), rel=1e-5
     )
 
@@ -184,7 +189,7 @@ def test_log_sd_is_larger_where_sizes_differ(rng):
     sizes = rng.choice([5.0, 10.0, 50.0], 300)
     one = np.full(300, 1 / np.mean(1 / sizes))  # as much noise, in all
     mean, _, Sigma = embeddings(rng, 300, sizes)
-    assert scale_log_sd(mean, sizes, Sigma) > 2 * scale_log_sd(mean, one, Sigma)
+    assert scale_log_sd(embedded(mean, sizes), Sigma) > 2 * scale_log_sd(embedded(mean, one), Sigma)
 
 
 @pytest.mark.parametrize("kind", ["one size", "several sizes", "small bags are wide"])
@@ -199,7 +204,7 @@ def test_prior_covers_the_scale_where_bags_scatter_differently(kind, n):
         if kind == "small bags are wide":
             within = np.where(sizes == 5, 10**0.5, 10**-0.5)
         mean, B, Sigma = embeddings(rng, n, sizes, within=within)
-        found = eta_prior(mean, sizes, Sigma, B)
+        found = eta_prior(embedded(mean, sizes), Sigma, B)
         away.append(np.log(1 / found["eta_median"]) / found["eta_log_sd"])  # the true eta is 1
     assert np.mean(np.abs(away) < 2) >= 0.95 and np.max(np.abs(away)) < 3
 
@@ -207,7 +212,7 @@ def test_prior_covers_the_scale_where_bags_scatter_differently(kind, n):
 @pytest.mark.parametrize("prior", ["kernel", "convolution"])
 def test_log_sd_is_2_where_the_shape_of_the_prior_covariance_is_assumed(rng, prior):
     mean, B, Sigma = embeddings(rng, 200, 50.0)
-    arguments = mean, np.full(200, 50.0), Sigma, B
+    arguments = embedded(mean, np.full(200, 50.0)), Sigma, B
     assert eta_prior(*arguments, embedding_prior=prior)["eta_log_sd"] == 2.0
     assert eta_prior(*arguments)["eta_log_sd"] < 0.2
 
@@ -223,16 +228,16 @@ def test_eta_prior_of_bags_in_partitions_is_that_of_bags_in_memory(weight):
         landmarks = np.random.default_rng(0).normal(size=(5, 2))
         training = training_features(bags, landmarks=landmarks, bandwidth=1, covariance="average")
         _, R, Sigma = landmark_matrices(training)
-        mean, sizes = training.embedding.mean, training.embedding.sizes
-        found.append(eta_prior(mean - mean.mean(axis=0), sizes, Sigma, R))
+        found.append(eta_prior(training.embedding, Sigma, R))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert 0.1 < found[0]["eta_log_sd"] < 2
 
 
 def test_eta_prior_is_positive_where_bags_do_not_differ(rng):
     mean = rng.normal(size=(50, 2))
-    found = eta_prior(mean, np.ones(50), 100 * np.eye(2), np.eye(2))
-    assert found["eta_median"] == pytest.approx(0.01 * np.mean(np.sum(mean**2, axis=1)) / 2)
+    found = eta_prior(embedded(mean, np.ones(50)), 100 * np.eye(2), np.eye(2))
+    away = mean - mean.mean(axis=0)
+    assert found["eta_median"] == pytest.approx(0.01 * np.mean(np.sum(away**2, axis=1)) / 2)
     assert found["eta_log_sd"] == 2
 
 

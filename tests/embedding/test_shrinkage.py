@@ -6,6 +6,7 @@ from builders import reference
 from builders.training import moment_estimate
 from scipy import stats
 
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import (
     between_bag_covariance,
     joint_basis,
@@ -35,7 +36,7 @@ def test_between_bag_covariance_is_the_weighted_average(rng, n, d):
     Sigma, B = matrices(rng, d)
     sizes = rng.choice([1.0, 3.0, 50.0], n)
     mean = simulated_embeddings(rng, B, Sigma, sizes)
-    found = between_bag_covariance(mean, sizes, mean.mean(axis=0), Sigma)
+    found = between_bag_covariance(Embedding(sizes, mean, None), Sigma)
     expected = moment_estimate(mean, sizes, Sigma)
     away = mean - mean.mean(axis=0)
     if np.trace(expected) < 0.01 * np.mean(np.sum(away**2, axis=1)):
@@ -48,7 +49,7 @@ def test_between_bag_covariance_of_many_bags_is_the_true_one(rng):
     Sigma, B = matrices(rng, 3)
     sizes = rng.choice([1.0, 5.0, 100.0], 40_000)
     mean = simulated_embeddings(rng, B, Sigma, sizes)
-    found = between_bag_covariance(mean, sizes, mean.mean(axis=0), Sigma)
+    found = between_bag_covariance(Embedding(sizes, mean, None), Sigma)
     np.testing.assert_allclose(found, B, atol=0.03 * np.trace(B))
 
 
@@ -56,7 +57,7 @@ def test_between_bag_covariance_is_never_lost_in_the_noise(rng):
     """Bags that do not differ beyond noise: a hundredth of the embeddings' variance is left."""
     mean = rng.normal(size=(50, 3))
     away = mean - mean.mean(axis=0)
-    found = between_bag_covariance(mean, np.ones(50), mean.mean(axis=0), 100 * np.eye(3))
+    found = between_bag_covariance(Embedding(np.ones(50), mean, None), 100 * np.eye(3))
     np.testing.assert_allclose(found, 0.01 * away.T @ away / 50)
 
 

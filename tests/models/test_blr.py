@@ -139,7 +139,7 @@ def test_exact_posterior_comes_from_the_seed(embedded):
 
 def test_exact_predictive_is_that_of_the_closed_form(embedded, rng):
     embedding, y = embedded
-    coordinates = principal_axes(embedding.mean)
+    coordinates = principal_axes(embedding)
     root = rng.normal(size=(5, 5))
     theta, covariance, sigma = rng.normal(size=5), root @ root.T, 0.7
     predictive = exact_predictive(

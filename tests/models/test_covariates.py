@@ -22,7 +22,7 @@ NAMES = pytest.mark.parametrize("name", ["normal", "probit", "logit"])
 def problem(rng, name="normal"):
     make = reference.random_problem if name == "normal" else reference.random_classes
     p = reference.with_covariates(rng, make(rng, n=60, d=3), Q)
-    return p, joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    return p, joint_coordinates(p.mu.mean(axis=0), p.Sigma, p.R, p.K)
 
 
 def likelihood(name, p, coordinates, lossless=False):
@@ -112,7 +112,7 @@ def test_closed_form_with_covariates(rng):
     assert model.priors["gamma_scale"] == pytest.approx(2.5 * spread)
     posterior, constants = exact_posterior(model, draws=20_000, seed=1)
     sigma, rho = (posterior.draws[name][0, 0] for name in ("sigma", "rho"))
-    V = principal_axes(p.mu).basis
+    V = principal_axes(p.embedding).basis
     X = np.column_stack([(p.mu - p.m0) @ V, p.x, np.ones(60)])
     precision = np.r_[np.full(3, rho**-2), np.full(Q + 1, (2.5 * spread) ** -2)]
     covariance = np.linalg.inv(X.T @ X / sigma**2 + np.diag(precision))
@@ -125,7 +125,7 @@ def test_closed_form_with_covariates(rng):
     drawn = np.column_stack([posterior.flat()[name] for name in ("w", "gamma", "intercept")])
     score = (drawn.mean(axis=0) - theta) / (sd / np.sqrt(len(drawn)))
     assert np.abs(score).max() < 4.5
-    coordinates = principal_axes(p.mu)
+    coordinates = principal_axes(p.embedding)
     found = exact_predictive(coordinates, embedding, theta=theta, covariance=of_theta, sigma=sigma)
     np.testing.assert_allclose(found.mean, X @ theta, rtol=1e-6)
     np.testing.assert_allclose(

@@ -25,7 +25,7 @@ SCALES = {"sigma": 0.5, "sigma_point": 0.9, "eta": 0.6}
 def problem(rng, n=40):
     """Embedded bags whose labels have noise of size and known errors, in the joint basis."""
     p = reference.with_label_noise(rng, reference.random_problem(rng, n=n, d=3))
-    coordinates = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    coordinates = joint_coordinates(p.mu.mean(axis=0), p.Sigma, p.R, p.K)
     return (
         p,
         coordinates,
@@ -128,7 +128,7 @@ def test_exact_posterior_is_weighted_regression_at_the_scales(rng):
     assert model.scales == ("sigma", "sigma_point", "rho")
     posterior, constants = exact_posterior(model, draws=3, seed=1)
     sigma, sigma_point, rho = (posterior.draws[name][0, 0] for name in model.scales)
-    coordinates = principal_axes(p.mu)
+    coordinates = principal_axes(p.embedding)
     X = np.c_[coordinates.transform(p.mu), np.ones(60)]
     weight = 1 / (sigma**2 + sigma_point**2 / p.sizes + p.known)
     location, spread = model.intercept_prior

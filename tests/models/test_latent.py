@@ -15,7 +15,7 @@ S = 7  # draws
 def uncertain(rng, **options):
     """A problem, its coordinates, its embedding and draws: landmark weights alpha = V w."""
     p = reference.random_problem(rng, **options)
-    coordinates = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    coordinates = joint_coordinates(p.mu.mean(axis=0), p.Sigma, p.R, p.K)
     d = len(p.K)
     draws = {
         "intercept": rng.normal(size=S),
@@ -81,7 +81,7 @@ def test_moments_are_those_of_simulated_embeddings(rng):
 def test_exact_embeddings_leave_nothing_open(rng):
     """Linear regression: no eta, no variance within bags."""
     p, _, embedding, draws = uncertain(rng)
-    coordinates = principal_axes(p.mu)
+    coordinates = principal_axes(p.embedding)
     del draws["eta"]
     xi, nu = latent_moments(
         np.arange(15), z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
@@ -142,7 +142,7 @@ def test_classes_of_probit_are_averages_over_the_draws(rng, options):
 
 def test_classes_of_logit_are_averages_over_the_draws(rng):
     p, _, embedding, draws = uncertain(rng)
-    coordinates = principal_axes(p.mu)
+    coordinates = principal_axes(p.embedding)
     del draws["eta"]
     predictive = class_predictive(coordinates, embedding, np.array([0, 1]), log_expit, **draws)
     beta = draws["w"] @ coordinates.basis.T

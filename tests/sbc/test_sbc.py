@@ -137,7 +137,7 @@ class CurvedProblem(reference.Problem):
 
     @cached_property
     def at(self):
-        plain = joint_coordinates(self.mu, self.Sigma, self.R, self.K)
+        plain = joint_coordinates(self.mu.mean(axis=0), self.Sigma, self.R, self.K)
         return CurvedCoordinates(**vars(plain), frequencies=basis_frequencies(1, FUNCTIONS))
 
     @cached_property

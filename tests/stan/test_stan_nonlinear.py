@@ -35,7 +35,7 @@ def random_problem(n=25, d=4, *, Q=0, **options):
 
 
 def coordinates(p, q):
-    plain = joint_coordinates(p.mu, p.Sigma, p.R, p.K)
+    plain = joint_coordinates(p.mu.mean(axis=0), p.Sigma, p.R, p.K)
     return CurvedCoordinates(**vars(plain), frequencies=basis_frequencies(q, B))
 
 

@@ -1,0 +1,211 @@
+"""What a regression with normal labels takes of the embeddings of bags in partitions: sums of them.
+
+Only sums leave a part of the table, and the embeddings of bags that have points in several parts.
+The rows [e, x, 1, y] of the other bags, e = mu - origin, move to nodes of size in their part. The
+average embedding and the coordinates of a model are not known then, but both are linear maps of the
+rows, so that one pass over the points is enough.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from bdr_stan.bags import Bags, PartitionedBags
+from bdr_stan.embedding.compression import Rows, merged
+from bdr_stan.embedding.mean_embedding import BagSums, Deviations, scatter_factors, sums_of_part
+from bdr_stan.embedding.size_nodes import SizeNodes, cheapest_nodes, moved, with_fewest_rows
+from bdr_stan.types import Array, ArrayLike
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of bags, and what the variances of their noise depend on."""
+
+    y: Array  # shape (n,)
+    known_variance: Array | None  # of the known error of each label, units of y squared, (n,)
+    by_size: bool  # whether their other variance depends on the size of the bag
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Sums over bags of their rows, and of powers of e for the default priors."""
+
+    rows: Rows  # [e, x, 1, y] as `moved` gives them
+    powers: Array  # sum of f f', f = [e^2, e, 1], shape (2 d + 1, 2 d + 1)
+    by_points: Array  # sum of N f f', f = [e, 1], shape (d + 1, d + 1)
+    extremes: Array  # smallest and largest entries of e, shape (2, d)
+
+    @classmethod
+    def of_bags(
+        cls,
+        e: Array,
+        sizes: Array,
+        labels: Array,
+        known_variance: Array | None,
+        *,
+        nodes: list[SizeNodes],
+        by_size: bool,
+    ) -> Self:
+        """Sums over n bags; `e` has shape (n, d), `labels` are the columns [x, 1, y]."""
+        known = np.zeros(len(e)) if known_variance is None else known_variance
+        of_bags = Rows.of_bags(np.hstack([e, labels]), sizes if by_size else np.ones(len(e)), known)
+        linear = np.column_stack([e, np.ones(len(e))])
+        powers = np.hstack([e**2, linear])
+        return cls(
+            moved(merged(of_bags), nodes),
+            powers.T @ powers,
+            (linear.T * sizes) @ linear,
+            np.stack([e.min(axis=0), e.max(axis=0)]),
+        )
+
+    def plus(self, other: Self) -> Self:
+        """Sums over the bags of both."""
+        low, high = zip(self.extremes, other.extremes, strict=True)
+        return replace(
+            self,
+            rows=merged(Rows.stacked([self.rows, other.rows])),
+            powers=self.powers + other.powers,
+            by_points=self.by_points + other.by_points,
+            extremes=np.stack([np.minimum(*low), np.maximum(*high)]),
+        )
+
+
+@dataclass(frozen=True)
+class CompressedEmbedding:
+    """In place of an `Embedding`, where labels are known and normal; for members see there."""
+
+    sizes: Array
+    covariance: Array | None
+    origin: Array  # shape (d,)
+    sums: RowSums
+
+    @property
+    def m0(self) -> Array:
+        return self.origin + self._shift
+
+    @property
+    def deviations(self) -> Deviations:
+        rows, d = self.sums.rows, len(self.origin)
+        ones = rows.rows[:, -2:-1]
+        e = rows.rows[:, :d] - ones * self._shift
+        return Deviations(e, rows.bag_size[rows.group], rows.sign[rows.group], len(self.sizes))
+
+    @property
+    def extremes(self) -> Array:
+        return self.origin + self.sums.extremes
+
+    @property
+    def scatter(self) -> Array:
+        total = self.sums.by_points
+        return total[:-1, :-1] - np.outer(total[:-1, -1], total[:-1, -1]) / total[-1, -1]
+
+    def error_of_trace(self, within: float) -> float:
+        n, deviations, shift = len(self.sizes), self.deviations, self._shift
+        c = np.r_[np.ones(len(shift)), -2 * shift, shift @ shift]  # |e - shift|^2 = f'c
+        squares, inverse = self.sums.powers[-1] @ c, 1.0 / self.sizes
+        factor = n / (n - 1)
+        crossed = deviations.average(np.sum(deviations.rows**2, axis=1) / deviations.size)
+        # Sums of squares and products about the averages.
+        of_squares = c @ self.sums.powers @ c - squares**2 / n
+        of_both = n * crossed - squares * inverse.mean()
+        of_inverse = n * np.var(inverse)
+        total = factor**2 * of_squares - 2 * factor * within * of_both + within**2 * of_inverse
+        return float(np.sqrt(max(total, 0) / (n - 1) / n))
+
+    def labelled(
+        self, z: Array, y: Array, sizes: Array, known_variance: ArrayLike, *, lossless: bool
+    ) -> Rows:
+        """Rows in these coordinates; the labels are those of the pass over the points."""
+        rows, d = self.sums.rows, len(self.origin)
+        return replace(rows, rows=np.hstack([z, rows.rows[:, d:]]))
+
+    def columns(self, features: ArrayLike) -> Self:
+        d = len(self.origin)
+        kept = np.arange(d)[features]
+        rows, powers, by_points = self.sums.rows, self.sums.powers, self.sums.by_points
+        in_powers, in_points = np.r_[kept, d + kept, 2 * d], np.r_[kept, d]
+        sums = RowSums(
+            replace(rows, rows=np.hstack([rows.rows[:, kept], rows.rows[:, d:]])),
+            powers[np.ix_(in_powers, in_powers)],
+            by_points[np.ix_(in_points, in_points)],
+            self.sums.extremes[:, kept],
+        )
+        covariance = None if self.covariance is None else self.covariance[np.ix_(kept, kept)]
+        return replace(self, covariance=covariance, origin=self.origin[kept], sums=sums)
+
+    @property
+    def _shift(self):
+        d = len(self.origin)
+        return self.sums.powers[-1, d : 2 * d] / len(self.sizes)
+
+
+def compressed_embedding(
+    bags: PartitionedBags,
+    features: Any,
+    labels: Labels,
+    *,
+    covariates: Array | None = None,
+    covariance: str | None = None,
+    tau: float = 1.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> CompressedEmbedding:
+    """The sums over all bags in one pass over their points; arguments as of `embed`.
+
+    `features` are those at landmarks; `covariates` has shape (n, Q).
+    """
+    sizes, cut, d = bags.effective_sizes, bags.cut, features.n_columns
+    factors = scatter_factors(bags, sizes, covariance, tau)
+    x = np.empty((len(bags), 0)) if covariates is None else covariates
+    columns = np.column_stack([x, np.ones(len(bags)), labels.y])
+    known = labels.known_variance
+    nodes = cheapest_nodes(
+        sizes if labels.by_size else np.ones(len(bags)),
+        np.zeros(len(bags)) if known is None else known,
+        d + columns.shape[1],
+    )
+    sums_of_bags = partial(RowSums.of_bags, nodes=nodes, by_size=labels.by_size)
+    origin = features.gram().mean(axis=0)
+    run = partial(_sums_of_part, features=features, origin=origin, sums_of_bags=sums_of_bags)
+
+    joined = BagSums.empty(int(cut.sum()), d, scatter=factors is not None)
+    place, (of_cut,) = np.cumsum(cut) - 1, _selected(cut, factors)
+    total: Any = None
+    per_bag = cut, factors, sizes, columns, known
+    for which, (found, pieces) in bags.map_parts(run, *per_bag, progress=progress):
+        joined.join(place[which[cut[which]]], pieces, of_cut)
+        total = _plus(total, found)
+    if cut.any():
+        found = sums_of_bags(joined.mean - origin, *_selected(cut, sizes, columns, known))
+        total = _plus(total, found)
+    scatter = tau**2 * np.eye(d) if covariance == "identity" else joined.scatter
+    total = replace(total, rows=with_fewest_rows(total.rows))
+    return CompressedEmbedding(sizes, scatter, origin, total)
+
+
+def _sums_of_part(
+    bags: Bags,
+    cut: Array,
+    factors: Array | None,
+    *per_bag: Array | None,
+    features: Any,
+    origin: Array,
+    sums_of_bags: Callable[..., RowSums],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[RowSums | None, BagSums]:
+    """Sums over bags that have all their points here, and embeddings of the others."""
+    found = sums_of_part(bags, factors, features=features, progress=progress)
+    pieces = BagSums(found.weight[cut], found.mean[cut], found.scatter)
+    if cut.all():
+        return None, pieces
+    return sums_of_bags(found.mean[~cut] - origin, *_selected(~cut, *per_bag)), pieces
+
+
+def _selected(rows, *arrays):
+    return [None if values is None else values[rows] for values in arrays]
+
+
+def _plus(total, found):
+    return found if total is None else total if found is None else total.plus(found)
