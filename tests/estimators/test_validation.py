@@ -1,4 +1,4 @@
-"""validation: what passes; what is refused is in test_bad_input."""
+"""validation: what passes; what is refused is in tests/bad_input."""
 
 import pickle
 

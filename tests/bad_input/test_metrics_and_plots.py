@@ -1,0 +1,100 @@
+"""What metrics and plots refuse."""
+
+import numpy as np
+from builders.mistakes import (
+    AT_POINTS,
+    BAGS,
+    CLASSES,
+    FITTED,
+    NETWORK,
+    POINTS,
+    PREDICTIVE,
+    SIZES,
+    TABLE,
+    Y,
+    changed,
+    check_call,
+    mistakes,
+)
+
+from bdr_stan import metrics, plots
+
+SCORES = [
+    ("labels of another length", lambda: metrics.mse(Y, Y[:3]), "mean has shape"),
+    ("a label of NaN", lambda: metrics.mse(changed(Y, 2, np.nan), Y), "bag 2"),
+    ("labels of text", lambda: metrics.mse(["a"], [1.0]), "y"),
+    ("no labels", lambda: metrics.mse([], []), "no bags"),
+    ("bounds of another length", lambda: metrics.coverage(Y, Y, Y[:2]), "upper"),
+    ("widths of another length", lambda: metrics.interval_width(Y, Y[:2]), "upper"),
+    ("edges that fall", lambda: metrics.size_classes(SIZES, [5, 2]), "edges"),
+    ("no edges", lambda: metrics.size_classes(SIZES, []), "edges"),
+    ("edges of text", lambda: metrics.size_classes(SIZES, ["a"]), "edges"),
+    ("sizes of another length",
+     lambda: metrics.table_by_size(Y, PREDICTIVE, SIZES[:3]), "sizes"),
+    ("a level of 2", lambda: metrics.table_by_size(Y, PREDICTIVE, SIZES, level=2), "level"),
+    ("a level of text",
+     lambda: metrics.table_by_size(Y, PREDICTIVE, SIZES, level="wide"), "level"),
+    ("levels of 0", lambda: metrics.calibration(Y, PREDICTIVE, [0.0]), "level"),
+    ("no levels", lambda: metrics.calibration(Y, PREDICTIVE, []), "levels"),
+    ("a fractional count", lambda: metrics.poisson_nll([0.5], [1.0]), "individual 0"),
+    ("a negative rate", lambda: metrics.poisson_nll([1.0], [-1.0]), "rate"),
+    ("an sd of 0", lambda: metrics.normal_nll([1.0], [1.0], 0.0), "sd"),
+    ("an sd of text", lambda: metrics.normal_nll([1.0], [1.0], "a"), "sd"),
+    ("no bins", lambda: metrics.reliability(CLASSES, OF_CLASSES, 0), "n_bins"),
+    ("bins of text", lambda: metrics.reliability(CLASSES, OF_CLASSES, "ten"), "n_bins"),
+    ("a label that is no class",
+     lambda: metrics.classes_by_size(["c"] * 12, OF_CLASSES, SIZES), "'c'"),
+    ("rates of another length", lambda: metrics.point_calibration([1.0], AT_POINTS), "78 points"),
+    ("a plot of sizes of another length",
+     lambda: plots.prediction_by_size(Y, PREDICTIVE, SIZES[:3]), "sizes"),
+    ("a plot in too few axes",
+     lambda: plots.prediction_by_size(Y, PREDICTIVE, SIZES, axes=[]), "axes"),
+    ("a comparison of nothing", lambda: plots.compare_by_size({}, Y, SIZES), "predictive"),
+    ("a calibration of too few labels", lambda: plots.calibration(Y[:3], PREDICTIVE), "y"),
+    ("curves of no table", lambda: plots.point_calibration({}), "tables"),
+    ("curves of another table",
+     lambda: plots.point_calibration({"a": TABLE}), "level"),
+    ("a picture of no influence", lambda: plots.influence(NETWORK, 0), "AggregateNN"),
+    ("a picture of no such column", lambda: plots.influence(FITTED, "age", BAGS), "age"),
+    ("a picture of a level of 2", lambda: plots.influence(FITTED, "x", level=2), "level"),
+    ("a spectrum of no shrinkage", lambda: plots.shrinkage_spectrum(FITTED), "BLR"),
+    ("a spectrum of bags of no points",
+     lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),
+    ("a spectrum of text", lambda: plots.shrinkage_spectrum(["a"], 1.0), "lam"),
+    ("a spectrum of eta 0", lambda: plots.shrinkage_spectrum([1.0], 0.0), "eta"),
+    ("landmarks of other columns",
+     lambda: plots.landmarks(POINTS, np.ones((2, 3))), "landmarks"),
+    ("landmarks by three columns",
+     lambda: plots.landmarks(POINTS, POINTS[:3], (0, 1, 2)), "features"),
+    ("landmarks by no such column",
+     lambda: plots.landmarks(BAGS, POINTS[:3], ("x", "age")), "age"),
+    ("a map of places of another length",
+     lambda: plots.rate_map([1.0, 2.0], [0], [0]), "shape"),
+    ("a map of fractional places", lambda: plots.rate_map([1.0], [0.5], [0]), "row"),
+    ("a map between equal limits",
+     lambda: plots.rate_map([1.0], [0], [0], limits=(2, 2)), "limits"),
+    ("a map of one limit", lambda: plots.rate_map([1.0], [0], [0], limits=(2,)), "limits"),
+    ("maps of places of another length",
+     lambda: plots.rate_maps({"a": [1.0, 2.0]}, [0], [0]), "'a'"),
+    ("the reliability of nothing", lambda: plots.reliability({}, CLASSES, SIZES), "predictive"),
+    ("a map of two pixels in a cell",
+     lambda: plots.rate_map([1.0, 2.0], [0, 0], [0, 0]), "2 pixels"),
+    ("a map of the logarithm of 0",
+     lambda: plots.rate_map([0.0, 1.0], [0, 1], [0, 0], log=True), "log"),
+    ("no maps", lambda: plots.rate_maps({}, [0], [0]), "map"),
+]  # fmt: skip
+
+
+class OF_CLASSES:
+    """A class predictive, as metrics take it."""
+
+    classes, mean = np.array(["a", "b"]), np.full(12, 0.5)
+
+    @staticmethod
+    def log_prob(y):
+        return np.log(np.full(len(y), 0.5))
+
+
+@mistakes(SCORES)
+def test_metrics_and_plots(call, words):
+    check_call(call, words)
