@@ -1,4 +1,4 @@
-"""Caches of their own for the tests: empty, with a home without its driver, or with it."""
+"""Caches of their own for the tests, empty or with a home, and runs of a small program."""
 
 import os
 import shutil
@@ -8,9 +8,11 @@ import sys
 from contextlib import suppress
 
 import pytest
+from builders.executables import STAN, TOSSES, Runner
 
 from bdr_stan import cmdstan
 from bdr_stan.cmdstan import home
+from bdr_stan.cmdstan.programs import compile_program
 
 
 @pytest.fixture
@@ -97,3 +99,17 @@ def python(tmp_path):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # with what it started
         process.communicate()
+
+
+@pytest.fixture(scope="session")
+def coin():
+    """A program of one parameter, the chance of heads."""
+    return compile_program(STAN / "driver_coin.stan", progress=False)
+
+
+@pytest.fixture
+def run(coin, tmp_path):
+    """Runs the executable of `coin` in a folder with data for it."""
+    runner = Runner(coin.exe_file, tmp_path)
+    runner.write("coin.json", N=10, y=TOSSES, trouble=0)
+    return runner

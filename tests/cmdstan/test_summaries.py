@@ -7,10 +7,9 @@ import cmdstanpy
 import numpy as np
 import pandas as pd
 import pytest
+from builders.executables import own_driver
 
-from bdr_stan import cmdstan
 from bdr_stan.cmdstan import summaries
-from bdr_stan.cmdstan.discovery import choose
 from bdr_stan.cmdstan.programs import compile_program
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
@@ -129,7 +128,7 @@ def test_every_fault_is_found(tmp_path, values, capsys):
     assert said.endswith("Processing complete.\n")
 
 
-@pytest.mark.skipif(not cmdstan.is_own(choose()), reason="another CmdStan is installed and used")
+@own_driver
 def test_cmdstanpy_summarises_and_diagnoses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the program's profile.csv is written to the working directory
     coin = compile_program(COIN, progress=False)
@@ -147,7 +146,7 @@ def test_cmdstanpy_summarises_and_diagnoses(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not cmdstan.is_own(choose()), reason="another CmdStan is installed and used")
+@own_driver
 def test_cmdstanpy_rebuilds_the_home(assembled, quick_make, monkeypatch):
     monkeypatch.setenv("CMDSTAN", str(assembled))
     cmdstanpy.rebuild_cmdstan(progress=False)

@@ -1,4 +1,4 @@
-"""options: those of CmdStanPy, and values that Stan takes; what is refused is in tests/bad_input."""
+"""options: those of CmdStanPy, and values that Stan takes; refusals are in tests/bad_input."""
 
 import inspect
 import warnings
