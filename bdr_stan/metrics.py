@@ -18,7 +18,7 @@ from scipy.special import gammaln, xlogy
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.predictive.classes import class_codes
-from bdr_stan.predictive.mixture import check_level
+from bdr_stan.predictive.distributions import check_level
 from bdr_stan.types import Array, ArrayLike, is_number
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.settings import WARMUP, WARMUP_OF_VARIANTS
-from bdr_stan.predictive.mixture import interval_ends
+from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.results import files
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary

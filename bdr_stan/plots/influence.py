@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from bdr_stan.plots.style import COVERS, GUIDE, one_axes
+from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import find_column
-from bdr_stan.predictive.mixture import interval_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,6 @@ def influence(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     TypeError : a model without an influence of points.
     ValueError : there is no such column, or the level is not between 0 and 1.
 
@@ -115,7 +114,6 @@ def rate_along(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     TypeError : a model without rates of points.
     ValueError : there is no such column, or the level is not between 0 and 1.
 

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from bdr_stan.predictive.distributions import Distributions, check_sample_size
 from bdr_stan.predictive.grid import GridPredictive
-from bdr_stan.predictive.mixture import interval_ends, quantile_levels
-from bdr_stan.predictive.table import Tabular
-from bdr_stan.types import Array, ArrayLike, Seed, is_integer
+from bdr_stan.types import Array, ArrayLike, Seed
 
-_HALVINGS = 60  # of the bracket of a quantile: to rounding
+_BISECTIONS = 60  # of the bracket of a quantile: down to rounding
 
 
-class Blend(Tabular):
-    """Mixture of predictive distributions of real labels, of whatever kinds.
+class Blend(Distributions):
+    """Mixture of predictive distributions of real labels of different kinds.
 
     Parameters
     ----------
@@ -50,9 +49,6 @@ class Blend(Tabular):
         self.mean = weights @ means
         self.sd = np.sqrt(np.maximum(weights @ second - self.mean**2, 0))
 
-    def __len__(self) -> int:
-        return len(self.mean)
-
     def __repr__(self) -> str:
         return (
             f"Blend({len(self)} bags, {len(self.predictives)} models; "
@@ -68,54 +64,18 @@ class Blend(Tabular):
         each = np.array([p.log_prob(y) for p in self.predictives])
         return logsumexp(each, b=self.weights[:, None], axis=0)
 
-    def quantile(self, q: ArrayLike) -> Array:
-        """Quantiles of the label of each bag.
-
-        Parameters
-        ----------
-        q : float or array, shape (k,), 0 < q < 1
-
-        Returns
-        -------
-        array, shape (n,) or (k, n), units of y
-
-        Raises
-        ------
-        ValueError
-            If a q is not strictly between 0 and 1.
-        """
-        levels = quantile_levels(q)
-        values = np.array([self._quantile(level) for level in levels])
-        return values[0] if np.ndim(q) == 0 else values
+    def _quantiles_at(self, levels):
+        return np.array([self._quantile(level) for level in levels])
 
     def _quantile(self, level):
-        """Between the quantiles of the parts, by halving."""
-        own = np.array([p.quantile(level) for p in self.predictives])
-        low, high = own.min(axis=0), own.max(axis=0)
-        for _ in range(_HALVINGS):
+        """Quantile of each bag, shape (n,): bisection between those of the parts."""
+        of_parts = np.array([p.quantile(level) for p in self.predictives])
+        low, high = of_parts.min(axis=0), of_parts.max(axis=0)
+        for _ in range(_BISECTIONS):
             middle = (low + high) / 2
             below = self.cdf(middle) < level
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return (low + high) / 2
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Central (equal-tailed) intervals, between two values of `quantile`.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-
-        Returns
-        -------
-        lower, upper : arrays, shape (n,), units of y
-
-        Raises
-        ------
-        ValueError
-            If the level is not strictly between 0 and 1.
-        """
-        lower, upper = self.quantile(interval_ends(level))
-        return lower, upper
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
         """Draw labels from the predictive distribution.
@@ -132,11 +92,9 @@ class Blend(Tabular):
 
         Raises
         ------
-        ValueError
-            If the size is no integer from 1.
+        ValueError : if the size is no integer from 1.
         """
-        if size is not None and not (is_integer(size) and size >= 1):
-            raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
+        check_sample_size(size)
         rng = np.random.default_rng(seed)
         n = sum(p.n_draws for p in self.predictives) if size is None else size
         part = rng.choice(len(self.predictives), n, p=self.weights)
@@ -156,14 +114,15 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     Returns
     -------
     Predictive, AggregatePredictive, ClassPredictive, MulticlassPredictive or Contrast
-        Its draws are those of all, each with its share of the weight.
+        With the draws of all, each with its share of the weight.
     Blend
         Where they are of several kinds, or one of them is a density on a grid.
 
     Raises
     ------
     ValueError
-        No predictive, those of different bags, or weights that are none.
+        No predictive, predictives of different bags, or weights that are negative or do not sum
+        to 1.
 
     Examples
     --------

@@ -1,16 +1,45 @@
 """Predictive distributions of classes: of two, and of more."""
 
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.checks import plain
-from bdr_stan.predictive.mixture import Mixture, quantile_levels
+from bdr_stan.predictive.distributions import draw_quantiles
+from bdr_stan.predictive.mixture import LabelMixture
 from bdr_stan.types import Array, ArrayLike
 
 
-class ClassPredictive(Mixture):
+class _ClassMixture(LabelMixture):
+    """Base: labels are `classes`, shape (C,), and moments are those of their probabilities."""
+
+    def __init__(
+        self,
+        log_probabilities: Callable[[Array], Any],
+        n_bags: int,
+        n_draws: int,
+        classes: Array,
+        weights: Array | None = None,
+    ) -> None:
+        self.classes = classes
+        super().__init__(log_probabilities, n_bags, n_draws, weights)
+
+    @property
+    def _settings(self):
+        return {"classes": self.classes}
+
+    def _moments(self, components, i):
+        return self._probabilities(components), 0.0
+
+    def _quantiles(self, components, i, levels):
+        return draw_quantiles(self._probabilities(components), levels, self.weights)
+
+    def _label_values(self, y):
+        return class_codes(self.classes, self._in_order(y, np.asarray))
+
+
+class ClassPredictive(_ClassMixture):
     """Predictive distribution of the classes of n bags.
 
     For each bag a mixture, over the posterior draws, of Bernoulli distributions.
@@ -23,7 +52,7 @@ class ClassPredictive(Mixture):
     n_bags, n_draws : int
         n and S.
     classes : array, shape (2,)
-        The two labels; the second is the one that `mean` is the probability of.
+        The two labels; `mean` is the probability of the second.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
 
@@ -50,21 +79,6 @@ class ClassPredictive(Mixture):
     array([-0.22, -0.36])
     """
 
-    def __init__(
-        self,
-        log_probabilities: Callable[[Array], tuple[Array, Array]],
-        n_bags: int,
-        n_draws: int,
-        classes: Array,
-        weights: Array | None = None,
-    ) -> None:
-        super().__init__(log_probabilities, n_bags, n_draws, weights)
-        self.classes = classes
-        for i, (_, log_p) in self._chunks():
-            p = np.exp(log_p)
-            self.mean[i] = np.average(p, axis=0, weights=weights)
-            self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
-
     @property
     def probabilities(self) -> Array:
         """Probability of each class, shape (n, 2)."""
@@ -82,26 +96,8 @@ class ClassPredictive(Mixture):
             "sample(size))"
         )
 
-    @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        def log_probabilities(i):
-            parts = [p.components(i) for p in predictives]
-            log_q, log_p = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            return log_q, log_p
-
-        first = predictives[0]
-        return cls(log_probabilities, len(first), len(weights), first.classes, weights)
-
-    def _expected(self, log_probabilities, i):
+    def _probabilities(self, log_probabilities):
         return np.exp(log_probabilities[1])
-
-    def _quantiles(self, log_probabilities, i, levels):
-        _, log_p = log_probabilities
-        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
-        return np.quantile(np.exp(log_p), levels, axis=0, **method)
-
-    def _label_values(self, y):
-        return class_codes(self.classes, self._one_a_bag(np.asarray(self._in_order(y))))
 
     def _log_density(self, log_probabilities, i, labels):
         log_q, log_p = log_probabilities
@@ -113,7 +109,7 @@ class ClassPredictive(Mixture):
         return self.classes[second.astype(int)]
 
 
-class MulticlassPredictive(Mixture):
+class MulticlassPredictive(_ClassMixture):
     """Predictive distribution of more than two classes, for each bag a mixture over the draws.
 
     Parameters
@@ -147,22 +143,6 @@ class MulticlassPredictive(Mixture):
     array([-1.39])
     """
 
-    def __init__(
-        self,
-        log_probabilities: Callable[[Array], Array],
-        n_bags: int,
-        n_draws: int,
-        classes: Array,
-        weights: Array | None = None,
-    ) -> None:
-        super().__init__(log_probabilities, n_bags, n_draws, weights)
-        self.classes = classes
-        self.mean, self.sd = np.empty((2, n_bags, len(classes)))
-        for i, log_p in self._chunks():
-            p = np.exp(log_p)
-            self.mean[i] = np.average(p, axis=0, weights=weights)
-            self.sd[i] = np.sqrt(np.average((p - self.mean[i]) ** 2, axis=0, weights=weights))
-
     @property
     def probabilities(self) -> Array:
         """Probability of each class, shape (n, C)."""
@@ -177,32 +157,22 @@ class MulticlassPredictive(Mixture):
             "classes; probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size))"
         )
 
-    def quantile(self, q: ArrayLike) -> Array:
-        """Posterior quantiles of each class's probability, shape (n, C) or (k, n, C), 0 < q < 1."""
-        levels = quantile_levels(q)
-        values = np.empty((len(levels), *self.mean.shape))
-        for i, log_p in self._chunks():
-            values[:, i] = self._quantiles(log_p, i, levels)
-        return values[0] if np.ndim(q) == 0 else values
-
-    @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        def log_probabilities(i):
-            return np.concatenate([p.components(i) for p in predictives])
-
-        first = predictives[0]
-        return cls(log_probabilities, len(first), len(weights), first.classes, weights)
+    def expected(self, i: Array) -> Array:
+        raise TypeError(
+            "MulticlassPredictive has no expected label: contrasts need labels that are numbers, "
+            "or two classes"
+        )
 
     @property
-    def _numbers_a_bag(self) -> int:
+    def _shape(self):
+        return (len(self.classes),)
+
+    @property
+    def _numbers_per_bag(self):
         return self.n_draws * len(self.classes)
 
-    def _quantiles(self, log_p, i, levels):
-        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
-        return np.quantile(np.exp(log_p), levels, axis=0, **method)
-
-    def _label_values(self, y):
-        return class_codes(self.classes, self._one_a_bag(np.asarray(self._in_order(y))))
+    def _probabilities(self, log_probabilities):
+        return np.exp(log_probabilities)
 
     def _log_density(self, log_p, i, labels):
         return log_p[:, np.arange(len(i)), labels]

@@ -1,20 +1,20 @@
 """What changing bags changes: the difference of expected labels, draw by draw."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
-from bdr_stan.predictive.mixture import Mixture, bags_at_once, interval_ends, quantile_levels
-from bdr_stan.predictive.table import Tabular
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.predictive.distributions import draw_quantiles
+from bdr_stan.predictive.mixture import LabelMixture, Mixture
+from bdr_stan.types import Array
 
 
-class Contrast(Tabular):
+class Contrast(Mixture):
     """Posterior of the difference of each bag's expected label between two versions of the bags.
 
-    Both versions are seen under the same draws of the parameters, so what these leave open of
-    either cancels as far as the versions are alike. The noise of labels has no part in it.
+    Both versions are predicted under the same draws of the parameters, so the uncertainty that they
+    have in common cancels. The noise of labels is not included.
 
     Parameters
     ----------
@@ -55,41 +55,23 @@ class Contrast(Tabular):
         n_draws: int,
         weights: Array | None = None,
     ) -> None:
-        self.differences = differences
-        self.n_draws, self.weights = n_draws, weights
-        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
-        for i, difference in self._chunks():
-            self.mean[i] = np.average(difference, axis=0, weights=self.weights)
-            squares = (difference - self.mean[i]) ** 2
-            self.sd[i] = np.sqrt(np.average(squares, axis=0, weights=self.weights))
+        super().__init__(differences, n_bags, n_draws, weights)
 
     @classmethod
-    def between(cls, first: Mixture, second: Mixture) -> Self:
+    def between(cls, first: LabelMixture, second: LabelMixture) -> Self:
         """The expected label of one version of the bags less that of another.
 
         Parameters
         ----------
         first, second : Predictive, ClassPredictive or AggregatePredictive
-            Of the same number of bags, under the same draws. Of classes it is the probability of
-            the second class that differs.
+            Of the same number of bags, under the same draws. Of classes, the difference is that of
+            the probability of the second class.
         """
 
         def differences(i):
             return first.expected(i) - second.expected(i)
 
         return cls(differences, len(first), first.n_draws, first.weights)
-
-    @classmethod
-    def pooled(cls, contrasts: Sequence[Self], weights: Array) -> Self:
-        """The mixture over the draws of all `contrasts`; a weight for each, as `mix` gives them."""
-
-        def differences(i):
-            return np.concatenate([each.differences(i) for each in contrasts])
-
-        return cls(differences, len(contrasts[0]), len(weights), weights).of_bags(contrasts[0])
-
-    def __len__(self) -> int:
-        return len(self.mean)
 
     def __repr__(self) -> str:
         return (
@@ -102,50 +84,8 @@ class Contrast(Tabular):
         """The difference of each bag under each draw, shape (S, n), units of y."""
         return np.concatenate([difference for _, difference in self._chunks()], axis=1)
 
-    def quantile(self, q: ArrayLike) -> Array:
-        """Posterior quantiles of the difference of each bag.
+    def _moments(self, difference, i):
+        return difference, 0.0
 
-        Parameters
-        ----------
-        q : float or array, shape (k,), 0 < q < 1
-
-        Returns
-        -------
-        array, shape (n,) or (k, n), units of y
-
-        Raises
-        ------
-        ValueError
-            If a q is not strictly between 0 and 1.
-        """
-        levels = quantile_levels(q)
-        method: dict[str, Any] = {}
-        if self.weights is not None:
-            method = {"method": "inverted_cdf", "weights": self.weights}
-        values = np.empty((len(levels), len(self)))
-        for i, difference in self._chunks():
-            values[:, i] = np.quantile(difference, levels, axis=0, **method)
-        return values[0] if np.ndim(q) == 0 else values
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Central (equal-tailed) posterior intervals, between two values of `quantile`.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-
-        Returns
-        -------
-        lower, upper : arrays, shape (n,), units of y
-
-        Raises
-        ------
-        ValueError
-            If the level is not strictly between 0 and 1.
-        """
-        lower, upper = self.quantile(interval_ends(level))
-        return lower, upper
-
-    def _chunks(self) -> Iterator[tuple[Array, Array]]:
-        for i in bags_at_once(len(self), self.n_draws):
-            yield i, self.differences(i)
+    def _quantiles(self, difference, i, levels):
+        return draw_quantiles(difference, levels, self.weights)

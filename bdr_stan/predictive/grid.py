@@ -1,4 +1,4 @@
-"""Predictive distributions of labels that have no simple form: densities on a grid of labels."""
+"""Predictive distributions of any form: densities on a grid of labels."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
@@ -6,19 +6,19 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr
 
-from bdr_stan.predictive.mixture import Mixture
+from bdr_stan.predictive.mixture import NumericMixture, bags_at_once
 from bdr_stan.types import Array, ArrayLike
 
-_MOST_KEPT = 20_000_000  # numbers of the densities that are kept (160 MB)
-_MARGIN = 4.0  # of the largest noise, by which labels with noise go beyond the grid
-_BEYOND = 40  # labels of the grid there, at either end
-_LEAST_NOISE = 1e-9  # of the length of the grid: less is as none
+_MOST_KEPT = 20_000_000  # numbers of the densities kept in memory (160 MB)
+_NOISE_MARGIN = 4.0  # standard deviations of the largest noise by which its grid is longer
+_MARGIN_LABELS = 40  # labels of the longer grid in each margin
+_LEAST_NOISE = 1e-9  # of the length of the grid: less counts as none
 
 
-class GridPredictive(Mixture):
+class GridPredictive(NumericMixture):
     """Predictive distribution of the labels of n bags, as a density on a grid of labels.
 
-    Between two labels of the grid the density is linear, beyond the ends it is 0. Noise widens it.
+    The density is linear between two labels of the grid and 0 beyond its ends; noise widens it.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class GridPredictive(Mixture):
     n_bags, n_draws : int
         n and S.
     noise_sd : array, shape (n,), >= 0, optional
-        Standard deviation of normal noise that each label has besides, units of y.
+        Standard deviation of additional normal noise of each label, units of y.
 
     Attributes
     ----------
@@ -58,22 +58,15 @@ class GridPredictive(Mixture):
         n_draws: int,
         noise_sd: Array | None = None,
     ) -> None:
-        super().__init__(self._density, n_bags, n_draws, None)
         self.log_densities, self.grid = log_densities, grid
         self.noise_sd = noise_sd if noise_sd is not None and np.any(noise_sd) else None
-        self._kept: Array | None = None
-        kept = np.empty((n_bags, len(grid))) if n_bags * len(grid) <= _MOST_KEPT else None
-        widths = trapezoid_weights(grid)
-        for i, density in self._chunks():
-            if kept is not None:
-                kept[i] = density
-            mass = density * widths
-            self.mean[i] = mass @ grid
-            away = grid - self.mean[i][:, None]
-            self.sd[i] = np.sqrt(np.sum(mass * away**2, axis=1))
-        if self.noise_sd is not None:
-            self.sd = np.hypot(self.sd, self.noise_sd)
-        self._kept = kept
+        self.n_draws, self._kept = n_draws, None
+        if n_bags * len(grid) <= _MOST_KEPT:
+            kept = np.empty((n_bags, len(grid)))
+            for i in bags_at_once(n_bags, len(grid)):
+                kept[i] = self._density(i)
+            self._kept = kept
+        super().__init__(self._density, n_bags, n_draws, None)
 
     def __repr__(self) -> str:
         return (
@@ -86,29 +79,21 @@ class GridPredictive(Mixture):
         moment = trapezoid_weights(self.grid) * self.grid
         return np.array([np.exp(values) @ moment for values in self.log_densities(i)])
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a label below each of `y`.
+    def _moments(self, density, i):
+        mass = density * trapezoid_weights(self.grid)
+        mean = mass @ self.grid
+        variance = np.sum(mass * (self.grid - mean[:, None]) ** 2, axis=1)
+        if self.noise_sd is not None:
+            variance += self.noise_sd[i] ** 2
+        return mean[None], variance[None]  # the density is averaged over the draws already
 
-        Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-
-        Returns
-        -------
-        array, shape (n,)
-        """
-        y = self._label_values(y)
-        below = np.empty(len(self))
-        for i, density in self._chunks():
-            row = np.arange(len(i))
-            density, grid = self._with_noise(density, i)
-            left, share = _places(grid, y[i])
-            start, end = density[row, left], density[row, left + 1]
-            piece = np.diff(grid)[left] * share * (start + 0.5 * (end - start) * share)
-            below[i] = _cumulated(density, grid)[row, left] + piece
-        return np.clip(below, 0.0, 1.0)
+    def _cdf(self, density, i, labels):
+        row = np.arange(len(i))
+        density, grid = self._with_noise(density, i)
+        left, share = _places(grid, labels)
+        start, end = density[row, left], density[row, left + 1]
+        piece = np.diff(grid)[left] * share * (start + 0.5 * (end - start) * share)
+        return np.clip(_cumulated(density, grid)[row, left] + piece, 0.0, 1.0)[None]
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density of labels; array, shape (n,). Without noise -inf off the grid."""
@@ -120,10 +105,10 @@ class GridPredictive(Mixture):
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        raise TypeError("densities on grids are mixed as they are: use bdr_stan.predictive.mix")
+        raise TypeError("densities on grids have no draws to pool: use bdr_stan.predictive.mix")
 
     @property
-    def _numbers_a_bag(self) -> int:
+    def _numbers_per_bag(self):
         return len(self.grid)
 
     def _quantiles(self, density, i, levels):
@@ -152,19 +137,19 @@ class GridPredictive(Mixture):
         return total / self.n_draws
 
     def _with_noise(self, density, i):
-        """Densities of the labels of the bags `i` with their noise, a row each, and their grid."""
+        """Densities of the labels with their noise, one row per bag, and their grid."""
         if self.noise_sd is None:
             return density, self.grid
-        grid = _widened(self.grid, _MARGIN * self.noise_sd.max())
+        grid = _widened(self.grid, _NOISE_MARGIN * self.noise_sd.max())
         wider = np.empty((len(i), len(grid)))
         for sd in np.unique(self.noise_sd[i]):
-            of = self.noise_sd[i] == sd
-            wider[of] = density[of] @ weights_at(grid, self.grid, sd).T
+            with_sd = self.noise_sd[i] == sd
+            wider[with_sd] = density[with_sd] @ weights_at(grid, self.grid, sd).T
         mass = density @ trapezoid_weights(self.grid)
         return wider * (mass / (wider @ trapezoid_weights(grid)))[:, None], grid
 
     def _reader(self, i, labels):
-        """From densities of the bags `i`, a row each, to the log of each one's at its own label."""
+        """Function from densities of the bags `i`, (m, M), to each log density at its label."""
         if self.noise_sd is not None:
             weights = weights_at(labels, self.grid, self.noise_sd[i])
             return lambda density: _log(np.sum(weights * density, axis=1))
@@ -185,7 +170,7 @@ class GridPredictive(Mixture):
         levels = rng.random((len(draws), len(i)))
         cumulated = _cumulated(density, self.grid)
         labels = np.column_stack(
-            [np.interp(u, own, self.grid) for u, own in zip(levels.T, cumulated, strict=True)]
+            [np.interp(u, below, self.grid) for u, below in zip(levels.T, cumulated, strict=True)]
         )
         if self.noise_sd is not None:
             labels += self.noise_sd[i] * rng.standard_normal(labels.shape)
@@ -197,10 +182,10 @@ def _log(density):
 
 
 def _places(grid, labels):
-    """Between which labels of the grid each label lies, and how far to the next."""
-    at = np.clip(labels, grid[0], grid[-1])
-    left = np.clip(np.searchsorted(grid, at, side="right") - 1, 0, len(grid) - 2)
-    return left, (at - grid[left]) / np.diff(grid)[left]
+    """Index of the label of the grid below each label, and the share of the way to the next."""
+    inside = np.clip(labels, grid[0], grid[-1])
+    left = np.clip(np.searchsorted(grid, inside, side="right") - 1, 0, len(grid) - 2)
+    return left, (inside - grid[left]) / np.diff(grid)[left]
 
 
 def _cumulated(density, grid):
@@ -209,9 +194,9 @@ def _cumulated(density, grid):
     return np.pad(np.cumsum(pieces, axis=1), ((0, 0), (1, 0)))
 
 
-def _widened(grid, beyond):
-    """A grid and labels beyond its ends, ever farther apart."""
-    steps = np.geomspace(min(np.diff(grid).min(), beyond), beyond, _BEYOND)
+def _widened(grid, margin):
+    """A grid with labels in margins of this length, increasingly far apart."""
+    steps = np.geomspace(min(np.diff(grid).min(), margin), margin, _MARGIN_LABELS)
     return np.unique(np.concatenate([grid[0] - steps, grid, grid[-1] + steps]))
 
 
@@ -225,18 +210,20 @@ def trapezoid_weights(grid: Array) -> Array:
 
 
 def weights_at(labels: Array, grid: Array, noise_sd: ArrayLike) -> Array:
-    """Weights, shape (m, M), of a density on a grid, linear between, in that of noisy labels.
+    """Weights, shape (m, M), with which densities on a grid give those of labels with noise.
 
-    Labels have shape (m,), the ascending grid (M,); `noise_sd` is a number or one per label.
+    Labels have shape (m,), the ascending grid (M,); `noise_sd` is a number or one per label. The
+    density is linear between the labels of the grid, so the weights are integrals of hat functions
+    times the normal density.
     """
     sd = np.maximum(noise_sd, _LEAST_NOISE * np.ptp(grid))
     sd = np.broadcast_to(sd, len(labels))[:, None]
     away = (grid - labels[:, None]) / sd
-    above = away[:, :-1] > 0  # where the upper tail keeps the digits
+    above = away[:, :-1] > 0  # differences of upper tails keep the digits there
     mass = np.where(above, -np.diff(ndtr(-away), axis=1), np.diff(ndtr(away), axis=1))
     peak = sd * np.diff(np.exp(-0.5 * away**2), axis=1) / np.sqrt(2 * np.pi)
     right = ((labels[:, None] - grid[:-1]) * mass - peak) / np.diff(grid)
     weights = np.zeros(away.shape)
     weights[:, :-1] = mass - right
     weights[:, 1:] += right
-    return np.maximum(weights, 0.0)  # rounding
+    return np.maximum(weights, 0.0)  # rounding can make them negative

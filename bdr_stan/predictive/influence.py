@@ -1,8 +1,8 @@
-"""What the regression function says of points: a label is its intercept plus the average of
+"""The influence of a point: a label is the intercept plus the average over its bag of
 
-    f(x) = (phi(x) - m0)' beta
+    f(x) = (phi(x) - m0)' beta,
 
-over the points of a bag, m0 the average embedding of the training bags, over which f averages 0.
+where m0 is the average embedding of the training bags, so that f averages 0 over them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.types import Array, ArrayLike, is_integer
 
-# Values of a column of numbers at which its influence is looked at: all of them if they are few.
-_FEW, _GRID = 12, 60
+# Influence along a column of numbers: at all its values, if they are few, else on a grid.
+_MOST_VALUES, _GRID_VALUES = 12, 60
 
 
 def posterior_of_influence(
@@ -35,37 +35,37 @@ def posterior_of_influence(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the points, or those that were made of one column of a table.
+    """A column of the points, or the columns made from one column of a table.
 
-    at : int array, indices of the points' columns
-    levels : tuple, values of a category, the first of the columns for each; None of numbers
+    indices : int array, of the points' columns
+    levels : tuple, values of a category, each with its column; None of numbers
     """
 
-    at: Array
+    indices: Array
     levels: tuple | None = None
 
     def set_to(self, points: Array, value: float) -> Array:
-        """Copy of points, shape (n, p), whose column has this value, or level of this number."""
+        """Copy of points, shape (n, p), whose column has this value or the level of this number."""
         changed = points.copy()
-        changed[:, self.at] = 0.0
+        changed[:, self.indices] = 0.0
         if self.levels is None:
-            changed[:, self.at[0]] = value
+            changed[:, self.indices[0]] = value
         else:
-            changed[:, self.at[int(value)]] = 1.0
+            changed[:, self.indices[int(value)]] = 1.0
         return changed
 
     def values(self, points: Array) -> Array:
-        """Values to look at: those of the points, or 60 from their 1st to 99th percentile.
+        """Values for a curve: all of the points', or 60 from their 1st to 99th percentile.
 
-        Of a category the numbers of its levels.
+        Of a category, the numbers of its levels.
         """
         if self.levels is not None:
             return np.arange(len(self.levels), dtype=float)
-        values = np.unique(points[:, self.at[0]])
-        if len(values) <= _FEW:
+        values = np.unique(points[:, self.indices[0]])
+        if len(values) <= _MOST_VALUES:
             return values
-        low, high = np.quantile(points[:, self.at[0]], [0.01, 0.99])
-        return np.linspace(low, high, _GRID)
+        low, high = np.quantile(points[:, self.indices[0]], [0.01, 0.99])
+        return np.linspace(low, high, _GRID_VALUES)
 
 
 def find_column(
@@ -74,8 +74,8 @@ def find_column(
     """A column by its name in the table or among the points, or by its number; else ValueError."""
     sources = columns.names if columns is not None and columns.transformer is None else ()
     if columns is not None and name in sources:
-        at = np.flatnonzero(columns.sources == sources.index(name))
-        return Column(at, columns.categories.get(name))
+        indices = np.flatnonzero(columns.sources == sources.index(name))
+        return Column(indices, columns.categories.get(name))
     names = [] if features is None else list(features)
     if isinstance(name, str) and name in names:
         return Column(np.array([names.index(name)]))
@@ -86,7 +86,7 @@ def find_column(
 
 
 def without_gaps(landmarks: Array) -> Array:
-    """Landmarks, those of a summand with the average of the others in columns it does not see."""
+    """Landmarks with NaN, in columns that their summand does not use, replaced by averages."""
     return np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
 
 

@@ -1,6 +1,6 @@
-"""What predictive distributions share: for each bag a mixture over the posterior draws."""
+"""Predictive distributions that are, for each bag, a mixture over the posterior draws."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
@@ -9,30 +9,19 @@ from scipy.special import logsumexp
 
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import match_to_ids
-from bdr_stan.predictive.table import Tabular
-from bdr_stan.types import Array, ArrayLike, Seed, is_integer, is_number
+from bdr_stan.predictive.distributions import Distributions, check_sample_size
+from bdr_stan.types import Array, ArrayLike, Seed
 
-# Mixture components (draws x bags) held in memory at a time: 8 MB an array.
+# Mixture components (draws x bags) held in memory at a time: 8 MB per array.
 COMPONENTS_AT_ONCE = 1_000_000
 
 
-class Mixture(Tabular, ABC):
-    """Base of the predictive distributions of n bags, each a mixture over S posterior draws.
+class Mixture(Distributions):
+    """Base of distributions of n bags, each a mixture over S posterior draws.
 
-    Parameters
-    ----------
-    components : callable
-        ``components(i)`` gives an array or a pair of arrays, of shape (S, len(i)), that say what
-        each draw predicts of the bags with integer indices `i`.
-    n_bags, n_draws : int
-        n and S.
-    weights : array, shape (S,), or None
-        Weight of each draw, of sum 1; None for equal weights.
-
-    Attributes
-    ----------
-    ids : array, shape (n,), or None
-        Of the bags, to which labels in a pandas Series are matched by its index.
+    ``components(i)`` gives what each draw predicts of the bags with indices `i`: an array or a
+    tuple of arrays, shape (S, len(i)). `weights` of the draws have shape (S,) and sum 1; None for
+    equal ones.
     """
 
     def __init__(
@@ -44,60 +33,77 @@ class Mixture(Tabular, ABC):
     ) -> None:
         self.components = components
         self.n_draws, self.weights = n_draws, weights
-        self.mean, self.sd = np.empty(n_bags), np.empty(n_bags)
+        shape = (n_bags, *self._shape)
+        self.mean, self.sd = np.empty(shape), np.empty(shape)
+        for i, components_i in self._chunks():
+            mean, variance = self._moments(components_i, i)
+            self.mean[i] = np.average(mean, axis=0, weights=weights)
+            variance = variance + (mean - self.mean[i]) ** 2
+            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
 
-    def __len__(self) -> int:
-        return len(self.mean)
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        """The mixture over the draws of all `predictives`, which are of one kind.
 
-    def quantile(self, q: ArrayLike) -> Array:
-        """Quantiles of the label of each bag; of classes, of the second one's probability.
-
-        Parameters
-        ----------
-        q : float or array, shape (k,), 0 < q < 1
-
-        Returns
-        -------
-        array, shape (n,) or (k, n), units of y
-            Of counts the smallest whose `cdf` reaches q, so that an `interval` holds at least its
-            level.
-
-        Raises
-        ------
-        ValueError
-            If a q is not strictly between 0 and 1.
+        `weights` has one weight for each draw of the first, then of the second, and so on.
         """
-        levels = quantile_levels(q)
-        values = np.empty((len(levels), len(self)))
+        first = predictives[0]
+        return cls(
+            pooled_components(predictives),
+            len(first),
+            len(weights),
+            weights=weights,
+            **first._settings,
+        )
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Further arguments of the constructor."""
+        return {}
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Shape of the mean of one bag."""
+        return ()
+
+    @abstractmethod
+    def _moments(self, components: Any, i: Array) -> tuple[Array, ArrayLike]:
+        """Mean and variance of the bags `i` under each draw, shapes (S, len(i))."""
+
+    @abstractmethod
+    def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
+        """Quantiles of the bags `i`, shape (k, len(i))."""
+
+    @property
+    def _draw_weights(self) -> Array:
+        return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
+
+    @property
+    def _numbers_per_bag(self) -> int:
+        """Numbers in memory for the components of a bag."""
+        return self.n_draws
+
+    def _chunks(self) -> Iterator[tuple[Array, Any]]:
+        """Indices of the bags, some at a time, and their components."""
+        for i in bags_at_once(len(self), self._numbers_per_bag):
+            yield i, self.components(i)
+
+    def _quantiles_at(self, levels):
+        values = np.empty((len(levels), *self.mean.shape))
         for i, components in self._chunks():
             values[:, i] = self._quantiles(components, i, levels)
-        return values[0] if np.ndim(q) == 0 else values
+        return values
+
+
+class LabelMixture(Mixture):
+    """Base of the predictive distributions of labels."""
 
     def expected(self, i: Array) -> Array:
         """Expected label of the bags `i` under each draw, shape (S, len(i)), in units of y.
 
         Of classes the probability of the second.
         """
-        return self._expected(self.components(i), i)
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Central (equal-tailed) intervals, between two values of `quantile`.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-
-        Returns
-        -------
-        lower, upper : arrays, shape (n,)
-
-        Raises
-        ------
-        ValueError
-            If the level is not strictly between 0 and 1.
-        """
-        lower, upper = self.quantile(interval_ends(level))
-        return lower, upper
+        return self._moments(self.components(i), i)[0]
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density or probability of labels, averaged over the posterior.
@@ -112,8 +118,7 @@ class Mixture(Tabular, ABC):
 
         Raises
         ------
-        ValueError
-            Another number of labels than bags, or a label that is no class.
+        ValueError : another number of labels than bags, or a label that is no class.
         """
         weights = 1 / self.n_draws if self.weights is None else self.weights[:, None]
         value = np.empty(len(self))
@@ -139,9 +144,12 @@ class Mixture(Tabular, ABC):
         -------
         array, shape (size, n)
             In units of y, integers where labels are counts; of classes, out of `classes`.
+
+        Raises
+        ------
+        ValueError : if the size is no integer from 1.
         """
-        if size is not None and not (is_integer(size) and size >= 1):
-            raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
+        check_sample_size(size)
         rng = np.random.default_rng(seed)
         if size is None and self.weights is None:
             draws = np.arange(self.n_draws)
@@ -151,27 +159,6 @@ class Mixture(Tabular, ABC):
         labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
         return np.concatenate(labels, axis=1)
 
-    # ------------------------------------------------------------ what each distribution says
-
-    @classmethod
-    @abstractmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        """The mixture over the draws of all `predictives`, which are of one kind.
-
-        `weights` has one weight for each draw of the first, then of the second, and so on.
-        """
-
-    def _expected(self, components: Any, i: Array) -> Array:
-        """Expected label of the bags `i` under each draw, shape (S, len(i))."""
-        raise TypeError(
-            f"{type(self).__name__} has no expected label, which contrasts are of: these are for "
-            "labels that are numbers, and for two classes"
-        )
-
-    @abstractmethod
-    def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
-        """Quantiles of the bags `i`, shape (k, len(i))."""
-
     @abstractmethod
     def _log_density(self, components: Any, i: Array, labels: Array) -> Array:
         """Log density of the labels of the bags `i` under each draw, shape (S, len(i))."""
@@ -180,39 +167,63 @@ class Mixture(Tabular, ABC):
     def _labels(self, components: Any, i: Array, draws: Array, rng: np.random.Generator) -> Array:
         """A label of each of the bags `i` under each of the draws, shape (len(draws), len(i))."""
 
-    # ------------------------------------------------------------ for all of them
-
-    @property
-    def _draw_weights(self) -> Array:
-        return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
-
-    @property
-    def _numbers_a_bag(self) -> int:
-        """How many numbers the components of a bag hold in memory."""
-        return self.n_draws
-
-    def _chunks(self) -> Iterator[tuple[Array, Any]]:
-        """Indices of the bags, some at a time, and their components."""
-        for i in bags_at_once(len(self), self._numbers_a_bag):
-            yield i, self.components(i)
+    def _label_values(self, y: ArrayLike) -> Array:
+        """Labels as `_log_density` takes them, checked, shape (n,)."""
+        return self._in_order(y, label_numbers)
 
     def _log_components(self, y: ArrayLike) -> Iterator[tuple[Array, Array]]:
         labels = self._label_values(y)
         for i, components in self._chunks():
             yield i, self._log_density(components, i, labels[i])
 
-    def _label_values(self, y: ArrayLike) -> Array:
-        """Labels as `_log_density` takes them, checked, shape (n,)."""
-        return self._one_a_bag(label_numbers(self._in_order(y)))
-
-    def _in_order(self, y: ArrayLike) -> ArrayLike:
-        """Labels in the order of the bags."""
-        return match_to_ids(y, self.ids)
-
-    def _one_a_bag(self, y: Array) -> Array:
+    def _in_order(self, y: ArrayLike, convert: Callable[[ArrayLike], Array]) -> Array:
+        """Labels in the order of the bags as an array of shape (n,)."""
+        y = convert(match_to_ids(y, self.ids))
         if y.shape != (len(self),):
             raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
         return y
+
+
+class NumericMixture(LabelMixture):
+    """Base of the predictive distributions of labels that are numbers."""
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Predictive probability of a label at or below each of `y`.
+
+        Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
+        Of counts it includes the probability of y itself and so lies above uniform numbers, by
+        little where counts are large.
+
+        Parameters
+        ----------
+        y : array, shape (n,), units of y
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        y = self._label_values(y)
+        below = np.empty(len(self))
+        for i, components in self._chunks():
+            each = self._cdf(components, i, y[i])
+            below[i] = np.average(each, axis=0, weights=self.weights)
+        return below
+
+    @abstractmethod
+    def _cdf(self, components: Any, i: Array, labels: Array) -> Array:
+        """Cdf of the bags `i` at their labels under each draw, shape (S, len(i))."""
+
+
+def pooled_components(predictives: Sequence[Mixture]) -> Callable[[Array], Any]:
+    """`components` of all draws of several mixtures, one mixture after the other."""
+
+    def components(i):
+        parts = [p.components(i) for p in predictives]
+        if isinstance(parts[0], np.ndarray):
+            return np.concatenate(parts)
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+    return components
 
 
 def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:
@@ -230,29 +241,6 @@ def label_numbers(y: ArrayLike) -> Array:
         raise TypeError("the labels y are not numbers: pass one number per bag") from None
 
 
-def interval_ends(level: float) -> list[float]:
-    """Probabilities below the two ends of a central interval; ValueError unless 0 < level < 1."""
-    check_level(level)
-    return [(1 - level) / 2, (1 + level) / 2]
-
-
-def check_level(level: float) -> None:
-    """Raise ValueError unless 0 < level < 1."""
-    if not is_number(level) or not 0 < level < 1:
-        raise ValueError(f"level must be a probability between 0 and 1, found {level!r}")
-
-
-def quantile_levels(q: ArrayLike) -> Array:
-    """Probabilities of quantiles, shape (k,); ValueError unless 0 < q < 1."""
-    try:
-        levels = np.atleast_1d(np.asarray(q, float))
-    except (TypeError, ValueError):
-        levels = np.array([np.nan])
-    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
-        raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
-    return levels
-
-
 def mixture_quantile(
     start: Array,
     low: Array,
@@ -262,24 +250,11 @@ def mixture_quantile(
     cdf_and_density: Callable[[Array, Array], tuple[Array, Array]],
     tolerance: Array,
 ) -> Array:
-    """Quantiles of mixtures of continuous components: Newton's method kept inside a bracket.
+    """Quantiles, shape (m,), of mixtures of continuous components: safeguarded Newton's method.
 
-    Parameters
-    ----------
-    start, low, high : arrays, shape (m,)
-        Where the search for the quantile of each mixture begins, and the smallest and largest of
-        its components' quantiles, between which its own lies.
-    level : float, 0 < level < 1
-    weights : array, shape (S,), of sum 1
-    cdf_and_density : callable
-        ``cdf_and_density(x, of)`` gives both, of shape (S, len(of)), of the components of the
-        mixtures `of`, each at its own x, shape (len(of),).
-    tolerance : array, shape (m,)
-        A step below it is the last.
-
-    Returns
-    -------
-    array, shape (m,)
+    Each search begins at `start`, shape (m,), inside the bracket of the smallest and the largest
+    quantile of the components, and ends with a step below `tolerance`. ``cdf_and_density(x, j)``
+    gives both, (S, len(j)), of the components of the mixtures with indices `j`, each at its x.
     """
     low, high = low.copy(), high.copy()
     x = np.clip(start, low, high)
@@ -287,14 +262,17 @@ def mixture_quantile(
     for _ in range(100):
         if not len(going):
             break
-        at = x[going]
-        below, density = (weights @ values for values in cdf_and_density(at, going))
+        old = x[going]
+        below, density = (weights @ values for values in cdf_and_density(old, going))
         excess = below - level
-        low[going] = np.where(excess < 0, at, low[going])
-        high[going] = np.where(excess >= 0, at, high[going])
+        # The cdf is monotone: each evaluation moves one end of the bracket.
+        low[going] = np.where(excess < 0, old, low[going])
+        high[going] = np.where(excess >= 0, old, high[going])
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            new = at - excess / density
+            new = old - excess / density
+        # Between far modes the density underflows and the Newton step leaves the bracket (or is
+        # no number): halve it instead.
         inside = (new > low[going]) & (new < high[going])
         x[going] = np.where(inside, new, (low[going] + high[going]) / 2)
-        going = going[np.abs(x[going] - at) > tolerance[going]]
+        going = going[np.abs(x[going] - old) > tolerance[going]]
     return x

@@ -1,16 +1,15 @@
 """Predictive distributions of real labels: mixtures of normals over the posterior draws."""
 
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from bdr_stan.predictive.mixture import Mixture, mixture_quantile
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.predictive.mixture import NumericMixture, mixture_quantile
+from bdr_stan.types import Array
 
 
-class Predictive(Mixture):
+class Predictive(NumericMixture):
     """Predictive distribution of the labels of n bags.
 
     For each bag a mixture, over the posterior draws, of normals.
@@ -53,10 +52,6 @@ class Predictive(Mixture):
         weights: Array | None = None,
     ) -> None:
         super().__init__(components, n_bags, n_draws, weights)
-        for i, (mean, sd) in self._chunks():
-            self.mean[i] = np.average(mean, axis=0, weights=weights)
-            variance = sd**2 + (mean - self.mean[i]) ** 2
-            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
 
     def __repr__(self) -> str:
         return (
@@ -64,36 +59,13 @@ class Predictive(Mixture):
             "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
         )
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a label below each of `y`.
+    def _moments(self, components, i):
+        mean, sd = components
+        return mean, sd**2
 
-        Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-
-        Returns
-        -------
-        array, shape (n,)
-        """
-        y = self._label_values(y)
-        below = np.empty(len(self))
-        for i, (mean, sd) in self._chunks():
-            below[i] = np.average(ndtr((y[i] - mean) / sd), axis=0, weights=self.weights)
-        return below
-
-    @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        def components(i):
-            parts = [p.components(i) for p in predictives]
-            mean, sd = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            return mean, sd
-
-        return cls(components, len(predictives[0]), len(weights), weights)
-
-    def _expected(self, components, i):
-        return components[0]
+    def _cdf(self, components, i, labels):
+        mean, sd = components
+        return ndtr((labels - mean) / sd)
 
     def _quantiles(self, components, i, levels):
         mean, sd = components
@@ -118,10 +90,10 @@ def normal_quantile(
     For `tolerance` see `mixture_quantile`.
     """
 
-    def cdf_and_density(x, of):
-        standard = (x - mean[:, of]) / sd[:, of]
-        return ndtr(standard), np.exp(-0.5 * standard**2) / sd[:, of] / np.sqrt(2 * np.pi)
+    def cdf_and_density(x, j):
+        standard = (x - mean[:, j]) / sd[:, j]
+        return ndtr(standard), np.exp(-0.5 * standard**2) / sd[:, j] / np.sqrt(2 * np.pi)
 
-    own = mean + sd * ndtri(level)
-    low, high = own.min(axis=0), own.max(axis=0)
-    return mixture_quantile(weights @ own, low, high, level, weights, cdf_and_density, tolerance)
+    quantiles = mean + sd * ndtri(level)  # of the components
+    start, low, high = weights @ quantiles, quantiles.min(axis=0), quantiles.max(axis=0)
+    return mixture_quantile(start, low, high, level, weights, cdf_and_density, tolerance)

@@ -1,5 +1,4 @@
-"""Posterior of the rate at points, draw by draw, in passes over the points that hold no more than
-a chunk of them for each thread."""
+"""Posterior of the rate at points, from passes over chunks of the points in threads."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -9,26 +8,24 @@ from scipy.special import ndtri
 
 from bdr_stan.aggregate.links import Link
 from bdr_stan.kernels import FeatureMap
-from bdr_stan.predictive.mixture import interval_ends, quantile_levels
-from bdr_stan.predictive.table import Tabular
+from bdr_stan.predictive.distributions import Distributions, draw_quantiles
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
-# Features and rates of points that a thread works on: small enough for caches.
+# Features and rates of the points of a chunk: small enough for caches.
 CHUNK_BYTES = 1 << 21
 
 
-class PointPredictive(Tabular):
+class PointPredictive(Distributions):
     """Posterior distribution of the rate at each of n points.
 
     Under draw s, with weights w_s and intercept c_s, the rate at a point x is
 
         rate_s(x) = link.rate(psi(x)' w_s + c_s).
 
-    At a point of a bag whose effect is known the rate includes that effect.
-
-    Where rho is given, a normal number of variance rho_s^2 (k(x, x) - |psi(x)|^2), the part of the
-    Gaussian process outside the basis, is added; see `Link.with_residual_variance`.
+    The rate at a point of a bag with a known effect includes that effect. With rho, a normal number
+    of variance rho_s^2 (k(x, x) - |psi(x)|^2) is added for the part of the Gaussian process outside
+    the basis; see `Link.with_residual_variance`.
 
     Parameters
     ----------
@@ -43,27 +40,27 @@ class PointPredictive(Tabular):
     link : Link
         One of `bdr_stan.aggregate.links.LINKS`.
     rho : array, shape (S,), optional
-        Scale of the weights under each draw; `features` then tell what they leave out.
+        Scale of the weights under each draw; `features` must then have `residual_variance`.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
     effects : array, shape (S, k), optional
         Effects of k bags on the log rate (with the link "logit" on the log odds), under each draw.
     bag : array of integers, shape (n,), optional
-        Which of these bags each point lies in; -1: in none of them.
+        Which of these bags each point lies in; -1 for none of them.
     n_jobs : int, optional
         Threads; default all cores.
 
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of the rate
-        Of the posterior, both computed when one is first asked for. What is left out adds to the
-        sd, and with the square link to the mean, as it does to the means of bags: weighted means
-        over a bag add up to what is predicted of it.
+        Of the posterior; both are computed at the first use of one. The residual variance adds to
+        the sd and, with the square link, to the mean, as it does for bags: the weighted mean over
+        the points of a bag is the prediction of the bag.
 
     Notes
     -----
-    Each method is a pass over the points; it costs n S (d + 1) multiplications. Several quantiles
-    asked for at once share a pass. float64 throughout.
+    Each method is a pass over the points of n S (d + 1) multiplications in float64. Several
+    quantiles in one call share a pass.
 
     Examples
     --------
@@ -125,8 +122,8 @@ class PointPredictive(Tabular):
     def _moments(self):
         weights = self._weights
 
-        def moments(points, at):
-            f, residual_variance = self._function(points, at)
+        def moments(points, rows):
+            f, residual_variance = self._function(points, rows)
             mean = self.link.mean_rate(f, residual_variance) @ weights
             rates = self._rates(f, residual_variance)
             rates -= mean[:, None]
@@ -135,50 +132,12 @@ class PointPredictive(Tabular):
 
         return self._pass(moments, 2)
 
-    def quantile(self, q: ArrayLike) -> Array:
-        """Posterior quantiles of the rate at each point.
+    def _quantiles_at(self, levels):
+        def quantiles(points, rows):
+            rates = self._rates(*self._function(points, rows))
+            return draw_quantiles(rates, levels, self.weights, axis=1, overwrite=True)
 
-        Parameters
-        ----------
-        q : float or array, shape (k,), 0 < q < 1
-
-        Returns
-        -------
-        array, shape (n,) or (k, n), units of the rate
-
-        Raises
-        ------
-        ValueError
-            If a q is not strictly between 0 and 1.
-        """
-        levels = quantile_levels(q)
-        method = {} if self.weights is None else {"method": "inverted_cdf", "weights": self.weights}
-
-        def quantiles(points, at):
-            rates = self._rates(*self._function(points, at))
-            return np.quantile(rates, levels, axis=1, overwrite_input=True, **method)
-
-        values = self._pass(quantiles, len(levels))
-        return values[0] if np.ndim(q) == 0 else values
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Central (equal-tailed) posterior intervals, between two values of `quantile`.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-
-        Returns
-        -------
-        lower, upper : arrays, shape (n,), units of the rate
-
-        Raises
-        ------
-        ValueError
-            If the level is not strictly between 0 and 1.
-        """
-        lower, upper = self.quantile(interval_ends(level))
-        return lower, upper
+        return self._pass(quantiles, len(levels))
 
     def exceedance(self, threshold: ArrayLike) -> Array:
         """Posterior probability that the rate exceeds a threshold.
@@ -186,7 +145,7 @@ class PointPredictive(Tabular):
         Parameters
         ----------
         threshold : float, or array, shape (n,), units of the rate
-            For all points, or one for each.
+            One for all points, or one per point.
 
         Returns
         -------
@@ -194,8 +153,7 @@ class PointPredictive(Tabular):
 
         Raises
         ------
-        ValueError
-            NaN, or another number of thresholds than points.
+        ValueError : NaN, or another number of thresholds than points.
         """
         threshold, weights = np.asarray(threshold, float), self._weights
         if threshold.shape not in ((), (len(self),)):
@@ -207,18 +165,18 @@ class PointPredictive(Tabular):
             raise ValueError("the threshold is NaN: pass a rate to compare with")
         each = np.broadcast_to(threshold, len(self))
 
-        def exceeding(points, at):
-            rates = self._rates(*self._function(points, at))
-            return np.greater(rates, each[at, None], out=rates) @ weights
+        def exceeding(points, rows):
+            rates = self._rates(*self._function(points, rows))
+            return np.greater(rates, each[rows, None], out=rates) @ weights
 
-        # Weights that sum to 1 but for rounding may add up to more.
+        # The sum of the weights may exceed 1 by rounding.
         return np.minimum(self._pass(exceeding, 1)[0], 1.0)
 
     def cdf(self, rate: ArrayLike) -> Array:
         """Posterior probability of a rate not above each of `rate`, shape (n,).
 
-        The opposite of `exceedance`. At the true rates it is uniform on (0, 1) where the posterior
-        is calibrated.
+        1 - `exceedance(rate)`. At the true rates it is uniform on (0, 1) where the posterior is
+        calibrated.
         """
         return 1 - self.exceedance(rate)
 
@@ -236,8 +194,7 @@ class PointPredictive(Tabular):
 
         Raises
         ------
-        ValueError
-            `rows` are not numbers of points.
+        ValueError : `rows` are not numbers of points.
         """
         return self._rates(*self._function(*self._some(rows))).T
 
@@ -246,7 +203,7 @@ class PointPredictive(Tabular):
         return self.link.mean_rate(*self._function(*self._some(rows))) @ self._weights
 
     def _some(self, rows):
-        """Points of these numbers, and the numbers."""
+        """The points with these numbers, shape (k, p), and the numbers as an array."""
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
             raise ValueError(
@@ -266,18 +223,17 @@ class PointPredictive(Tabular):
 
     @cached_property
     def _noise(self):
-        """A standard normal number of each draw: of quantiles evenly spaced, in random order.
+        """A standard normal number for each draw, shape (S,): even quantiles in random order.
 
-        The same at all points, each of which is looked at by itself.
+        All points share it: their distributions are used one by one, never jointly.
         """
         S = len(self.theta)
         return ndtri((np.random.default_rng(0).permutation(S) + 0.5) / S)
 
-    def _function(self, points, at):
-        """f at points under all draws, shape (n, S), and the variance of what is left out of it.
+    def _function(self, points, rows):
+        """f at points with numbers `rows` and its residual variance (or None), shapes (n, S).
 
-        `at` are their numbers. Both include the bags' effects; the variance is None where nothing
-        is added.
+        Both include the effects of the bags.
         """
         phi = np.empty((len(points), self.theta.shape[1]))  # [psi', 1]
         self._features(points, out=phi[:, :-1])
@@ -289,7 +245,7 @@ class PointPredictive(Tabular):
             residual_variance = np.multiply.outer(residual_variance, self.rho**2)
         if self.effects is None:
             return f, residual_variance
-        bag = self.bag[at]
+        bag = self.bag[rows]
         effect = np.where(bag[:, None] < 0, 0.0, self.effects[:, bag].T)
         return self.link.with_effect(f, residual_variance, effect)
 
@@ -300,13 +256,13 @@ class PointPredictive(Tabular):
         return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):
-        """What ``reduce(points, at)`` gives for each chunk `at` of them, shape (n_values, n)."""
+        """``reduce(points, rows)`` of the points with numbers `rows`, shape (n_values, n)."""
         size = max(16, CHUNK_BYTES // (8 * sum(self.theta.shape)))
         out = np.empty((n_values, len(self)))
 
         def run(start):
-            at = slice(start, min(start + size, len(self)))
-            out[:, at] = reduce(self._read(at.start, at.stop), at)
+            rows = slice(start, min(start + size, len(self)))
+            out[:, rows] = reduce(self._read(rows.start, rows.stop), rows)
 
         list(map_in_threads(run, range(0, len(self), size), self._n_jobs))
         return out

@@ -7,12 +7,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.predictive.mixture import Mixture, mixture_quantile
+from bdr_stan.predictive.mixture import (
+    NumericMixture,
+    mixture_quantile,
+    pooled_components,
+)
 from bdr_stan.predictive.normal import normal_quantile
 from bdr_stan.types import Array, ArrayLike
 
 
-class AggregatePredictive(Mixture):
+class AggregatePredictive(NumericMixture):
     """Predictive distribution of the totals of n bags that are not normal.
 
     For each bag a mixture, over the posterior draws, of distributions of one likelihood: Poisson,
@@ -43,8 +47,7 @@ class AggregatePredictive(Mixture):
 
     Raises
     ------
-    ValueError
-        Scales or trials that are missing, of another shape, or of no use.
+    ValueError : scales or trials that are missing, of another shape, or of no use.
 
     Examples
     --------
@@ -72,7 +75,6 @@ class AggregatePredictive(Mixture):
         weights: Array | None = None,
         **scales: ArrayLike | None,
     ) -> None:
-        super().__init__(components, n_bags, n_draws, weights)
         self.likelihood = likelihood
         shapes = [(n_draws,), (n_draws, n_bags)]
         checked = {
@@ -88,39 +90,13 @@ class AggregatePredictive(Mixture):
         if self.trials is not None and np.any(self.trials != np.floor(self.trials)):
             i = np.flatnonzero(self.trials != np.floor(self.trials))[0]
             raise ValueError(f"trials must be whole numbers, found {self.trials[i]} at {i}")
-        for i, means in self._chunks():
-            given_draw = self._given_draw(means, i)
-            mean, variance = given_draw.mean(), given_draw.var()
-            self.mean[i] = np.average(mean, axis=0, weights=weights)
-            variance += (mean - self.mean[i]) ** 2
-            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
+        super().__init__(components, n_bags, n_draws, weights)
 
     def __repr__(self) -> str:
         return (
             f"AggregatePredictive({self.likelihood.name}, {len(self)} bags, {self.n_draws} draws; "
             "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
         )
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a label not above each of `y`.
-
-        Of counts this includes the probability of y itself, so where the predictions are
-        calibrated it lies above uniform numbers on (0, 1), by little where counts are large.
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-
-        Returns
-        -------
-        array, shape (n,)
-        """
-        y = self._label_values(y)
-        below = np.empty(len(self))
-        for i, means in self._chunks():
-            each = self._given_draw(means, i).cdf(y[i])
-            below[i] = np.average(each, axis=0, weights=self.weights)
-        return below
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
@@ -129,7 +105,7 @@ class AggregatePredictive(Mixture):
             name: np.concatenate([p.scales[name] for p in predictives]) for name in first.scales
         }
         return cls(
-            lambda i: np.concatenate([p.components(i) for p in predictives]),
+            pooled_components(predictives),
             len(first),
             len(weights),
             first.likelihood,
@@ -147,27 +123,30 @@ class AggregatePredictive(Mixture):
 
     def _scales_of(self, i, draws=slice(None)):
         """Scales of the bags `i` given each of the draws, shapes (S, 1) or (S, len(i))."""
-        of_draws = {name: scale[draws] for name, scale in self.scales.items()}
         return {
-            name: scale[:, i] if scale.ndim == 2 else scale[:, None]
-            for name, scale in of_draws.items()
+            name: scale[draws][:, i] if scale.ndim == 2 else scale[draws, None]
+            for name, scale in self.scales.items()
         }
 
-    def _expected(self, means, i):
-        return self._given_draw(means, i).mean()
+    def _moments(self, means, i):
+        given_draw = self._given_draw(means, i)
+        return given_draw.mean(), given_draw.var()
+
+    def _cdf(self, means, i, labels):
+        return self._given_draw(means, i).cdf(labels)
 
     def _quantiles(self, means, i, levels):
         weights = self._draw_weights
         if self.likelihood.is_count:
 
-            def given_draw(of):
-                return self._given_draw(means[:, of], i[of])
+            def given_draw(j):
+                return self._given_draw(means[:, j], i[j])
 
             mean, sd = self.mean[i], self.sd[i]
             return np.array([count_quantile(given_draw, mean, sd, q, weights) for q in levels])
 
-        def cdf_and_density(x, of):
-            return self.likelihood.cdf_and_density(x, means[:, of], **self._scales_of(i[of]))
+        def cdf_and_density(x, j):
+            return self.likelihood.cdf_and_density(x, means[:, j], **self._scales_of(i[j]))
 
         components = self._given_draw(means, i)
         middle = {name: weights @ scale for name, scale in self._scales_of(i).items()}
@@ -195,8 +174,8 @@ def count_quantile(
     """Smallest counts, shape (m,), at which the cdfs of mixtures reach a level.
 
     Newton's method on the normal scale, where cdfs are nearly linear, kept inside a bracket, from
-    the quantile of normals of the same moments. ``given_draw(of)`` is SciPy's distribution of the
-    components, (S, len(of)), of the mixtures with indices `of`.
+    the quantile of normals of the same moments. ``given_draw(j)`` is SciPy's distribution of the
+    components, (S, len(j)), of the mixtures with indices `j`.
     """
     components, target = given_draw(np.arange(len(mean))), ndtri(level)
     sds = np.sqrt(np.maximum(components.var(), 0.01))

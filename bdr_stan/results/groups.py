@@ -10,7 +10,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    from bdr_stan.predictive.mixture import Mixture
+    from bdr_stan.predictive.mixture import LabelMixture
 
 # log_likelihood and posterior_predictive are saved up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
@@ -71,7 +71,7 @@ def _dims(name, n):
 
 
 def pointwise_groups(
-    training: Callable[[], "Mixture"] | None,
+    training: Callable[[], "LabelMixture"] | None,
     y: Array,
     ids: Sequence | Array,
     shape: tuple[int, int],
@@ -107,7 +107,7 @@ def fitted_groups(
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
     ids: Sequence | Array,
     y: Array,
-    training: Callable[[], "Mixture"] | None,
+    training: Callable[[], "LabelMixture"] | None,
     shape: tuple[int, int],
     *,
     covariates: Sequence[str] = (),

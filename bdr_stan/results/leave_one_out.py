@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bdr_stan.predictive.classes import class_codes
-from bdr_stan.predictive.mixture import bags_at_once, interval_ends, quantile_levels
+from bdr_stan.predictive.distributions import Distributions
+from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array, ArrayLike
@@ -18,7 +19,7 @@ from bdr_stan.types import Array, ArrayLike
 GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is unreliable, of Vehtari et al. (2024)
 
 
-class LeaveOneOut:
+class LeaveOneOut(Distributions):
     """Leave-one-out predictive distributions of n labels, as weighted draws.
 
     `draws` and `log_likelihood` have shape (S, n), as has `weights`, with sum 1 per bag; `mean`,
@@ -53,9 +54,7 @@ class LeaveOneOut:
         group = groups.get("log_likelihood")
         return cls(draws, labels, None if group is None else _flat(group["y"].values))
 
-    def quantile(self, q: ArrayLike) -> Array:
-        """Quantiles of each label, shape (n,), or (k, n) for k probabilities."""
-        levels = quantile_levels(q)
+    def _quantiles_at(self, levels):
         values = np.empty((len(levels), len(self.labels)))
         for i in bags_at_once(len(self.labels), len(self._draws)):
             order = np.argsort(self._draws[:, i], axis=0)
@@ -64,12 +63,7 @@ class LeaveOneOut:
             for level, row in zip(levels, values, strict=True):
                 rank = np.minimum(np.sum(below < level, axis=0), len(ranked) - 1)
                 row[i] = ranked[rank, np.arange(len(i))]
-        return values[0] if np.ndim(q) == 0 else values
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Central intervals: lower and upper ends, shape (n,)."""
-        lower, upper = self.quantile(interval_ends(level))
-        return lower, upper
+        return values
 
     def cdf(self, y: ArrayLike) -> Array:
         """P(label < y) + P(label = y) / 2, shape (n,); uniform under calibration for counts too."""

@@ -61,8 +61,8 @@ def test_quantiles_and_intervals_have_their_shapes(blend):
 
 def test_samples_are_of_the_mixture(blend):
     labels = blend.sample(20_000, seed=3)
-    for n, own in enumerate(labels.T):
-        uniform = [blend.cdf(np.full(2, y))[n] for y in own[:1000]]
+    for n, labels_of_bag in enumerate(labels.T):
+        uniform = [blend.cdf(np.full(2, y))[n] for y in labels_of_bag[:1000]]
         assert stats.kstest(uniform, "uniform").pvalue > 1e-4
     np.testing.assert_array_equal(blend.sample(5, seed=1), blend.sample(5, seed=1))
     assert blend.sample(seed=1).shape == (2, 2)
@@ -83,5 +83,5 @@ def test_normals_alone_need_no_blend():
 
 
 def test_densities_on_grids_are_not_pooled():
-    with pytest.raises(TypeError, match="are mixed as they are: use bdr_stan.predictive.mix"):
+    with pytest.raises(TypeError, match="have no draws to pool: use bdr_stan.predictive.mix"):
         GridPredictive.pooled([gridded()], np.ones(1))

@@ -31,22 +31,26 @@ def weights(rng, request):
 
 
 def test_moments_and_densities_are_averages_over_draws(p, weights, rng):
-    of, y = predictive(p, weights), np.array(["yes", "no", "no", "yes", "yes", "no"])
-    assert len(of) == N and "6 bags, 9 draws; probability of" in repr(of) and "'yes'" in repr(of)
-    assert "np.str_" not in repr(of)
+    predicted, y = predictive(p, weights), np.array(["yes", "no", "no", "yes", "yes", "no"])
+    assert (
+        len(predicted) == N
+        and "6 bags, 9 draws; probability of" in repr(predicted)
+        and "'yes'" in repr(predicted)
+    )
+    assert "np.str_" not in repr(predicted)
     mean = np.average(p, axis=0, weights=weights)
-    np.testing.assert_allclose(of.mean, mean)
+    np.testing.assert_allclose(predicted.mean, mean)
     variance = np.average((p - mean) ** 2, axis=0, weights=weights)
-    np.testing.assert_allclose(of.sd**2, variance, atol=1e-30)
-    np.testing.assert_allclose(of.log_prob(y), np.log(np.where(y == "yes", mean, 1 - mean)))
+    np.testing.assert_allclose(predicted.sd**2, variance, atol=1e-30)
+    np.testing.assert_allclose(predicted.log_prob(y), np.log(np.where(y == "yes", mean, 1 - mean)))
     each = np.log(np.where(y == "yes", p, 1 - p))
-    np.testing.assert_allclose(of.log_likelihood(y), each, rtol=1e-9)
+    np.testing.assert_allclose(predicted.log_likelihood(y), each, rtol=1e-9)
 
 
 def test_quantiles_are_those_of_the_probability(p):
-    of = predictive(p)
-    np.testing.assert_allclose(of.quantile([0.2, 0.7]), np.quantile(p, [0.2, 0.7], axis=0))
-    np.testing.assert_allclose(of.interval(0.8), of.quantile([0.1, 0.9]))
+    predicted = predictive(p)
+    np.testing.assert_allclose(predicted.quantile([0.2, 0.7]), np.quantile(p, [0.2, 0.7], axis=0))
+    np.testing.assert_allclose(predicted.interval(0.8), predicted.quantile([0.1, 0.9]))
     counts = np.arange(S) + 1
     weighted = predictive(p, counts / counts.sum())
     repeated = np.quantile(np.repeat(p, counts, axis=0), 0.37, axis=0, method="inverted_cdf")
@@ -54,14 +58,15 @@ def test_quantiles_are_those_of_the_probability(p):
 
 
 def test_samples_are_classes_of_the_mixture(p, weights):
-    of = predictive(p, weights)
-    labels = of.sample(20_000, seed=3)
+    predicted = predictive(p, weights)
+    labels = predicted.sample(20_000, seed=3)
     assert labels.shape == (20_000, N) and set(labels.ravel()) == {"no", "yes"}
     share = np.mean(labels == "yes", axis=0)
     np.testing.assert_array_less(
-        np.abs(share - of.mean), 4.5 * np.sqrt(of.mean * (1 - of.mean) / 20_000) + 1e-9
+        np.abs(share - predicted.mean),
+        4.5 * np.sqrt(predicted.mean * (1 - predicted.mean) / 20_000) + 1e-9,
     )
-    assert of.sample(seed=1).shape == (S, N)
+    assert predicted.sample(seed=1).shape == (S, N)
 
 
 @pytest.mark.parametrize("at_once", [1, 2 * S, 3 * S + 1])
@@ -69,8 +74,14 @@ def test_chunks_do_not_matter(p, monkeypatch, at_once):
     y = np.repeat(CLASSES, 3)
 
     def everything():
-        of = predictive(p)
-        return [of.mean, of.sd, of.quantile([0.1, 0.8]), of.log_prob(y), of.log_likelihood(y)]
+        predicted = predictive(p)
+        return [
+            predicted.mean,
+            predicted.sd,
+            predicted.quantile([0.1, 0.8]),
+            predicted.log_prob(y),
+            predicted.log_likelihood(y),
+        ]
 
     whole = everything()
     monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", at_once)
@@ -93,14 +104,14 @@ def test_codes_of_classes():
 
 
 def test_labels_that_are_of_no_use(p):
-    of = predictive(p)
-    for method in (of.log_prob, of.log_likelihood):
+    predicted = predictive(p)
+    for method in (predicted.log_prob, predicted.log_likelihood):
         with pytest.raises(ValueError, match=r"y has shape \(2,\), but there are 6 bags"):
             method(["yes", "no"])
         with pytest.raises(ValueError, match="the label of bag 0 is .*maybe"):
             method(["maybe"] * N)
     with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = 1"):
-        of.quantile(1)
+        predicted.quantile(1)
 
 
 # ---------------------------------------------------------------- more than two classes
@@ -121,40 +132,45 @@ def of_three(q, weights=None):
 
 
 def test_three_classes_are_averages_over_draws(q, weights):
-    of, y = of_three(q, weights), np.array(["a", "b", "c", "c", "b", "c"])
-    assert len(of) == N and "6 bags, 9 draws, 3 classes" in repr(of)
+    predicted, y = of_three(q, weights), np.array(["a", "b", "c", "c", "b", "c"])
+    assert len(predicted) == N and "6 bags, 9 draws, 3 classes" in repr(predicted)
     mean = np.average(q, axis=0, weights=weights)
-    np.testing.assert_allclose(of.probabilities, mean)
-    np.testing.assert_array_equal(of.mean, of.probabilities)
-    np.testing.assert_allclose(of.probabilities.sum(axis=1), 1)
+    np.testing.assert_allclose(predicted.probabilities, mean)
+    np.testing.assert_array_equal(predicted.mean, predicted.probabilities)
+    np.testing.assert_allclose(predicted.probabilities.sum(axis=1), 1)
     variance = np.average((q - mean) ** 2, axis=0, weights=weights)
-    np.testing.assert_allclose(of.sd**2, variance, atol=1e-30)
+    np.testing.assert_allclose(predicted.sd**2, variance, atol=1e-30)
     row, code = np.arange(N), np.searchsorted(THREE, y)
-    np.testing.assert_allclose(of.log_prob(y), np.log(mean[row, code]))
-    np.testing.assert_allclose(of.log_likelihood(y), np.log(q[:, row, code]))
+    np.testing.assert_allclose(predicted.log_prob(y), np.log(mean[row, code]))
+    np.testing.assert_allclose(predicted.log_likelihood(y), np.log(q[:, row, code]))
 
 
 def test_quantiles_of_three_classes(q, weights):
-    of, equal = of_three(q, weights), of_three(q)
+    predicted, equal = of_three(q, weights), of_three(q)
     np.testing.assert_allclose(equal.quantile([0.2, 0.7]), np.quantile(q, [0.2, 0.7], axis=0))
-    assert of.quantile(0.5).shape == (N, 3)
-    np.testing.assert_allclose(of.interval(0.8), of.quantile([0.1, 0.9]))
+    assert predicted.quantile(0.5).shape == (N, 3)
+    np.testing.assert_allclose(predicted.interval(0.8), predicted.quantile([0.1, 0.9]))
 
 
 def test_samples_of_three_classes(q, weights):
-    of = of_three(q, weights)
-    labels = of.sample(20_000, seed=3)
+    predicted = of_three(q, weights)
+    labels = predicted.sample(20_000, seed=3)
     assert labels.shape == (20_000, N)
     share = np.mean(labels[:, :, None] == THREE, axis=0)
-    sd = np.sqrt(of.mean * (1 - of.mean) / 20_000)
-    np.testing.assert_array_less(np.abs(share - of.mean), 4.5 * sd + 2e-4)
-    assert of.sample(seed=1).shape == (S, N)
+    sd = np.sqrt(predicted.mean * (1 - predicted.mean) / 20_000)
+    np.testing.assert_array_less(np.abs(share - predicted.mean), 4.5 * sd + 2e-4)
+    assert predicted.sample(seed=1).shape == (S, N)
 
 
 def test_three_classes_in_chunks(q, monkeypatch):
     def everything():
-        of = of_three(q)
-        return [of.mean, of.sd, of.quantile([0.1, 0.8]), of.log_prob(np.repeat(THREE, 2))]
+        predicted = of_three(q)
+        return [
+            predicted.mean,
+            predicted.sd,
+            predicted.quantile([0.1, 0.8]),
+            predicted.log_prob(np.repeat(THREE, 2)),
+        ]
 
     whole = everything()
     monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", 2 * 3 * S)

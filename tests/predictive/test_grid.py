@@ -104,8 +104,8 @@ def test_a_density_with_a_gap():
 def test_samples_are_of_the_density(normals):
     labels = normals.sample(20_000, seed=3)
     assert labels.shape == (20_000, 3)
-    for n, own in enumerate(labels.T):
-        uniform = [normals.cdf(np.full(3, y))[n] for y in own[:1000]]
+    for n, labels_of_bag in enumerate(labels.T):
+        uniform = [normals.cdf(np.full(3, y))[n] for y in labels_of_bag[:1000]]
         assert stats.kstest(uniform, "uniform").pvalue > 1e-4
     away = np.abs(labels.mean(axis=0) - normals.mean)
     np.testing.assert_array_less(away, 4.5 * normals.sd / np.sqrt(20_000))
@@ -157,17 +157,19 @@ def test_normals_with_noise_are_wider_normals():
     for level in (0.01, 0.3, 0.975):
         np.testing.assert_allclose(found.cdf(found.quantile(level)), level, rtol=1e-9)
     labels = found.sample(20_000, seed=3)
-    for n, own in enumerate(labels.T):
+    for n, labels_of_bag in enumerate(labels.T):
         draw = np.random.default_rng(n).integers(0, 2, 20_000)
         expected = np.random.default_rng(5).normal(MEAN[draw, n], sd[draw, n])
-        assert stats.ks_2samp(own, expected).pvalue > 1e-4
+        assert stats.ks_2samp(labels_of_bag, expected).pvalue > 1e-4
 
 
 def falling_with(y, noise_sd):
     """Density at y of a label whose own density falls from 1 at 0 to 0 at 2, with noise."""
     ends = [0.0, 0.01, 0.1, 1.0, 1.9, 1.99, 2.0]
     pieces = [
-        quad(lambda at: (1 - at / 2) * stats.norm.pdf(y, at, noise_sd), *piece, epsabs=0)[0]
+        quad(lambda label: (1 - label / 2) * stats.norm.pdf(y, label, noise_sd), *piece, epsabs=0)[
+            0
+        ]
         for piece in pairwise(ends)
     ]
     return sum(pieces)

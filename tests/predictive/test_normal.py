@@ -180,5 +180,5 @@ def test_mix_weighs_the_draws_of_all(parts, rng):
     np.testing.assert_allclose(both.weights, np.r_[[0.1] * 3, 0.7 * weights])
     np.testing.assert_allclose(both.mean, 0.3 * one.mean + 0.7 * other.mean, rtol=1e-12)
     np.testing.assert_allclose(both.cdf(y), 0.3 * one.cdf(y) + 0.7 * other.cdf(y), rtol=1e-12)
-    at = both.quantile(0.4)
-    np.testing.assert_allclose(0.3 * one.cdf(at) + 0.7 * other.cdf(at), 0.4, rtol=1e-8)
+    quantile = both.quantile(0.4)
+    np.testing.assert_allclose(0.3 * one.cdf(quantile) + 0.7 * other.cdf(quantile), 0.4, rtol=1e-8)

@@ -31,17 +31,19 @@ def test_moments_quantiles_and_probabilities(case, link):
     several = p.quantile([0.05, 0.5, 0.95])
     assert several.shape == (3, N)
     np.testing.assert_allclose(p.interval(0.9), several[[0, 2]], rtol=1e-10)
-    at = np.median(each)
-    np.testing.assert_allclose(p.exceedance(at), np.mean(each > at, axis=1), atol=1e-12)
+    threshold = np.median(each)
+    np.testing.assert_allclose(
+        p.exceedance(threshold), np.mean(each > threshold, axis=1), atol=1e-12
+    )
     np.testing.assert_allclose(p.draws([50, 3, 3]), each[[50, 3, 3]].T, rtol=1e-8)
 
 
 def test_a_threshold_and_a_rate_for_each_point(case, rng):
     p, each = case.posterior(), case.rates()
-    at = rng.gamma(2, 1, N)
-    above = np.mean(each > at[:, None], axis=1)
-    np.testing.assert_allclose(p.exceedance(at), above, atol=1e-12)
-    np.testing.assert_allclose(p.cdf(at), 1 - above, atol=1e-12)
+    threshold = rng.gamma(2, 1, N)
+    above = np.mean(each > threshold[:, None], axis=1)
+    np.testing.assert_allclose(p.exceedance(threshold), above, atol=1e-12)
+    np.testing.assert_allclose(p.cdf(threshold), 1 - above, atol=1e-12)
     np.testing.assert_allclose(p.cdf(p.quantile(0.5)), 0.5, atol=1e-12)  # 20 of 40 draws
 
 

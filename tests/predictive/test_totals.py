@@ -151,9 +151,9 @@ def test_quantile_takes_few_steps_where_counts_are_large(rng, spread):
     p = AggregatePredictive(lambda i: mean[:, i], 20, 501, LIKELIHOODS["poisson"])
     evaluated = []
 
-    def given_draw(of):
-        evaluated.append(len(of))
-        return stats.poisson(mean[:, of])
+    def given_draw(j):
+        evaluated.append(len(j))
+        return stats.poisson(mean[:, j])
 
     for q in (0.025, 0.5, 0.975):
         x = count_quantile(given_draw, p.mean, p.sd, q, np.full(501, 1 / 501))
@@ -188,8 +188,8 @@ def test_samples_have_the_mixture_s_distribution(case):
     assert (labels.dtype.kind == "i") == (case.name in COUNTS)
     np.testing.assert_array_less(np.abs(labels.mean(axis=0) - p.mean), 4.5 * p.sd / np.sqrt(size))
     for q in (0.2, 0.5, 0.8):
-        at = p.quantile(q)
-        share, expected = np.mean(labels <= at, axis=0), p.cdf(at)
+        quantile = p.quantile(q)
+        share, expected = np.mean(labels <= quantile, axis=0), p.cdf(quantile)
         error = np.sqrt(expected * (1 - expected) / size)
         np.testing.assert_array_less(np.abs(share - expected), 4.5 * error + 1e-12)
     np.testing.assert_array_equal(p.sample(3, seed=4), p.sample(3, seed=np.random.default_rng(4)))

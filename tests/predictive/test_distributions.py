@@ -1,10 +1,11 @@
-"""table: predictive distributions as data frames."""
+"""distributions: levels and tables."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from bdr_stan import BLR, Bags, BLRClassifier, InverseBDRClassifier
+from bdr_stan.predictive.distributions import interval_ends, quantile_levels
 
 SHORT = {"seed": 1, "draws": 100}
 
@@ -55,3 +56,14 @@ def test_of_classes(towns, n_classes):
     np.testing.assert_array_equal(table["predicted"], model.predict(towns))
     np.testing.assert_array_equal(table["probability"], model.predict_proba(towns).max(axis=1))
     assert (table["lower"] <= table["upper"]).all()
+
+
+def test_levels():
+    np.testing.assert_allclose(interval_ends(0.8), [0.1, 0.9])
+    assert quantile_levels(0.3).shape == (1,) and quantile_levels([0.3, 0.4]).shape == (2,)
+    for level in (0, 1, 95, np.nan):
+        with pytest.raises(ValueError, match=f"between 0 and 1, found {level}"):
+            interval_ends(level)
+    for q in (0, 1, np.nan, [0.5, 1.0], [[0.5]]):
+        with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = "):
+            quantile_levels(q)

@@ -1,0 +1,156 @@
+"""What all predictive distributions share: quantiles, intervals, tables, the ids of bags."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bdr_stan.types import Array, ArrayLike, is_integer, is_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What other libraries call the attributes of a distribution.
+_CALLED_HERE = {
+    "std": "sd",
+    "stddev": "sd",
+    "scale": "sd",
+    "median": "quantile(0.5)",
+    "quantiles": "quantile(q)",
+    "ppf": "quantile(q)",
+    "hdi": "interval(level)",
+    "confidence_interval": "interval(level)",
+    "pdf": "log_prob(y)",
+    "logpdf": "log_prob(y)",
+    "rvs": "sample(size)",
+}
+# What other modules use; completions of a user's prompt omit it.
+_FOR_MODULES = {"components", "of_bags", "pooled"}
+
+
+class Distributions(ABC):
+    """A distribution for each of n bags or points, with mean, sd, quantiles and intervals."""
+
+    ids: Array | None = None
+    id_name = "bag"
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __getattr__(self, name: str) -> Any:
+        called = f"; it is called {_CALLED_HERE[name]} here" if name in _CALLED_HERE else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{called}")
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _FOR_MODULES]
+
+    def of_bags(self, bags: Any) -> Self:
+        """This distribution with the ids of bags."""
+        self.ids, self.id_name = bags.ids, bags.id_name
+        return self
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of each distribution.
+
+        Parameters
+        ----------
+        q : float or array, shape (k,), 0 < q < 1
+
+        Returns
+        -------
+        array, shape (n,) or (k, n), in the units of `mean`
+            Of classes, quantiles of the probability of the second (of each one, shape (n, C) or
+            (k, n, C), if there are more). Of counts, the smallest whose `cdf` reaches q, so that
+            an `interval` has at least its level.
+
+        Raises
+        ------
+        ValueError : if a q is not strictly between 0 and 1.
+        """
+        values = self._quantiles_at(quantile_levels(q))
+        return values[0] if np.ndim(q) == 0 else values
+
+    @abstractmethod
+    def _quantiles_at(self, levels: Array) -> Array:
+        """Quantiles at levels of shape (k,), shape (k, n)."""
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Central (equal-tailed) intervals, between two values of `quantile`.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+
+        Returns
+        -------
+        lower, upper : arrays, shape (n,), in the units of `mean`
+
+        Raises
+        ------
+        ValueError : if the level is not strictly between 0 and 1.
+        """
+        lower, upper = self.quantile(interval_ends(level))
+        return lower, upper
+
+    def to_dataframe(self, level: float = 0.95) -> "pd.DataFrame":
+        """The distributions in a table with one row per bag or point.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids
+            mean, sd, lower, upper; of classes predicted, and probability, lower, upper of the
+            predicted class.
+        """
+        import pandas as pd
+
+        ids = np.arange(len(self)) if self.ids is None else self.ids
+        return pd.DataFrame(self._columns(level), index=pd.Index(ids, name=self.id_name))
+
+    def _columns(self, level: float) -> dict[str, Array]:
+        """Columns of the table by their names, each of shape (n,)."""
+        lower, upper = self.interval(level)
+        return {"mean": self.mean, "sd": self.sd, "lower": lower, "upper": upper}
+
+
+def draw_quantiles(
+    values: Array, levels: Array, weights: Array | None, *, axis: int = 0, overwrite: bool = False
+) -> Array:
+    """Quantiles, shape (k, ...), of draws along an axis, with their weights (None: equal ones)."""
+    method: dict[str, Any] = {} if weights is None else {"method": "inverted_cdf"}
+    return np.quantile(
+        values, levels, axis=axis, weights=weights, overwrite_input=overwrite, **method
+    )
+
+
+def check_level(level: float) -> None:
+    """Raise ValueError unless 0 < level < 1."""
+    if not is_number(level) or not 0 < level < 1:
+        raise ValueError(f"level must be a probability between 0 and 1, found {level!r}")
+
+
+def interval_ends(level: float) -> list[float]:
+    """Probabilities below the two ends of a central interval; ValueError unless 0 < level < 1."""
+    check_level(level)
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
+def quantile_levels(q: ArrayLike) -> Array:
+    """Probabilities of quantiles, shape (k,); ValueError unless 0 < q < 1."""
+    try:
+        levels = np.atleast_1d(np.asarray(q, float))
+    except (TypeError, ValueError):
+        levels = np.array([np.nan])
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
+    return levels
+
+
+def check_sample_size(size: int | None) -> None:
+    """Raise ValueError unless the number of labels to draw is None or an integer from 1."""
+    if size is not None and not (is_integer(size) and size >= 1):
+        raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
