@@ -1,7 +1,7 @@
 """The cache folder of CmdStan homes and compiled programs.
 
-Everything in it under its final name is complete: it is built under another name, under a lock, and
-renamed at the end. A manifest records the files, so that later damage is detected.
+Everything is built under a temporary name, under a lock, and renamed at the end, so that what has
+its final name is complete. A manifest records the files, so that later damage is detected.
 """
 
 import errno
@@ -55,9 +55,8 @@ def cache_directory() -> Path:
     ...
     /data/stan
     """
-    own = os.environ.get("BDR_STAN_CACHE")
-    folder = Path(own).expanduser() if own else Path(platformdirs.user_cache_dir("bdr_stan"))
-    return folder.absolute()
+    folder = os.environ.get("BDR_STAN_CACHE") or platformdirs.user_cache_dir("bdr_stan")
+    return Path(folder).expanduser().absolute()
 
 
 def check_trusted() -> None:
@@ -70,13 +69,13 @@ def check_trusted() -> None:
         return
     state = folder.stat()
     if state.st_uid not in (os.getuid(), 0):
-        trouble = f"belongs to the user {state.st_uid}"
+        problem = f"belongs to the user {state.st_uid}"
     elif state.st_mode & stat.S_IWOTH:
-        trouble = "can be written to by all users"
+        problem = "can be written to by all users"
     else:
         return
     raise ToolchainError(
-        f"the cache folder {folder} {trouble}, so programs in it are not run: set the environment "
+        f"the cache folder {folder} {problem}, so programs in it are not run: set the environment "
         "variable BDR_STAN_CACHE to a folder of your own, or to this one if you trust it"
     )
 
@@ -88,13 +87,13 @@ def writing() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            trouble = "the disk is full"
+            problem = "the disk is full"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            trouble = f"it cannot be written to ({error.strerror})"
+            problem = f"it cannot be written to ({error.strerror})"
         else:
             raise
         raise ToolchainError(
-            f"cannot build in the cache folder {cache_directory()}: {trouble}; "
+            f"cannot build in the cache folder {cache_directory()}: {problem}; "
             "set the environment variable BDR_STAN_CACHE to a folder with room"
         ) from error
 
@@ -178,7 +177,7 @@ def _clear(folder):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# ------------------------------------------------------------------ what was built is there
+# ------------------------------------------------------------------ manifests
 
 
 def seal(folder: Path) -> None:
@@ -196,15 +195,16 @@ def damage(folder: Path) -> list[str]:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text()).items()
         return [
-            f"{name} is {trouble}"
+            f"{name} is {damaged}"
             for name, (sealed, executable) in manifest
-            if (trouble := _trouble(folder / name, sealed, executable))
+            if (damaged := _damage_of_file(folder / name, sealed, executable))
         ]
     except (OSError, ValueError, AttributeError, TypeError):
         return [f"{_MANIFEST} is missing or damaged"]
 
 
-def _trouble(path, sealed, executable):
+def _damage_of_file(path, sealed, executable):
+    """How a file differs from its digest and permission in the manifest, "" if it does not."""
     if not path.is_file():
         return "missing"
     if digest(path) != sealed:

@@ -29,7 +29,7 @@ COMPILER_HINT = "pip install 'bdr-stan[compiler]'"
 _HERE = Path(__file__).parent
 _ZIG_HEADERS = ("guarded_tbb.hpp", "int128_division.hpp")
 _DISK_FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
-# Of a compiler that was killed or got no memory; zig's "Error 134" is all that it prints then.
+# Output of a compiler that was killed or got no memory; zig then prints "Error 134" alone.
 _KILLED_TEXTS = (
     *("Killed signal", "error: Killed", "Terminated signal", "Error 134", "Error 137", "Error 143"),
     *("virtual memory exhausted", "Cannot allocate memory", "out of memory"),
@@ -43,9 +43,9 @@ def make_program() -> str:
 
 def cxx_program() -> str:
     """The C++ compiler with its flags: the environment variable CXX, else g++, else zig."""
-    own = os.environ.get("CXX")
-    if own or shutil.which("g++") or zig_directory() is None:
-        return own or "g++"
+    named = os.environ.get("CXX")
+    if named or shutil.which("g++") or zig_directory() is None:
+        return named or "g++"
     return zig_program()
 
 
@@ -128,16 +128,16 @@ def make_local_texts(home: PathName) -> list[str]:
     return [file.read_text() for file in files if file.is_file()]
 
 
-# ------------------------------------------------------------------ running them
+# ------------------------------------------------------------------ running make
 
 
-def _room():
+def _most_compilers():
     """Number of compilers that may run at once: each takes up to 3 GB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(os.cpu_count() or 1, int(memory / 3e9)))
 
 
-_slot = threading.BoundedSemaphore(_room())
+_compiler_slots = threading.BoundedSemaphore(_most_compilers())
 _running: set[subprocess.Popen] = set()
 
 
@@ -166,7 +166,7 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
     `what` is compiled with temporary files in `workplace`. Raises ToolchainError where the disk is
     full, the compiler was killed, or the call was interrupted.
     """
-    with _slot:
+    with _compiler_slots:
         if interrupted.is_set():
             raise ToolchainError(f"compiling {what} was interrupted")
         zig = workplace / "zig"

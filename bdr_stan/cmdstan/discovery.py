@@ -15,11 +15,10 @@ def find() -> Path | None:
     >>> home is None or (home / "bin" / "stanc").exists()
     True
     """
-    foreign = foreign_home()
-    if foreign is not None:
-        return foreign
-    own = home_directory()
-    return None if faults(own) else own
+    home = foreign_home()
+    if home is not None:
+        return home
+    return None if faults(home_directory()) else home_directory()
 
 
 def choose(source: str = "auto") -> Path:

@@ -28,7 +28,7 @@ _MIN_FREE_GB = 0.5  # a home and a few programs
 
 
 class Finding(NamedTuple):
-    """One check: what was checked, whether it is well, and how to fix it.
+    """One check: what was checked, whether it passed, and how to fix it.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     detail : str
         Its version or location, or what is wrong.
     fix : str, default ""
-        A command or advice; "" where it is well.
+        A command or advice; "" where `ok`.
 
     Examples
     --------
@@ -75,12 +75,10 @@ def doctor() -> list[Finding]:
     to_compile = [_compiler(), _make(), *_stan()]
     if not prebuilt.prebuilt_directory().is_dir():
         return [*to_compile, _cache(), _programs()]
-    brought = _prebuilt()
-    if brought.ok:
-        to_compile = [
-            finding if finding.ok else _only_for_edited(finding) for finding in to_compile
-        ]
-    return [brought, *to_compile, _cache(), _programs()]
+    prebuilt_programs = _prebuilt()
+    if prebuilt_programs.ok:
+        to_compile = [finding if finding.ok else _for_edited(finding) for finding in to_compile]
+    return [prebuilt_programs, *to_compile, _cache(), _programs()]
 
 
 def _prebuilt():
@@ -98,8 +96,8 @@ def _prebuilt():
     return Finding("prebuilt programs", True, f"{folder}, all run")
 
 
-def _only_for_edited(finding):
-    """What is missing matters only for edited programs."""
+def _for_edited(finding):
+    """A missing part that only edited programs need."""
     return Finding(
         finding.what,
         True,
@@ -110,11 +108,11 @@ def _only_for_edited(finding):
 def _compiler():
     program = cxx_program()
     version = compiler_version(program)
-    whose = f", of the PyPI package ziglang {ZIG_VERSION}" if program.startswith("zig ") else ""
+    source = f", of the PyPI package ziglang {ZIG_VERSION}" if program.startswith("zig ") else ""
     return Finding(
         "C++ compiler",
         bool(version),
-        version + whose if version else f"{program} not found",
+        version + source if version else f"{program} not found",
         "" if version else f"sudo apt-get install g++, or {COMPILER_HINT}",
     )
 
@@ -163,15 +161,15 @@ def _stanc(home):
     try:
         output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
     except OSError as error:
-        trouble = error.strerror
+        problem = error.strerror
     else:
         if output.returncode == 0:
             return Finding("CmdStan", True, f"{home}, {output.stdout.strip()}")
-        trouble = output.stderr.strip() or f"exit code {output.returncode}"
+        problem = output.stderr.strip() or f"exit code {output.returncode}"
     return Finding(
         "CmdStan",
         False,
-        f"{stanc} does not run: {trouble}",
+        f"{stanc} does not run: {problem}",
         f"rm -r {shlex.quote(str(home))}; bdr-stan setup",
     )
 

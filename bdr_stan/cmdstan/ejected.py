@@ -18,7 +18,7 @@ _NO_LOG_LIK = """\
 // vector[number of bags] log_lik in generated quantities.
 """
 
-# Of each program: the line of its likelihood, the function and the line in its place, log_lik.
+# For each program: the line of its likelihood, the function and the line that replace it, log_lik.
 _LIKELIHOODS = {
     "blr": (
         "    target += compressed_normal_lpdf(e | sign, n_bags, nu, group);\n",
@@ -102,8 +102,8 @@ def text_to_edit(name: str, text: str) -> str:
     if name not in _LIKELIHOODS:
         return head + _NO_LOG_LIK + functions + rest
     line, function, call, log_lik = _LIKELIHOODS[name]
-    own, end, blocks = rest.partition("}\ndata {\n")
+    body, end, blocks = rest.partition("}\ndata {\n")
     return (
-        f"{head}{functions}{own}{_ABOUT}{function}{end}{blocks.replace(line, call)}"
+        f"{head}{functions}{body}{_ABOUT}{function}{end}{blocks.replace(line, call)}"
         f"{_LOG_LIK.rstrip() % log_lik}}}\n"
     )

@@ -137,7 +137,7 @@ def faults(home: Path) -> list[str]:
 
 
 def assemble() -> None:
-    """Make or repair the home except the driver's object, in less than a second."""
+    """Make or repair the home, except the driver's object, in less than a second."""
     home = home_directory()
     wheel = find_wheel()
     if not damage(home) and _linked_headers(home) == wheel / "include" and not _stale_tools(home):

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     import cmdstanpy
 
 _STANC_FLAG, _HEADER_FLAG = "STANCFLAGS+=", "USER_HEADER="
-_WORKING: set[tuple[Path, str]] = set()  # executables that ran, and their digests
+_RUN_BEFORE: set[tuple[Path, str]] = set()  # executables that run, and their digests
 _SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 # Variables that make reads from the environment.
 _MAKE_VARIABLES = (
@@ -106,7 +106,7 @@ def program_path(name: str) -> Path:
 def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     """Write a stock program, ready to edit, with its includes in ``functions/`` next to it.
 
-    In blr, bdr and blr_logit the likelihood is one function, from which generated quantities
+    In blr, bdr and blr_logit the likelihood becomes one function, with which generated quantities
     compute log_lik for ``az.loo`` and ``az.compare``.
 
     Parameters
@@ -281,14 +281,14 @@ def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
     files = {f"{_safe_name(source.stem)}.stan": source, **includes}
     if threads is None:
         threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    stanc_flags = _stanc_flags(_own_options(source) | dict(stanc_options or {}))
+    stanc_flags = _stanc_flags(_declared_options(source) | dict(stanc_options or {}))
     return files, [*stanc_flags, *_make_flags(cpp_options, threads)]
 
 
 def _prebuilt(name, files, flags, home):
-    """The package's executable of a program, None where there is none or it does not run.
+    """The package's executable of a program, or None.
 
-    Another CmdStan than ours compiles its own, unless it cannot.
+    A CmdStan of the user's compiles programs itself where it can.
     """
     if not is_own(home) and not missing_programs(own=False):
         return None
@@ -297,7 +297,7 @@ def _prebuilt(name, files, flags, home):
 
 
 def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.CmdStanModel":
-    """A model that needs no stanc for information about its program."""
+    """A model that needs no stanc for the information about its program."""
     import cmdstanpy
 
     class PrebuiltModel(cmdstanpy.CmdStanModel):
@@ -343,7 +343,7 @@ def _text(path):
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _own_options(source):
+def _declared_options(source):
     """Options of stanc in a program's line "// stanc: --O1"."""
     words = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
     return {word.removeprefix("--"): True for word in words}
@@ -362,7 +362,7 @@ def _make_flags(cpp_options, threads):
     options = dict(cpp_options or {})
     if threads:
         options.setdefault("STAN_THREADS", "TRUE")
-    # make tests whether a variable is set, not its value
+    # make tests whether a variable is set, not its value.
     given = {name: value for name, value in options.items() if value not in (None, "")}
     return [f"{name}={value}" for name, value in given.items() if value is not False]
 
@@ -389,9 +389,9 @@ def _is_ready(entry, name, home):
 
 
 def _trial(executable):
-    """Error of an executable that is asked for its info, "" if there is none; run once."""
+    """Error of an executable asked for its info, "" if it runs; asked once per process."""
     state = (executable, digest(executable))
-    if state in _WORKING:
+    if state in _RUN_BEFORE:
         return ""
     try:
         output = subprocess.run(
@@ -401,7 +401,7 @@ def _trial(executable):
         return str(error.strerror)
     if output.returncode != 0 or "stan_version_major" not in output.stdout:
         return output.stderr.strip() or f"exit code {output.returncode}"
-    _WORKING.add(state)
+    _RUN_BEFORE.add(state)
     return ""
 
 
@@ -430,8 +430,8 @@ def _cpu_model():
     return "\n".join(sorted({x for x in text.splitlines() if x.startswith(prefixes)}))
 
 
-# No name that a user chose reaches make or its shell: program, includes and header are copied, or
-# linked, under safe names to a folder next to the home, and compiled there.
+# No name that a user chose reaches make or its shell: program, includes and header are copied or
+# linked under safe names to a folder next to the home and compiled there.
 
 
 def _build(entry, name, source, files, flags, home):
@@ -456,9 +456,9 @@ def _build(entry, name, source, files, flags, home):
         _make(home, building, source, *arguments, f"{folder}/{name}")
         for helper in (f"{name}.hpp", "user_header.hpp", "user"):
             (building / helper).unlink(missing_ok=True)
-        trouble = _trial(building / name)
-        if trouble:
-            raise ToolchainError(f"{source} compiled, but does not run: {trouble}")
+        error = _trial(building / name)
+        if error:
+            raise ToolchainError(f"{source} compiled, but does not run: {error}")
         seal(building)
 
 

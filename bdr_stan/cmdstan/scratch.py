@@ -23,7 +23,7 @@ from bdr_stan.cmdstan.processes import end_all_in
 
 _PREFIX = "bdr_stan-fits-"
 _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
-_LOCK, _CMDSTANPY_FOLDER = "lock", "also"  # files: the lock; the path of cmdstanpy's folder
+_LOCK, _CMDSTANPY_FOLDER = "lock", "also"  # files: the lock; the path of CmdStanPy's folder
 
 
 @contextmanager
@@ -66,8 +66,8 @@ def _end(folder):
 def _end_all_on_interrupt(folder):
     """On an interrupt, end what runs in the folder before raising it.
 
-    It may come while CmdStanPy starts chains, which would then wait for those already started.
-    Custom handlers of interrupts are left in place.
+    CmdStanPy, interrupted while it starts chains, would wait for those already started. Custom
+    handlers of interrupts are left in place.
     """
     raises = signal.default_int_handler
     in_main = threading.current_thread() is threading.main_thread()
@@ -140,7 +140,7 @@ def remove_stale_folders() -> None:
 
 
 def _is_fresh(folder):
-    """Whether another process is just making it."""
+    """Whether another process may still be making it."""
     return folder.name.startswith(f"{_PREFIX}new-") and time.time() - folder.stat().st_mtime < 60
 
 

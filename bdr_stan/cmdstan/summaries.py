@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from cmdstanpy.utils import stancsv
 
+from bdr_stan.cmdstan.csv_files import numbers
 from bdr_stan.types import Array
 
 _MAX_RHAT, _MIN_ESS_PER_CHAIN, _MIN_BFMI = 1.01, 100, 0.3  # CmdStan's limits
@@ -45,46 +47,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def read_draws(files: Sequence[str]) -> Draws:
     """Draws after warmup of one or more chains, truncated to the shortest."""
-    chains, seconds, settings = [], 0.0, {}
-    names: list[str] = []
-    for file in files:
-        header, rows, time, settings = _read_chain(file)
-        if names and header != names:
+    names, chains, seconds, settings = zip(*map(_read_chain, files), strict=True)
+    for file, columns in zip(files, names, strict=True):
+        if columns != names[0]:
             raise ValueError(f"{file} has other columns than {files[0]}: name chains of one fit")
-        names = header
-        chains.append(rows)
-        seconds += time
-    shortest = min(len(rows) for rows in chains)
+    shortest = min(map(len, chains))
     if shortest == 0:
         raise ValueError("there are no draws after warmup: run the sampler for longer")
-    values = np.stack([rows[:shortest] for rows in chains])
-    return Draws([_pretty(n) for n in names], values, seconds, int(settings.get("max_depth", 10)))
+    values = np.stack([draws[:shortest] for draws in chains])
+    depth = settings[0].get("max_depth", 10)
+    return Draws([_pretty(name) for name in names[0]], values, sum(seconds), depth)
 
 
 def _read_chain(file):
     """Columns, draws after warmup, seconds of sampling and settings of a CSV file."""
-    header, rows, settings, seconds = None, [], {}, 0.0
-    with open(file) as lines:
-        for line in lines:
-            if not line.startswith("#"):
-                if header is None:
-                    header = line.strip().split(",")
-                elif line.strip():
-                    rows.append(line)
-            elif " = " in line:
-                name, _, value = line.lstrip("# ").partition(" = ")
-                settings[name.strip()] = value.replace("(Default)", "").strip()
-            elif line.rstrip().endswith("seconds (Sampling)"):
-                seconds = float(line.split()[-3])
+    comments, header, rows = stancsv.parse_comments_header_and_draws(file)
     if header is None:
         raise ValueError(f"{file} has no draws: it is not an output of Stan, or its run failed")
-    if len(rows) and len(rows[-1].split(",")) != len(header):
-        rows.pop()  # cut where the run was ended
-    saved = settings.get("save_warmup") in ("1", "true")
-    thin = int(settings.get("thin", 1))
-    warmup = -(-int(settings.get("num_warmup", 0)) // thin) if saved else 0
-    values = np.array([row.split(",") for row in rows[warmup:]], float)
-    return header, values.reshape(-1, len(header)), seconds, settings
+    columns, settings = header.split(","), stancsv.parse_config(comments)
+    rows = [row for row in rows if row.strip()]
+    if rows and rows[-1].count(b",") != len(columns) - 1:
+        rows.pop()  # incomplete where the run was ended
+    warmup = 0
+    if settings.get("save_warmup"):
+        warmup = -(-settings.get("num_warmup", 0) // settings.get("thin", 1))
+    values = numbers(rows[warmup:]).reshape(-1, len(columns))
+    return columns, values, stancsv.parse_timing_lines(comments).get("Sampling", 0.0), settings
 
 
 def _pretty(name):
@@ -160,7 +148,7 @@ def diagnose(arguments: Sequence[str]) -> int:
     draws = read_draws(files)
     print(f"Processing csv files: {', '.join(files)}\n")
     column = dict(zip(draws.names, np.moveaxis(draws.values, 2, 0), strict=True))
-    checks = []  # pairs of text and whether all is well
+    checks = []  # texts, each with whether it reports a problem
     if "treedepth__" in column:
         checks.append(_treedepth(column["treedepth__"], draws.max_depth))
     if "divergent__" in column:
@@ -170,10 +158,8 @@ def diagnose(arguments: Sequence[str]) -> int:
     parameters = {k: v for k, v in column.items() if not k.endswith("__") and np.ptp(v) > 0}
     checks += [_effective_sizes(parameters), _rhats(parameters)]
     print("\n\n".join(text for text, _ in checks))
-    if all(well for _, well in checks):
-        print("\nProcessing complete, no problems detected.")
-    else:
-        print("\nProcessing complete.")
+    problem = any(found for _, found in checks)
+    print("\nProcessing complete" + ("." if problem else ", no problems detected."))
     return 0
 
 
@@ -181,26 +167,26 @@ def _treedepth(depth, limit):
     title = "Checking sampler transitions treedepth.\n"
     n, hits = depth.size, int((depth >= limit).sum())
     if not hits:
-        return title + "Treedepth satisfactory for all transitions.", True
+        return title + "Treedepth satisfactory for all transitions.", False
     return (
         f"{title}{hits} of {n} ({100 * hits / n:.2f}%) transitions hit the maximum treedepth "
         f"limit of {limit}, or 2^{limit} leapfrog steps.\n"
         "Trajectories that are prematurely terminated due to this limit will result in slow "
         "exploration.\nFor optimal performance, increase this limit."
-    ), False
+    ), True
 
 
 def _divergences(divergent):
     title = "Checking sampler transitions for divergences.\n"
     n, hits = divergent.size, int((divergent > 0).sum())
     if not hits:
-        return title + "No divergent transitions found.", True
+        return title + "No divergent transitions found.", False
     return (
         f"{title}{hits} of {n} ({100 * hits / n:.2f}%) transitions ended with a divergence.\n"
         "These divergent transitions indicate that HMC is not fully able to explore the "
         "posterior distribution.\nTry increasing adapt delta closer to 1.\n"
         "If this doesn't remove all divergences, try to reparameterize the model."
-    ), False
+    ), True
 
 
 def _energy(energy):
@@ -211,14 +197,14 @@ def _energy(energy):
         f"Chain {i}: E-BFMI = {value:.3f}" for i, value in enumerate(ebfmi, 1) if value < _MIN_BFMI
     ]
     if not low:
-        return title + "E-BFMI satisfactory.", True
+        return title + "E-BFMI satisfactory.", False
     return (
         f"{title}"
         + "\n".join(low)
         + f"\nThe E-BFMI is below the nominal threshold of {_MIN_BFMI}, "
         "which suggests that HMC may have trouble exploring the target distribution.\n"
         "If possible, try to reparameterize the model."
-    ), False
+    ), True
 
 
 def _effective_sizes(parameters):
@@ -232,14 +218,14 @@ def _effective_sizes(parameters):
     if not low:
         return (
             "Rank-normalized split effective sample size satisfactory for all parameters.",
-            True,
+            False,
         )
     return (
         "The following parameters had rank-normalized split effective sample size less than "
         f"{_MIN_ESS_PER_CHAIN} per chain:\n  {', '.join(low)}\n"
         "Such low values indicate that the effective sample size estimates may be biased high "
         "and actual performance may be substantially lower than quoted."
-    ), False
+    ), True
 
 
 def _rhats(parameters):
@@ -247,13 +233,13 @@ def _rhats(parameters):
 
     high = [k for k, x in parameters.items() if not float(arviz.rhat(x)) <= _MAX_RHAT]
     if not high:
-        return "Rank-normalized split R-hat values satisfactory for all parameters.", True
+        return "Rank-normalized split R-hat values satisfactory for all parameters.", False
     return (
         f"The following parameters had rank-normalized split R-hat greater than {_MAX_RHAT}:\n"
         f"  {', '.join(high)}\nSuch high values indicate incomplete mixing and biased "
         "estimation.\nYou should consider regularizing your model with additional prior "
         "information or a more effective parameterization."
-    ), False
+    ), True
 
 
 if __name__ == "__main__":

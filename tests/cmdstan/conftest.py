@@ -36,11 +36,11 @@ def copy_cache(monkeypatch):
     """Copies the home, driver and all, to another cache, which is used from then on."""
 
     def copy(cache):
-        own = cmdstan.setup(progress=False)
-        if not cmdstan.is_own(own):
+        home = cmdstan.setup(progress=False)
+        if not cmdstan.is_own(home):
             pytest.skip("another CmdStan is installed and used")
         cache.mkdir(parents=True)
-        shutil.copytree(own, cache / own.name, symlinks=True)
+        shutil.copytree(home, cache / home.name, symlinks=True)
         monkeypatch.setenv("BDR_STAN_CACHE", str(cache))
         monkeypatch.delenv("CMDSTAN")
         return cache

@@ -170,8 +170,10 @@ def test_what_work_throws_reaches_the_caller_of_tbb(assembled, tmp_path):
     command = ["g++", "-std=c++17", "-O1", "-pthread", "-I", assembled / "include"]
     command += ["-include", guard, source, "-L", libraries, "-ltbb", f"-Wl,-rpath,{libraries}"]
     subprocess.run([*command, "-o", tmp_path / "throws"], check=True)
-    said = subprocess.run([tmp_path / "throws"], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == [
+    output = subprocess.run(
+        [tmp_path / "throws"], capture_output=True, text=True, check=True
+    ).stdout
+    assert output.splitlines() == [
         *("reduce 499500", "static 499500", "for 499500"),
         *("reduce throws at 77", "static throws at 77", "for throws at 77"),
     ]
@@ -188,9 +190,11 @@ def test_division_of_128_bits(tmp_path):
     header = Path(compiler.__file__).with_name("int128_division.hpp")
     command = ["g++", "-std=c++17", "-include", header, source, "-o", tmp_path / "divides"]
     subprocess.run(command, check=True)
-    said = subprocess.run([tmp_path / "divides"], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [tmp_path / "divides"], capture_output=True, text=True, check=True
+    ).stdout
     expected = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
-    assert said.splitlines() == [words(quotient) for quotient in expected]
+    assert output.splitlines() == [words(quotient) for quotient in expected]
 
 
 def words(number):
@@ -202,8 +206,8 @@ def words(number):
 def test_stan_calls_tbb_by_the_guarded_names_alone():
     """What else of TBB takes a function of ours, and might pass on what that throws."""
     guarded = {"parallel_for", "parallel_reduce", "parallel_deterministic_reduce", "isolate"}
-    told = (Path(compiler.__file__).with_name("guarded_tbb.hpp")).read_text()
-    assert all(f"#define {name} guarded_{name}\n" in told for name in guarded)
+    header = (Path(compiler.__file__).with_name("guarded_tbb.hpp")).read_text()
+    assert all(f"#define {name} guarded_{name}\n" in header for name in guarded)
     unguarded = ("parallel_invoke", "parallel_scan", "parallel_sort", "parallel_pipeline")
     unguarded += ("parallel_do", "parallel_for_each", "task_group", "flow::", "execute(")
     include = home.find_wheel() / "include" / "stan"

@@ -48,17 +48,17 @@ def recipe(path, *arguments):
     """What make would run for a program."""
     program = path.parent / "coin"
     program.with_suffix(".stan").touch()
-    code, said = run_make(path, "-n", *arguments, str(program))
-    assert code == 0, said
-    return said
+    code, output = run_make(path, "-n", *arguments, str(program))
+    assert code == 0, output
+    return output
 
 
 def test_make_builds_as_cmdstanpy_asks(assembled):
-    said = recipe(assembled, "STANCFLAGS+=--filename-in-msg=coin.stan", "STANCFLAGS+=--O1", "O=0")
-    assert "bin/stanc --filename-in-msg=coin.stan --O1 --o=" in said
-    assert " -O0 " in said
+    output = recipe(assembled, "STANCFLAGS+=--filename-in-msg=coin.stan", "STANCFLAGS+=--O1", "O=0")
+    assert "bin/stanc --filename-in-msg=coin.stan --O1 --o=" in output
+    assert " -O0 " in output
     program = str(assembled.parent / "coin")
-    link = next(line for line in said.splitlines() if f"{assembled}/lib" in line)
+    link = next(line for line in output.splitlines() if f"{assembled}/lib" in line)
     assert link.index(f"{program}.o") < link.index("driver_")  # the model's object comes first
     assert "-Wl,--disable-new-dtags" in link
 
@@ -80,16 +80,16 @@ def test_every_combination_of_flags_has_its_own_driver(assembled):
 
 
 def test_user_header(assembled):
-    said = recipe(assembled, "STANCFLAGS+=--allow-undefined", "USER_HEADER=/a/b.hpp")
-    assert "-include '/a/b.hpp'" in said
-    said = recipe(assembled, "STANCFLAGS+=--allow-undefined")
-    assert f"-include '{assembled.parent}/user_header.hpp'" in said
+    output = recipe(assembled, "STANCFLAGS+=--allow-undefined", "USER_HEADER=/a/b.hpp")
+    assert "-include '/a/b.hpp'" in output
+    output = recipe(assembled, "STANCFLAGS+=--allow-undefined")
+    assert f"-include '{assembled.parent}/user_header.hpp'" in output
 
 
 def test_opencl_is_refused(assembled):
-    code, said = run_make(assembled, "STAN_OPENCL=1", "build")
+    code, output = run_make(assembled, "STAN_OPENCL=1", "build")
     assert code != 0
-    assert "STAN_OPENCL and STAN_MPI need the official CmdStan" in said
+    assert "STAN_OPENCL and STAN_MPI need the official CmdStan" in output
 
 
 # ------------------------------------------------------------------ damage

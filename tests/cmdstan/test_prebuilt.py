@@ -71,8 +71,8 @@ def test_a_copy_of_the_program_is_the_same_program(blr, no_compiler, tmp_path):
 def test_a_fit_runs_on_a_prebuilt_program(tmp_path, monkeypatch, request):
     """With nothing else of CmdStan's."""
     compiled = compile_program("blr", progress=False)
-    about, own = compiled.src_info(), cmdstan.setup(progress=False)
-    if not cmdstan.is_own(own):
+    about, home = compiled.src_info(), cmdstan.setup(progress=False)
+    if not cmdstan.is_own(home):
         pytest.skip("another CmdStan is installed and used")
     request.getfixturevalue("no_cmdstan")
     request.getfixturevalue("no_compiler")
@@ -80,7 +80,7 @@ def test_a_fit_runs_on_a_prebuilt_program(tmp_path, monkeypatch, request):
     shutil.copy2(compiled.exe_file, tmp_path / "prebuilt" / "blr")
     prebuilt.write_manifest(tmp_path / "prebuilt", {"blr": (stock_key("blr"), about)})
     monkeypatch.setattr(prebuilt, "prebuilt_directory", lambda: tmp_path / "prebuilt")
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(own / "lib"))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(home / "lib"))
     points = np.random.default_rng(1).normal(size=(20, 5, 1))
     y = points.mean(axis=(1, 2))
     model = BLR(n_landmarks=3, method="nuts")

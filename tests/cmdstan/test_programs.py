@@ -139,13 +139,13 @@ def test_eject_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_includes_are_followed_and_found_beside_the_program_first(user):
-    beside = user.parent / "functions"
-    (beside / "shift.stanfunctions").write_text('#include "functions/more.stanfunctions"\n' + SHIFT)
-    (beside / "more.stanfunctions").write_text("// more\n")
+    folder = user.parent / "functions"
+    (folder / "shift.stanfunctions").write_text('#include "functions/more.stanfunctions"\n' + SHIFT)
+    (folder / "more.stanfunctions").write_text("// more\n")
     folders = programs._include_folders(user)
     assert programs._includes(user, folders) == {
-        "functions/shift.stanfunctions": beside / "shift.stanfunctions",
-        "functions/more.stanfunctions": beside / "more.stanfunctions",
+        "functions/shift.stanfunctions": folder / "shift.stanfunctions",
+        "functions/more.stanfunctions": folder / "more.stanfunctions",
     }
     assert folders[-1] == programs.stan_directory().absolute()
 
@@ -177,12 +177,12 @@ def test_the_key_changes_with_all_that_matters(user, entry, monkeypatch):
     assert entry(user) != keys[-1]
 
 
-def test_a_program_names_its_own_options_of_stanc(user):
+def test_a_program_declares_options_of_stanc(user):
     user.write_text("// my program\n// stanc: --O1 --use-opencl\n" + USES_SHIFT)
-    assert programs._own_options(user) == {"O1": True, "use-opencl": True}
+    assert programs._declared_options(user) == {"O1": True, "use-opencl": True}
     user.write_text("// stanc: translates this, not --O1\n" + USES_SHIFT)
-    assert programs._own_options(user) == {}
-    assert programs._own_options(programs.program_path("bdr")) == {"O1": True}
+    assert programs._declared_options(user) == {}
+    assert programs._declared_options(programs.program_path("bdr")) == {"O1": True}
 
 
 def test_a_second_call_compiles_nothing(monkeypatch):
@@ -428,12 +428,12 @@ def test_killed_compiles_then_two_compile_once_in_odd_folders(
     make.chmod(0o755)
     monkeypatch.setenv("MAKE", str(make))
     both = [compiling(program), compiling(program)]
-    said = [process.communicate() for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert said[0][0] == said[1][0]
+    outputs = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert outputs[0][0] == outputs[1][0]
     entries = os.listdir(odd_cache / "programs")
     assert len(entries) == 1
-    executable = Path(said[0][0].strip())
+    executable = Path(outputs[0][0].strip())
     parts = {"_2_mine", "_2_mine.stan", "functions", "manifest.json"}
     assert set(os.listdir(executable.parent)) == parts
     objects = [line for line in log.read_text().splitlines() if line.endswith("/_2_mine.o")]

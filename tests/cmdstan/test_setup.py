@@ -94,9 +94,9 @@ def test_no_compiler(monkeypatch, no_cmdstan):
 
 
 def test_without_a_compiler_a_setup_that_is_done_stays_done(quick_cache, quick_make, monkeypatch):
-    own = cmdstan.setup(progress=False)
+    home = cmdstan.setup(progress=False)
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert cmdstan.setup(progress=False) == own
+    assert cmdstan.setup(progress=False) == home
 
 
 def test_cache_that_cannot_be_written(monkeypatch, no_cmdstan, tmp_path):
@@ -109,9 +109,9 @@ def test_cache_that_cannot_be_written(monkeypatch, no_cmdstan, tmp_path):
 @pytest.mark.slow
 def test_a_virtual_environment_may_go_after_the_build(tmp_path):
     """Executables run on the copies in the home."""
-    own = cmdstan.setup("pypi", progress=False)
+    home = cmdstan.setup("pypi", progress=False)
     coin = compile_program(Path(__file__).parents[1] / "stan" / "driver_coin.stan", progress=False)
     needed = subprocess.run(["ldd", coin.exe_file], capture_output=True, text=True, check=True)
     tbb = next(line for line in needed.stdout.splitlines() if "libtbb" in line)
-    assert os.path.samefile(tbb.split()[2], own / "lib" / "libtbb.so.2")
+    assert os.path.samefile(tbb.split()[2], home / "lib" / "libtbb.so.2")
     assert "site-packages" not in needed.stdout

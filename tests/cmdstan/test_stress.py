@@ -73,9 +73,9 @@ def struck(process, how, delay):
 
 
 def well(process):
-    said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    return said[0]
+    output = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output[0]
 
 
 def left_in_cache(folder):

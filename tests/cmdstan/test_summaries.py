@@ -104,12 +104,12 @@ def test_draws_without_a_fault(tmp_path, values, capsys):
     values[:, :, 3] = 2
     files = [write(tmp_path / f"{i}.csv", v) for i, v in enumerate(values)]
     assert summaries.main(["diagnose", *files]) == 0
-    said = capsys.readouterr().out
-    assert "Treedepth satisfactory for all transitions." in said
-    assert "No divergent transitions found." in said
-    assert "E-BFMI satisfactory." in said
-    assert "R-hat values satisfactory for all parameters." in said
-    assert said.endswith("Processing complete, no problems detected.\n")
+    output = capsys.readouterr().out
+    assert "Treedepth satisfactory for all transitions." in output
+    assert "No divergent transitions found." in output
+    assert "E-BFMI satisfactory." in output
+    assert "R-hat values satisfactory for all parameters." in output
+    assert output.endswith("Processing complete, no problems detected.\n")
 
 
 def test_every_fault_is_found(tmp_path, values, capsys):
@@ -119,13 +119,13 @@ def test_every_fault_is_found(tmp_path, values, capsys):
     values[3, :, 7] += 3
     files = [write(tmp_path / f"{i}.csv", v) for i, v in enumerate(values)]
     assert summaries.main(["diagnose", *files]) == 0
-    said = capsys.readouterr().out
-    assert "5 of 2000 (0.25%) transitions hit the maximum treedepth limit of 3" in said
-    assert "10 of 2000 (0.50%) transitions ended with a divergence." in said
-    assert "Chain 3: E-BFMI = 0." in said
-    assert "Chain 1: " not in said
-    assert "R-hat greater than 1.01:\n  beta[1,2]\n" in said
-    assert said.endswith("Processing complete.\n")
+    output = capsys.readouterr().out
+    assert "5 of 2000 (0.25%) transitions hit the maximum treedepth limit of 3" in output
+    assert "10 of 2000 (0.50%) transitions ended with a divergence." in output
+    assert "Chain 3: E-BFMI = 0." in output
+    assert "Chain 1: " not in output
+    assert "R-hat greater than 1.01:\n  beta[1,2]\n" in output
+    assert output.endswith("Processing complete.\n")
 
 
 @own_driver

@@ -29,11 +29,11 @@ def no_make(tmp_path, monkeypatch):
     monkeypatch.delenv("MAKE", raising=False)
 
 
-def commands(said):
+def commands(output):
     """The commands that are shown, word by word, without how a file is written whole."""
-    said = re.sub(r"\\\n\s*", " ", said)
-    said = re.sub(r"driver\w*_\w+\.o", "driver.o", said)
-    lines = [shlex.split(line.partition(" && ")[0]) for line in said.splitlines() if line]
+    output = re.sub(r"\\\n\s*", " ", output)
+    output = re.sub(r"driver\w*_\w+\.o", "driver.o", output)
+    lines = [shlex.split(line.partition(" && ")[0]) for line in output.splitlines() if line]
     return [[re.sub(r"(\.\$PPID)?\.tmp$", "", word) for word in line] for line in lines]
 
 
@@ -56,8 +56,8 @@ def commands(said):
 def test_the_commands_are_those_of_make(assembled, tmp_path, arguments):
     (tmp_path / "coin.stan").touch()
     arguments = [word.replace("PROGRAM", str(tmp_path / "coin")) for word in arguments]
-    code, said = run_make(assembled, "-n", *arguments)
-    assert code == 0, said
+    code, output = run_make(assembled, "-n", *arguments)
+    assert code == 0, output
     ours = subprocess.run(
         [sys.executable, "-I", SCRIPT, "-n", *arguments],
         cwd=assembled,
@@ -66,7 +66,7 @@ def test_the_commands_are_those_of_make(assembled, tmp_path, arguments):
         text=True,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
-    assert commands(ours.stdout) == commands(said)
+    assert commands(ours.stdout) == commands(output)
 
 
 def test_a_program_compiles_without_make(quick_cache, quick_make, no_make):
