@@ -1,6 +1,6 @@
 """Share of each grid cell inside a polygon.
 
-By Green's theorem: an edge adds, to each cell of its row, the area between itself and the cell's
+By Green's theorem, an edge adds to each cell of its row the area between itself and the cell's
 right side. Edges are cut at cell borders, so shares are exact up to rounding, and those of
 neighbouring polygons add up to one.
 """
@@ -11,9 +11,7 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-__all__ = ["cells_by_centre", "cells_by_share"]
-
-_ROUNDING = 1e-9  # share of a cell, far above rounding of coordinates and far below what matters
+_ROUNDING = 1e-9  # of a cell: far above the rounding of coordinates and far below relevant shares
 
 
 def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
@@ -89,7 +87,8 @@ def _shares(start, end, size):
     height, (x, y) = b[:, 1] - a[:, 1], (a + b).T / 2
     col = np.floor(x).astype(np.int64)
     row = np.minimum(np.floor(y), size[1] - 1).astype(np.int64)  # where rounding passes the last
-    # Differences along the row of the area an edge adds to its own cell and to all that follow.
+    # An edge adds -height * (col + 1 - x) to its own cell and -height to each cell to the right of
+    # it. `here` and `after` are differences along the row, which the cumulative sum adds up.
     width = size[0] + 2
     here = np.bincount(row * width + col, -height * (col + 1 - x), size[1] * width)
     after = np.bincount(row * width + col + 1, -height * (x - col), size[1] * width)
@@ -115,6 +114,6 @@ def _crossings(a, b):
     """Edge number and fraction 0 < t < 1 at which edges from a to b cross integers."""
     first = np.floor(np.minimum(a, b)) + 1
     count = np.maximum(np.ceil(np.maximum(a, b)) - first, 0).astype(np.int64)
-    way = np.repeat(np.arange(len(a)), count)
-    whole = first[way] + np.arange(len(way)) - np.repeat(np.cumsum(count) - count, count)
-    return way, (whole - a[way]) / (b - a)[way]
+    edge = np.repeat(np.arange(len(a)), count)
+    integer = first[edge] + np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count)
+    return edge, (integer - a[edge]) / (b - a)[edge]

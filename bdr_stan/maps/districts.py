@@ -11,8 +11,6 @@ from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
 if TYPE_CHECKING:
     import geopandas as gpd
 
-__all__ = ["read_districts"]
-
 _AREAS = {"Polygon", "MultiPolygon", "GeometryCollection"}
 
 
@@ -26,7 +24,7 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
     if table.geometry.name != "geometry":
         table = table.rename_geometry("geometry")
     if table.crs is None:
-        raise ValueError("the districts have no CRS: say which by districts.set_crs('EPSG:..')")
+        raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:..')")
     if not same_crs(table.crs, grid.crs):
         wanted = name_of_crs(grid.crs)
         raise ValueError(
@@ -72,28 +70,28 @@ def _check_ids(table, id):
     missing = table[id].isna().to_numpy()
     if missing.any():
         raise ValueError(
-            f"column {id!r} is missing at row {missing.argmax()} of the districts ({missing.sum()} "
+            f"column {id!r} is missing in row {missing.argmax()} of the districts ({missing.sum()} "
             "in all): fill it in or leave these out"
         )
     twice = table[id].duplicated(keep=False)
     if twice.any():
         raise ValueError(
-            f"the id {plain(table.loc[twice, id].iloc[0])!r} stands at several rows of the "
-            f"districts ({twice.sum()} in all): name a column whose values differ by id=, or "
+            f"the id {plain(table.loc[twice, id].iloc[0])!r} is in several rows of the "
+            f"districts ({twice.sum()} in all): name a column of distinct values by id=, or "
             f"join the parts by districts.dissolve({id!r}).reset_index()"
         )
 
 
 def _check_are_areas(shapes):
     """Raise ValueError for geometries that are not areas or cross themselves."""
-    there = shapes[~(shapes.isna() | shapes.is_empty)]
-    strange = there[~there.geom_type.isin(_AREAS)]
-    if len(strange):
+    shapes = shapes[~(shapes.isna() | shapes.is_empty)]
+    others = shapes[~shapes.geom_type.isin(_AREAS)]
+    if len(others):
         raise ValueError(
-            f"the district {plain(strange.index[0])!r} is a {strange.geom_type.iloc[0]}: "
+            f"the district {plain(others.index[0])!r} is a {others.geom_type.iloc[0]}: "
             "districts must be polygons"
         )
-    invalid = there[~there.is_valid]
+    invalid = shapes[~shapes.is_valid]
     if len(invalid):
         raise ValueError(
             f"the border of the district {plain(invalid.index[0])!r} is not valid ("

@@ -11,10 +11,8 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import geopandas as gpd
 
-__all__ = ["check_longitudes", "outside_warnings", "share_outside", "unequal_area_warnings"]
-
 _FULL_CIRCLE = 360.0  # degrees
-_MARGIN = 1.5  # cells: grids with cells centred at a meridian reach half a cell across it
+_MERIDIAN_MARGIN = 1.5  # cells: grids with cells centred at a meridian reach half a cell beyond
 _MIN_SHARE_OUTSIDE = 0.01  # of a district's area: less is imprecision of coastlines and borders
 _MAX_AREA_RATIO = 1.1  # of two pixels: less changes rates by less than their usual uncertainty
 
@@ -29,7 +27,7 @@ def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
     if not grid.crs.is_geographic:
         return
     left, bottom, right, top = _extent(grid).bounds
-    margin = _MARGIN * abs(grid.transform.a)
+    margin = _MERIDIAN_MARGIN * abs(grid.transform.a)
     inner = shapely.box(left + margin, bottom, max(left, right) - margin, top)
     west, east = table.geometry.total_bounds[[0, 2]]
     for shift, formula in (
@@ -67,14 +65,14 @@ def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
 def outside_warnings(table: "gpd.GeoDataFrame", grid: Grid) -> list[str]:
     """Warning about districts that are partly outside the grid, if any."""
     outside = share_outside(table, grid)
-    reach = np.flatnonzero((outside > _MIN_SHARE_OUTSIDE) & (outside < 1))
-    if not len(reach):
+    partly = np.flatnonzero((outside > _MIN_SHARE_OUTSIDE) & (outside < 1))
+    if not len(partly):
         return []
-    worst = reach[np.argsort(-outside[reach])]
+    worst = partly[np.argsort(-outside[partly])]
     some = ", ".join(f"{plain(table.index[k])!r} {outside[k]:.0%}" for k in worst[:5])
     return [
-        f"{len(reach)} of {len(table)} districts reach beyond the rasters, which miss part of "
-        f"their area ({some}{', ..' * (len(reach) > 5)}): use rasters that cover them"
+        f"{len(partly)} of {len(table)} districts reach beyond the rasters, which miss part of "
+        f"their area ({some}{', ..' * (len(partly) > 5)}): use rasters that cover them"
     ]
 
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from bdr_stan.types import Array, ArrayLike
 
-__all__ = ["Grid", "Pixels", "name_of_crs", "pixels_of", "same_crs"]
-
 
 @dataclass(frozen=True)
 class Grid:

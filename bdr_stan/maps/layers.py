@@ -14,10 +14,8 @@ from bdr_stan.types import Array
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["check_same_grid", "grid_of", "open_covariates", "open_weight", "read_cells"]
-
 _WINDOW_BYTES = 1 << 25
-_AXES = {"lon": "x", "lat": "y"}  # names that rioxarray does not recognise
+_AXIS_NAMES = {"lon": "x", "lat": "y"}  # that rioxarray does not recognise
 # Tolerance, in cells, for coordinates of equal grids: some files store them in float32.
 _GRID_TOLERANCE = 0.01
 
@@ -107,7 +105,7 @@ def _open(path):
         raise OSError(f"{path} is no raster that rasterio reads: pass a GeoTIFF") from None
     if not isinstance(array, xr.DataArray):
         raise ValueError(
-            f"{path} holds several rasters: open it by xarray and pass the Dataset, or one variable"
+            f"{path} has several rasters: open it by xarray and pass the Dataset, or one variable"
         )
     return array
 
@@ -116,7 +114,7 @@ def _checked(layer, what):
     """A numeric layer with a CRS, dimensions (y, x) and regular spacing; else an error."""
     import rioxarray
 
-    layer = layer.rename({name: _AXES[name] for name in layer.dims if name in _AXES})
+    layer = layer.rename({name: _AXIS_NAMES[name] for name in layer.dims if name in _AXIS_NAMES})
     try:
         rows, cols = layer.rio.y_dim, layer.rio.x_dim
     except rioxarray.exceptions.MissingSpatialDimensionError:
@@ -124,14 +122,16 @@ def _checked(layer, what):
             f"{what} has the dimensions {', '.join(map(str, layer.dims))}: call those of columns "
             "and rows x and y by .rename(..)"
         ) from None
-    more = [str(name) for name in layer.dims if name not in (rows, cols)]
-    if more:
+    others = [str(name) for name in layer.dims if name not in (rows, cols)]
+    if others:
         raise ValueError(
-            f"{what} has the dimension {more[0]} besides rows and columns: choose one layer of it, "
-            f"as by .isel({more[0]}=0)"
+            f"{what} has the dimension {others[0]} besides rows and columns: choose one layer of "
+            f"it, as by .isel({others[0]}=0)"
         )
     if layer.dtype.kind not in "fiub":
-        raise TypeError(f"{what} holds {layer.dtype}, not numbers: encode it or leave it out")
+        raise TypeError(
+            f"{what} has values of {layer.dtype}, not numbers: encode it or leave it out"
+        )
     scale, offset = layer.attrs.get("scale_factor", 1), layer.attrs.get("add_offset", 0)
     if (scale, offset) != (1, 0):
         raise ValueError(
@@ -141,15 +141,14 @@ def _checked(layer, what):
             "delete these attributes if it is scaled"
         )
     if layer.rio.crs is None:
-        raise ValueError(f"{what} has no CRS: say which by .rio.write_crs('EPSG:..')")
+        raise ValueError(f"{what} has no CRS: set it by .rio.write_crs('EPSG:..')")
     transform = layer.rio.transform()
     if transform.b != 0 or transform.d != 0:
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
     for name in (rows, cols):
         steps = np.diff(layer[name].to_numpy())
-        if len(steps) and np.abs(steps - steps.mean()).max() > 5 * _GRID_TOLERANCE * np.abs(
-            steps.mean()
-        ):
+        mean = steps.mean() if len(steps) else 0.0
+        if np.any(np.abs(steps - mean) > 5 * _GRID_TOLERANCE * abs(mean)):
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
                 "by .interp(..)"
@@ -170,19 +169,19 @@ def grid_of(layer: "xr.DataArray") -> Grid:
     return Grid(transform, CRS.from_user_input(layer.rio.crs), (rows, cols))
 
 
-def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", whose: str) -> None:
-    """Raise ValueError for layers on another grid than that of the raster `whose`."""
+def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", raster: str) -> None:
+    """Raise ValueError for layers on another grid than that of `raster`, named in the message."""
     for name, layer in layers.items():
         layer_grid = grid_of(layer)
         fix = "bring it to that grid by rioxarray's .rio.reproject_match"
         if not same_crs(layer_grid.crs, grid.crs):
             raise ValueError(
-                f"the covariate {name!r} is in {name_of_crs(layer_grid.crs)}, but {whose} in "
+                f"the covariate {name!r} is in {name_of_crs(layer_grid.crs)}, but {raster} in "
                 f"{name_of_crs(grid.crs)}: {fix}"
             )
         if layer_grid.shape != grid.shape or _far(layer_grid, grid):
             raise ValueError(
-                f"the covariate {name!r} has {_describe(layer_grid)}, but {whose} "
+                f"the covariate {name!r} has {_describe(layer_grid)}, but {raster} "
                 f"{_describe(grid)}: {fix}"
             )
 
@@ -210,13 +209,13 @@ def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array)
     cols = slice(int(col.min()), int(col.max()) + 1)
     height = max(1, _WINDOW_BYTES // (8 * (cols.stop - cols.start)))
     for top in range(int(row.min()), int(row.max()) + 1, height):
-        here = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
-        if not len(here):
+        inside = order[slice(*np.searchsorted(row, (top, top + height), sorter=order))]
+        if not len(inside):
             continue
-        rows = slice(top, int(row[here[-1]]) + 1)
+        rows = slice(top, int(row[inside[-1]]) + 1)
         for k, layer in enumerate(layers):
             window = _values(layer[rows, cols])
-            out[here, k] = window[row[here] - top, col[here] - cols.start]
+            out[inside, k] = window[row[inside] - top, col[inside] - cols.start]
 
 
 def _values(window):

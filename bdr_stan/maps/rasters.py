@@ -26,10 +26,8 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     import geopandas as gpd
 
-__all__ = ["arguments_of_bags", "cells_of_districts", "from_rasters"]
-
 COORDINATES = ("x", "y")
-_NO_DATA = {-999.0, -9999.0, -99999.0, -32767.0, -32768.0, -2147483648.0}  # usual marks
+_NO_DATA = {-999.0, -9999.0, -99999.0, -32767.0, -32768.0, -2147483648.0}  # usual values
 _MIN_OVERLAP = 0.01  # pixels: smaller overlaps come from rounded borders
 
 
@@ -47,7 +45,7 @@ def from_rasters(
     for name in COORDINATES:
         if name in layers:
             raise ValueError(
-                f"a covariate is called {name!r}, as the coordinates of the pixels are: rename it"
+                f"a covariate has the name {name!r} of a coordinate of the pixels: rename it"
             )
     if weight is None:
         name, grid = f"the covariate {next(iter(layers))!r}", grid_of(next(iter(layers.values())))
@@ -107,7 +105,7 @@ def _check_weights(weights, pixels):
 def cells_of_districts(
     table: "gpd.GeoDataFrame", grid: Grid, *, fractional: bool
 ) -> tuple[Array, Pixels]:
-    """District, shape (N,), from 0 and rising, and `Pixels` of N points.
+    """District, shape (N,), ascending from 0, and `Pixels` of N points.
 
     With `fractional`, districts share the pixels that a border cuts; else a pixel belongs to the
     district of its centre.
@@ -134,12 +132,11 @@ def arguments_of_bags(
     *,
     unweighted: bool,
 ) -> dict[str, Any]:
-    """Arguments of `Bags` without pixels that lack data and districts that have no others.
+    """Arguments of `Bags`, without pixels that lack data and districts without other pixels.
 
-    `bag`, shape (N,), is rising; `points`, shape (N, p), and `weights`, shape (N,), are NaN where
-    there are no data, and `points` is overwritten. With `unweighted`, whole pixels have equal
-    weights. Warns about dropped pixels and districts, overlaps and unequal areas; ValueError if no
-    district is left.
+    `bag`, shape (N,), is ascending; `points`, (N, p), which is overwritten, and `weights`, (N,),
+    are NaN where there are no data. With `unweighted`, whole pixels have equal weights. Warns about
+    dropped pixels and districts, overlaps and unequal areas; ValueError if no district is left.
     """
     import pandas as pd
 

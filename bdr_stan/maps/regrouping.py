@@ -10,8 +10,6 @@ from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.maps.rasters import arguments_of_bags, cells_of_districts
 
-__all__ = ["regrouped"]
-
 
 def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bool = True) -> Bags:
     """Regroup the pixels of bags by other polygons, without reading rasters again.
@@ -39,8 +37,7 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
 
     Warns
     -----
-    UserWarning
-        About dropped pixels and polygons, and overlapping polygons.
+    UserWarning : about dropped pixels and polygons, and overlapping polygons.
 
     Examples
     --------
@@ -59,10 +56,6 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     >>> regrouped(bags, zones, id="zone").sizes
     array([2, 2])
     """
-    return Bags(**_arguments(bags, polygons, id, fractional))
-
-
-def _arguments(bags, polygons, id, fractional):
     check_installed()
     source = pixels_of(bags)
     table = read_districts(polygons, id, source.grid)
@@ -77,6 +70,7 @@ def _arguments(bags, polygons, id, fractional):
     elif fractional:
         weights = pixels.share
     features = bags.features or [f"column {k}" for k in range(bags.n_features)]
-    return arguments_of_bags(
-        table, bag, pixels, points, weights, features, unweighted=bags.weights is None
+    unweighted = bags.weights is None
+    return Bags(
+        **arguments_of_bags(table, bag, pixels, points, weights, features, unweighted=unweighted)
     )

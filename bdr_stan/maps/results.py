@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import geopandas as gpd
     import xarray as xr
 
-__all__ = ["district_table", "rates_to_raster", "to_raster"]
-
 
 def to_raster(
     values: Mapping[str, ArrayLike] | ArrayLike, bags: Bags, *, crop: bool = False
@@ -41,10 +39,8 @@ def to_raster(
 
     Raises
     ------
-    ImportError
-        The extra "maps" is not installed.
-    ValueError
-        The bags are not from rasters, or there is not one value per point.
+    ImportError : the extra "maps" is not installed.
+    ValueError : the bags are not from rasters, or there is not one value per point.
 
     Examples
     --------
@@ -168,8 +164,7 @@ def district_table(
 
     Raises
     ------
-    ImportError
-        The extra "maps" is not installed.
+    ImportError : the extra "maps" is not installed.
     ValueError
         The bags are not from rasters; predictions or labels of other bags; a level that is not
         strictly between 0 and 1.

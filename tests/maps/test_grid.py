@@ -46,5 +46,5 @@ def test_a_crs_is_known_whichever_program_wrote_it(version):
 
 
 def test_a_crs_without_a_number_has_its_name():
-    own = CRS("+proj=laea +lat_0=7.31 +lon_0=21.73 +type=crs")
-    assert name_of_crs(own) == "unknown" and same_crs(own, CRS(own.to_wkt()))
+    custom = CRS("+proj=laea +lat_0=7.31 +lon_0=21.73 +type=crs")
+    assert name_of_crs(custom) == "unknown" and same_crs(custom, CRS(custom.to_wkt()))

@@ -64,9 +64,9 @@ def test_the_grid_is_that_of_the_files(country, bags):
 
 def test_pixels_follow_a_selection(bags):
     chosen = bags[[5, 2]]
-    at = np.r_[slice(*bags.offsets[5:7]), slice(*bags.offsets[2:4])]
-    np.testing.assert_array_equal(chosen.pixels.row, bags.pixels.row[at])
-    np.testing.assert_array_equal(chosen.pixels.col, bags.pixels.col[at])
+    points = np.r_[slice(*bags.offsets[5:7]), slice(*bags.offsets[2:4])]
+    np.testing.assert_array_equal(chosen.pixels.row, bags.pixels.row[points])
+    np.testing.assert_array_equal(chosen.pixels.col, bags.pixels.col[points])
     x, y = chosen.pixels.grid.centres(chosen.pixels.row, chosen.pixels.col)
     np.testing.assert_array_equal(chosen.points[:, -2:], np.column_stack([x, y]))
     assert list(chosen.metadata.index) == ["Mara 5", "Mara 2"]
@@ -93,7 +93,7 @@ def test_without_weights_a_pixel_counts_by_its_area(country):
 # ---------------------------------------------------------------- what is told
 
 
-def told(country, **changes):
+def warning_and_bags(country, **changes):
     arguments = {
         "covariates": country.covariates,
         "districts": country.districts,
@@ -108,7 +108,7 @@ def told(country, **changes):
 
 
 def test_pixels_without_data_are_counted(country):
-    message, _ = told(country)
+    message, _ = warning_and_bags(country)
     some = (country.shares() > 0).any(axis=0)
     lost = some & ~country.usable()
     assert f"left out {lost.sum()} of {some.sum()} pixels" in message
@@ -127,7 +127,7 @@ def test_districts_without_pixels_are_named(country):
     )
     table = pd.concat([country.table.iloc[:4], more, country.table.iloc[4:]])
     table.to_file(country.folder / "more.gpkg")
-    message, bags = told(country, districts=country.folder / "more.gpkg")
+    message, bags = warning_and_bags(country, districts=country.folder / "more.gpkg")
     assert (
         "left out 4 of 12 districts: 'nothing' (no geometry), 'empty' (no geometry), "
         "'beyond' (no pixels with data), 'unknown' (no pixels with data)" in message
@@ -141,7 +141,7 @@ def test_districts_without_people_are_named(country):
     bags = read(country)
     first = bags.pixels[: bags.offsets[1]]
     people.values[first.row, first.col] = 0
-    message, left = told(country, weight=people)
+    message, left = warning_and_bags(country, weight=people)
     assert "left out 1 of 8 districts: 'Mara 0' (no weight)" in message
     assert list(left.ids) == list(bags.ids[1:])
 
@@ -150,7 +150,7 @@ def test_districts_that_overlap_are_named(country):
     table = country.table.copy()
     a, b = in_crs(shapely.box(3, 3, 6, 6)), in_crs(shapely.box(4.5, 4, 8, 8))
     table = table.iloc[:2].set_geometry([a, b], crs=table.crs)
-    message, _ = told(country, districts=table)
+    message, _ = warning_and_bags(country, districts=table)
     assert "districts overlap by 3 pixels in all, most 'Mara 0' and 'Mara 1'" in message
 
 
