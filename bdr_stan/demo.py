@@ -122,7 +122,7 @@ def _show(tables):
     for measure, title, form in [
         ("mse", "MSE", "{:.3f}"),
         ("nll", "NLL", "{:.2f}"),
-        ("coverage", f"{LEVEL:.0%} holds", "{:.0%}"),
+        ("coverage", f"{LEVEL:.0%} covers", "{:.0%}"),
         ("width", "width", "{:.2f}"),
     ]:
         for name, table in tables.items():

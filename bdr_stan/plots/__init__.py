@@ -1,6 +1,7 @@
 """Plots of predictions, influence, shrinkage, landmarks, draws and maps.
 
-For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn.
+For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn; without it
+every plot raises ImportError.
 """
 
 from bdr_stan.plots.by_size import (

@@ -15,6 +15,7 @@ from bdr_stan.plots.style import (
     one_axes,
     panels,
     size_title,
+    titled_classes,
 )
 from bdr_stan.types import Array, ArrayLike
 
@@ -56,7 +57,6 @@ def prediction_by_size(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths or NaN, or another number of axes than classes.
 
     Examples
@@ -122,7 +122,6 @@ def compare_by_size(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no model, arrays of different lengths, or NaN.
 
     Examples
@@ -165,7 +164,7 @@ def compare_by_size(
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
             off = abs(share - level) > 3 * np.sqrt(level * (1 - level) / n)
-            _note(ax, f"{share:.0%} hold the truth", MISSES if off else COVERS, weight="bold")
+            _note(ax, f"{share:.0%} contain the truth", MISSES if off else COVERS, weight="bold")
         row[0].set_ylabel(f"predicted {label}")
         _name_row(row[0], model)
     for ax, (name, mask) in zip(axes[0], classes.items()):
@@ -192,7 +191,6 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no bag, or a size that is not positive.
 
     Examples
@@ -250,7 +248,6 @@ def prediction(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths, NaN, or an invalid level.
 
     Examples
@@ -268,21 +265,20 @@ def prediction(
     mean = np.asarray(predictive.mean)
     lower, upper = predictive.interval(level)
     metrics.coverage(y, lower, upper)
-    every = {"all bags": np.ones(len(y), bool)}
-    classes = every if sizes is None else metrics.size_classes(sizes, edges)
+    classes = titled_classes(sizes, edges, len(y))
     missed = (y < lower) | (upper < y)
     axes = panels(1, len(classes))[0]
     limits = _limits(y)
     if min(y.min(), lower.min()) > 0 and y.max() > 100 * y.min():
         limits = y.min() / 1.3, y.max() * 1.3
         axes[0].set(xscale="log", yscale="log")  # shared by all
-    for ax, (name, mask) in zip(axes, classes.items()):
+    for ax, (title, mask) in zip(axes, classes.items()):
         diagonal(ax, limits)
         i = _spread_over(y, mask)
         for bags, colour in ((i[~missed[i]], COVERS), (i[missed[i]], MISSES)):
             ax.vlines(y[bags], lower[bags], upper[bags], color=colour, lw=1.2, alpha=0.6)
             ax.plot(y[bags], mean[bags], "o", ms=3, color=colour)
-        ax.set(title=name if sizes is None else size_title(name, mask.sum()), xlim=limits)
+        ax.set(title=title, xlim=limits)
         ax.set_xlabel(f"observed {label}")
         _note(ax, f"{1 - missed[mask].mean():.0%} in their {level:.0%} interval")
     if axes[0].get_xscale() == "log":

@@ -19,6 +19,7 @@ from bdr_stan.plots.style import (
     panels,
     shades,
     size_title,
+    titled_classes,
 )
 from bdr_stan.types import ArrayLike
 
@@ -56,7 +57,6 @@ def calibration(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths or NaN.
 
     Examples
@@ -117,7 +117,6 @@ def pit(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : `edges` do not increase.
 
     Examples
@@ -131,17 +130,16 @@ def pit(
     2
     """
     below = np.asarray(predictive.cdf(y))
-    every = {"all bags": np.ones(len(below), bool)}
-    classes = every if sizes is None else metrics.size_classes(sizes, edges)
+    classes = titled_classes(sizes, edges, len(below))
     axes = panels(1, len(classes))[0]
-    for ax, (name, mask) in zip(axes, classes.items()):
+    for ax, (title, mask) in zip(axes, classes.items()):
         n = int(mask.sum())
         low, high = binom.interval(0.99, n, 1 / n_bins)
         share = np.histogram(below[mask], n_bins, (0, 1))[0] / n
         ax.axhspan(n_bins * low / n, n_bins * high / n, color=GUIDE, alpha=0.25, lw=0)
         ax.axhline(1, ls="--", lw=1, color=GUIDE)
         ax.stairs(n_bins * share, np.linspace(0, 1, n_bins + 1), color=MODELS[1], lw=1.5)
-        ax.set(title=name if sizes is None else size_title(name, n), xlim=(0, 1), ylim=(0, None))
+        ax.set(title=title, xlim=(0, 1), ylim=(0, None))
         ax.set_xlabel("PIT value")
     axes[0].set_ylabel("density, 1 if calibrated")
     return axes[0].figure
@@ -164,7 +162,6 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no method, more than there are colours, or a table without these columns.
 
     Examples
@@ -239,7 +236,6 @@ def reliability(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no model, arrays of different lengths, or an unknown class.
 
     Examples

@@ -31,7 +31,6 @@ def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no name, or one that is no such variable.
 
     Examples
@@ -71,7 +70,6 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no name, or one that is no such variable.
 
     Source: Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021).

@@ -45,7 +45,6 @@ def shrinkage_spectrum(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     TypeError : variances that are not numbers.
     ValueError : a model without shrinkage, a missing or non-positive eta, a size below 1.
 
@@ -133,7 +132,6 @@ def landmarks(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : points with one feature or with other features than the landmarks, or an unknown
         feature.
 

@@ -46,7 +46,6 @@ def rate_map(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : arrays of different lengths, no value to draw, a cell with two pixels, positions
         that are not integers, or values without a logarithm.
 
@@ -91,7 +90,6 @@ def rate_maps(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no map, an unknown title in `shared` or `each`, or as `rate_map`.
 
     Examples
@@ -273,7 +271,7 @@ def map(
 
     Raises
     ------
-    ImportError : matplotlib or the extra "maps" is not installed.
+    ImportError : the extra "maps" is not installed.
     TypeError : neither a raster of two dimensions nor a GeoDataFrame.
     ValueError : no such column, no value to draw, values without a logarithm, no CRS, or
         borders in another CRS.
@@ -354,7 +352,6 @@ def point_map(
 
     Raises
     ------
-    ImportError : matplotlib is not installed.
     ValueError : no point, or arrays of different lengths.
 
     Examples
@@ -389,7 +386,7 @@ def _column(table, column):
         names = ", ".join(repr(name) for name in table.columns if name != table.geometry.name)
         raise ValueError(f"the table has no column {column!r} to draw: choose from {names}")
     if table.crs is None:
-        raise ValueError("the table has no CRS: say which by .set_crs('EPSG:..')")
+        raise ValueError("the table has no CRS: set it by .set_crs('EPSG:..')")
     return column, table[column].to_numpy(float, na_value=np.nan)
 
 
@@ -405,7 +402,7 @@ def _raster(raster, column):
     if column is not None:
         raise TypeError(f"a raster has no columns: leave column={column!r} out")
     if raster.rio.crs is None:
-        raise ValueError("the raster has no CRS: say which by .rio.write_crs('EPSG:..')")
+        raise ValueError("the raster has no CRS: set it by .rio.write_crs('EPSG:..')")
     return str(raster.name or "value"), raster.to_numpy().astype(float)
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bdr_stan.types import Array
+from bdr_stan.metrics import size_classes
+from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,3 +63,13 @@ def size_title(name: str, n: int | None = None) -> str:
     """Title of a class of bag sizes, with its number of bags."""
     title = f"{name} point" if name == "1" else f"{name} points"
     return title if n is None else f"{title} ({n} bags)"
+
+
+def titled_classes(
+    sizes: ArrayLike | None, edges: ArrayLike | None, n_bags: int
+) -> dict[str, Array]:
+    """Title and mask, shape (n_bags,), of each class of bag sizes; without sizes, of all bags."""
+    if sizes is None:
+        return {"all bags": np.ones(n_bags, bool)}
+    classes = size_classes(sizes, edges)
+    return {size_title(name, mask.sum()): mask for name, mask in classes.items()}

@@ -102,8 +102,8 @@ def test_predictions_are_drawn_with_their_intervals(case, normal):
     figure = plots.prediction(y, predictive, sizes, level=0.8, label="age, years")
     first, second = figure.axes
     assert first.get_title() == "2 points (200 bags)" and second.get_title().startswith("50 ")
-    for ax, of in ((first, sizes == 2), (second, sizes == 50)):
-        share = np.mean((lower <= y)[of] & (y <= upper)[of])
+    for ax, mask in ((first, sizes == 2), (second, sizes == 50)):
+        share = np.mean((lower <= y)[mask] & (y <= upper)[mask])
         assert texts(ax) == [f"{share:.0%} in their 80% interval"]
         hit, miss = bars(ax)
         assert len(hit) + len(miss) == BARS_PER_PANEL

@@ -49,12 +49,12 @@ def test_reliability_shows_each_model_by_size(rng):
     assert [ax.get_title() for ax in figure.axes] == ["1 point (500 bags)", "40 points (500 bags)"]
     assert left.get_ylabel() == 'observed share of "yes"'
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["right", "timid"]
-    of = sizes == 40
+    mask = sizes == 40
     first, second = (c for c in right.collections if len(c.get_offsets()) > 1)
     predicted, observed = first.get_offsets().T
     assert len(predicted) == 4 and np.all(np.abs(predicted - observed) < 0.15)
-    bins = (p[of] * 4).astype(int)
-    np.testing.assert_allclose(observed, [np.mean(y[of][bins == k] == "yes") for k in range(4)])
+    bins = (p[mask] * 4).astype(int)
+    np.testing.assert_allclose(observed, [np.mean(y[mask][bins == k] == "yes") for k in range(4)])
     areas = first.get_sizes()
     np.testing.assert_allclose(areas, 10 + 90 * np.bincount(bins) / 500)
     assert np.ptp(second.get_offsets()[:, 0]) < 0.5  # probabilities between 1/3 and 2/3
@@ -90,8 +90,8 @@ def test_calibration_curves_of_methods():
     assert ax is given
     for line, table in zip(ax.lines, tables.values(), strict=False):
         np.testing.assert_array_equal(line.get_xydata(), table)
-    said = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert said == ["NUTS", "VBAgg", "calibrated"]
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["NUTS", "VBAgg", "calibrated"]
     assert len({line.get_color() for line in ax.lines}) == 3
     plots.point_calibration(tables).figure.canvas.draw()
     for none_or_many in ({}, dict.fromkeys("abcdefgh", tables["NUTS"])):
@@ -106,10 +106,10 @@ def test_heights_in_the_predictions_tell_intervals_that_are_too_short(case, norm
     assert [ax.get_title() for ax in (small, large)] == [
         "2 points (200 bags)", "50 points (300 bags)"
     ]  # fmt: skip
-    for ax, of in ((small, sizes == 2), (large, sizes == 50)):
+    for ax, mask in ((small, sizes == 2), (large, sizes == 50)):
         heights = ax.patches[-1].get_data().values
-        counts = np.histogram(bad.cdf(y)[of], 5, (0, 1))[0]
-        np.testing.assert_allclose(heights, 5 * counts / of.sum())
+        counts = np.histogram(bad.cdf(y)[mask], 5, (0, 1))[0]
+        np.testing.assert_allclose(heights, 5 * counts / mask.sum())
     assert small.patches[-1].get_data().values[0] > 1.7
     band = large.patches[0].get_extents().transformed(large.transData.inverted())
     assert ((large.patches[-1].get_data().values - [band.y0]) > 0).all()

@@ -20,8 +20,8 @@ def test_shrinkage_spectrum_draws_eigenvalues_of_the_operator(rng):
         expected = np.sort(eigvals(operator).real)[::-1]
         np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-8)
         assert line.get_label().endswith(f": {expected.sum():.1f}")
-    said = [text.get_text().split(":")[0] for text in ax.get_legend().get_texts()]
-    assert said == ["1 point", "50 points"]
+    labels = [text.get_text().split(":")[0] for text in ax.get_legend().get_texts()]
+    assert labels == ["1 point", "50 points"]
     assert (
         ax.get_legend().get_title().get_text()
         == "points in a bag: effective number of coordinates, of 6"
@@ -75,8 +75,8 @@ def test_landmarks_along_principal_axes(rng):
     np.testing.assert_array_equal(ax.lines[0].get_xydata()[:5], ax.lines[1].get_xydata())
     assert abs(np.corrcoef(ax.lines[0].get_xdata(), points[:, 1])[0, 1]) > 0.99
     share = 81 / (1 + 81 + 16)
-    said = float(ax.get_xlabel().split("(")[1].split("%")[0])
-    assert ax.get_xlabel().startswith("principal axis 1 (") and abs(said / 100 - share) < 0.05
+    percent = float(ax.get_xlabel().split("(")[1].split("%")[0])
+    assert ax.get_xlabel().startswith("principal axis 1 (") and abs(percent / 100 - share) < 0.05
 
 
 def test_landmarks_that_cannot_be_drawn(rng):

@@ -40,8 +40,8 @@ def test_numbers_have_a_line_in_a_band(model, bags):
     for ends in along.interval(0.8):
         assert set(zip(values, ends)) <= {tuple(point) for point in band}
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "added to the label")
-    said = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert said == ["80% of the posterior", "posterior mean"]
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["80% of the posterior", "posterior mean"]
 
 
 @pytest.mark.parametrize("column, names", [("job", ["farm", "office"]), ("owner", ["0", "1"])])

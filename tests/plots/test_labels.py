@@ -75,7 +75,7 @@ DRAW = {
 def labels_of(ax, which):
     """Labels along an axis, of these axes or of those that share it."""
     group = getattr(ax, f"get_shared_{which}_axes")().get_siblings(ax)
-    return {label for of in group if (label := getattr(of, f"get_{which}label")())}
+    return {label for part in group if (label := getattr(part, f"get_{which}label")())}
 
 
 def test_no_picture_is_left_out():
