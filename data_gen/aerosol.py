@@ -1,15 +1,15 @@
 """A stand-in for the aerosol data of the MISR satellite instrument: same shape, made-up values.
 
-A bag is the pixels around a ground station at one time. All share the aerosol optical depth, the
-label, and the positions of sun and satellite; the ground below differs from pixel to pixel, and
-over some pixels lies cloud. Each pixel has the reflectance in four bands from three cameras, and
+A bag consists of the pixels around a ground station at one time. All share the aerosol optical
+depth, the label, and the positions of sun and satellite; the ground differs between pixels, and
+some are clouded. Each pixel has the reflectance in four bands from three cameras, and
 four angles. Single scattering: with m and m0 the cosines of the camera's and the sun's zenith
 angles, tau the optical depth in a band and G(t) the phase function at the scattering angle,
 
     reflectance = w G(t) / (4 (m + m0)) (1 - exp(-tau (1/m + 1/m0)))
                   + ground exp(-tau (1/m + 1/m0) / 2)
 
-The figures say how a method fares on such a problem, and nothing of the real instrument.
+Results show how a method performs on such a problem, and nothing about the real instrument.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def aerosol_bags(seed, *, n_bags=800, n_points=100):
             raise ValueError(f"{name} must be a whole number, >= {least}, found {value}")
     rng = np.random.default_rng(seed)
     depth = rng.lognormal(np.log(0.2), 0.7, n_bags)
-    # The smaller the grains, the steeper the fall of the depth with the wavelength.
+    # With smaller grains the depth decreases faster with the wavelength.
     steepness = rng.normal(1.3, 0.4, n_bags)
     forwardness = rng.uniform(0.4, 0.6, n_bags)
     sun = rng.uniform(0.5, 0.95, n_bags)
@@ -62,7 +62,7 @@ def aerosol_bags(seed, *, n_bags=800, n_points=100):
         np.sqrt((1 - sun[:, None] ** 2) * (1 - CAMERAS**2)) * np.cos(azimuth)
         - sun[:, None] * CAMERAS
     )
-    # Ground: bright or dark as a whole, a colour, and pixels that differ.
+    # Ground: brightness and colour of the bag, and differences between pixels.
     brightness = rng.normal(0, 0.2, (n_bags, 1, 1)) + rng.normal(0, 0.2, (n_bags, n_points, 1))
     colour = rng.normal(0, 0.15, (n_bags, 1, 4)) + rng.normal(0, 0.1, (n_bags, n_points, 4))
     ground = np.array([0.02, 0.05, 0.06, 0.2]) * np.exp(brightness + colour)

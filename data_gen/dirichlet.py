@@ -3,9 +3,9 @@
     P_i ~ DP(alpha, uniform(0, 1)),   points x_ij ~ P_i
     y_i ~ normal(integral f dP_i, noise),   f(x) = 10 x exp(-5 x)
 
-The label is linear in the distribution, and f is what a regression should find. All bags have the
-same number of points, and a bag of N has a mean of f that is off by the sampling error of N points:
-a regression on it is attenuated.
+The label is linear in the distribution, and a regression should estimate f. All bags have the same
+number N of points; their means of f have the sampling error of N points, by which a regression on
+them is attenuated.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 
-_LEFT = 1e-5  # mass at which the breaking of the stick ends
+_REST = 1e-5  # length of the stick at which its breaking ends
 
 
 class DirichletBags(NamedTuple):
@@ -77,9 +77,9 @@ def dirichlet_bags(seed, *, n_bags=200, n_points=50, alpha=25.0, noise=0.1):
 
 def _broken_stick(rng, alpha):
     """Shares of the atoms, which sum to 1."""
-    shares, left = [], 1.0
-    while left > _LEFT:
-        piece = left * rng.beta(1, alpha)
+    shares, rest = [], 1.0
+    while rest > _REST:
+        piece = rest * rng.beta(1, alpha)
         shares.append(piece)
-        left -= piece
+        rest -= piece
     return np.array(shares) / sum(shares)

@@ -4,7 +4,7 @@
     points of set i ~ normal(0, R(b_i) A A' R(b_i)')
 
 The label of a set is the differential entropy of the first coordinate, log(2 pi e v_i) / 2 with
-v_i its variance: one number, smooth in the angle, that no single point tells.
+v_i its variance: one number, smooth in the angle, that a single point does not identify.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from bdr_stan.bags import Bags
 
 
 class EntropySets(NamedTuple):
-    """Sets, their labels and what a model is not shown."""
+    """Sets, their labels and the truth."""
 
     bags: Bags
     y: np.ndarray  # (n,), entropy of the first coordinate, nats

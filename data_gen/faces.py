@@ -1,13 +1,14 @@
 """A stand-in for the features of IMDb-WIKI in Law et al. (2018): its shape, not its faces.
 
     19,545 people (bags) of 1 to 796 images, 22.5% of them with one, 397,949 images in all;
-    4096 nonnegative float32 features an image, 13 of them constant.
+    4096 nonnegative float32 features per image, 13 of them constant.
 
 A person's age is normal(40, 12) years, an image's within 2 years of it. An image shows an
 *apparent* age: the age + normal(0, 11), the same in all images of the person, + normal(0, 16),
-anew in each. Features see that alone, bent and mixed with 6 numbers of the person and 6 of the
-image by random weights, with noise and a last ReLU. So images are averaged to advantage, but many
-do not make a person's age certain; `best_predictive` is what nobody can beat.
+anew in each. Features depend on the apparent age and its square, mixed with 6 numbers of the person
+and 6 of the image by random weights, with noise and a last ReLU. Averages over images improve
+predictions, but many images do not make a person's age certain; no predictions are better than
+`best_predictive`.
 
 ``python -m data_gen.faces --help`` writes the three files that `experiments.paper_data.load_faces`
 reads: 6.5 GB at full size, never in memory.
@@ -23,6 +24,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from bdr_stan.predictive import Predictive
+from data_gen import check_folder, complete_files
 
 N_BAGS, N_IMAGES, LARGEST = 19_545, 397_949, 796
 SHARE_OF_ONE = 0.225
@@ -33,7 +35,7 @@ _LOG_SIZE_SD = 1.0  # of bags of more than one image: a lognormal, cut to 2 .. 7
 _AGE, _AGE_SD, _WINDOW = 40.0, 12.0, 2.0  # years
 _PERSON_SD, _IMAGE_SD = 11.0, 16.0  # of the apparent age, years
 _N_PERSON, _N_IMAGE, _NUISANCE_SD = 6, 6, 0.7  # numbers besides the apparent age
-_BLOCK = 512  # images with a random stream of their own, 8 MB of features
+_BLOCK = 512  # images per random stream, 8 MB of features
 
 
 class People(NamedTuple):
@@ -48,7 +50,7 @@ class People(NamedTuple):
 def bag_sizes(n_bags=N_BAGS):
     """Images of each person, ascending: 22.5% ones, then from 2 to 796 with a heavy tail.
 
-    They sum to 397,949 for 19,545 bags and are as many a bag, up to rounding, for others.
+    They sum to 397,949 for 19,545 bags; other numbers of bags have the same mean, up to rounding.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def bag_sizes(n_bags=N_BAGS):
 
     centre = brentq(lambda c: quantiles(c).sum() - total, 0, 5)
     sizes = quantiles(centre).round().astype(np.int64)
-    short = total - sizes.sum()  # a few, from rounding: given to bags of middling size
+    short = total - sizes.sum()  # by rounding: added to bags of medium size
     middle = len(sizes) // 2
     sizes[middle : middle + abs(short)] += np.sign(short)
     return np.concatenate([np.ones(n_ones, np.int64), sizes])
@@ -142,9 +144,8 @@ def write_faces(folder, *, n_bags=N_BAGS, n_features=N_FEATURES, seed=1, progres
             "choose a folder on another disk, or fewer bags or features"
         )
     people = draw_people(n_bags, seed=seed)
-    # The files appear under their names when all are complete.
-    partial = {name: folder / f".partial-{file}" for name, file in FILES.items()}
-    try:
+    paths = {name: folder / file for name, file in FILES.items()}
+    with complete_files(paths) as partial:
         np.save(partial["bags"], np.repeat(np.arange(n_bags, dtype=np.int32), people.sizes))
         np.save(partial["ages"], people.ages)
         with open(partial["features"], "wb") as file:
@@ -155,12 +156,7 @@ def write_faces(folder, *, n_bags=N_BAGS, n_features=N_FEATURES, seed=1, progres
                 feature_block(block, people.latent, n_features, seed=seed).tofile(file)
                 if progress is not None:
                     progress(min((block + 1) * _BLOCK, n), n)
-        for name, path in partial.items():
-            path.replace(folder / FILES[name])
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
-    return {name: folder / file for name, file in FILES.items()}
+    return paths
 
 
 def feature_block(block, latent, n_features=N_FEATURES, *, seed):
@@ -198,7 +194,7 @@ def _last_layer(n_latent, n_features, seed):
 
 
 def best_predictive(people, bags=slice(None)):
-    """Predictions of the labels by who knows the apparent ages and how they came about.
+    """Predictions of the labels given the apparent ages and the model of them.
 
     Parameters
     ----------
@@ -230,12 +226,7 @@ def best_predictive(people, bags=slice(None)):
 @click.option("--force", is_flag=True, help="Replace existing files of these names.")
 def main(n_bags, n_features, seed, output, force):
     """Write a stand-in for the features of IMDb-WIKI: three .npy files, 6.5 GB at full size."""
-    folder = Path(output)
-    if not folder.is_dir():
-        raise click.ClickException(f"there is no folder {folder}: create it first")
-    for file in FILES.values():
-        if (folder / file).exists() and not force:
-            raise click.ClickException(f"{folder / file} exists: pass --force to replace it")
+    folder = check_folder(output, FILES.values(), force)
     try:
         paths = write_faces(folder, n_bags=n_bags, n_features=n_features, seed=seed)
     except OSError as error:

@@ -3,25 +3,25 @@
     y_i ~ uniform(4, 8), points x_ij in R^5 with i.i.d. entries chi-square(y_i) / y_i,
     plus normal(0, noise) in the fixed-size experiment.
 
-The marginal variance 2 / y_i, and hence how much a bag of few points says, depends on the label.
-`optimal_predictive` is what nobody can beat: the posterior of the label under this very model.
+The marginal variance 2 / y_i, and hence the information in a bag of few points, depends on the
+label. No predictions are better than `optimal_predictive`, the posterior under this very model.
 ``python -m data_gen.gamma --help`` writes bags to a file.
 """
 
 import click
 import numpy as np
-from scipy.integrate import cumulative_trapezoid
-from scipy.interpolate import CubicSpline
-from scipy.special import gammaln, roots_legendre
+from scipy.special import gammaln, logsumexp, roots_legendre
 
+from bdr_stan import GridPredictive
 from bdr_stan.bags import Bags, as_bags
+from bdr_stan.predictive.grid import trapezoid_weights
 from data_gen import check_output, write_table
 
 SPLITS = {"train": 1000, "early_stop": 500, "validation": 500, "test": 1000}
 SIZES = (5, 20, 100, 1000)
 N_FEATURES = 5
 LABELS = (4.0, 8.0)
-SMALLEST_NOISE = 0.05  # below it, the table of the noisy density outgrows its use
+SMALLEST_NOISE = 0.05  # with less, the table of the noisy density becomes too large
 _STEPS_PER_NOISE = 20  # of that table, in x
 
 
@@ -82,72 +82,9 @@ def _split(seed, sizes, noise):
     for label, size in zip(y, sizes):
         start, stop = stop, stop + size
         points[start:stop] = random.chisquare(label, (size, N_FEATURES)) / label
-        # Drawn even when noise is 0, or the next bag would come from another place of the stream.
+        # Drawn even when noise is 0: the random numbers of the next bag come after these.
         points[start:stop] += random.normal(0, noise, (size, N_FEATURES))
     return Bags.from_points(points, sizes=sizes), y
-
-
-class GridPredictive:
-    """Distributions of the labels of n bags, each given by its density on a common grid.
-
-    Parameters
-    ----------
-    grid : array, shape (G,), increasing, equally spaced
-    log_density : array, shape (n, G), up to a constant for each bag
-
-    Attributes
-    ----------
-    grid : array, shape (G,)
-    density : array, shape (n, G), integrates to 1 by the trapezoid rule
-    mean, sd : arrays, shape (n,)
-
-    Notes
-    -----
-    Methods are those of `bdr_stan.predictive.Predictive`.
-    """
-
-    def __init__(self, grid, log_density):
-        self.grid = grid
-        highest = log_density.max(axis=1, keepdims=True)
-        density = np.exp(log_density - highest)
-        total = np.trapezoid(density, grid, axis=1)[:, None]
-        self._log_density = log_density - highest - np.log(total)
-        self.density = density / total
-        self.mean = np.trapezoid(self.density * grid, grid, axis=1)
-        squared = (grid - self.mean[:, None]) ** 2
-        self.sd = np.sqrt(np.trapezoid(self.density * squared, grid, axis=1))
-
-    def __len__(self):
-        return len(self.mean)
-
-    def quantile(self, q):
-        """Quantiles of the label of each bag: q in (0, 1), one or k; shape (n,) or (k, n)."""
-        levels = np.atleast_1d(np.asarray(q, float))
-        if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
-            raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
-        cdf = cumulative_trapezoid(self.density, self.grid, axis=1, initial=0)
-        values = np.stack([np.interp(levels, row, self.grid) for row in cdf], axis=1)
-        return values[0] if np.ndim(q) == 0 else values
-
-    def interval(self, level=0.95):
-        """Ends of the central intervals of probability `level`, each of shape (n,)."""
-        lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
-        return lower, upper
-
-    def cdf(self, y):
-        """Probability of a label below each of `y`, shape (n,)."""
-        cdf = cumulative_trapezoid(self.density, self.grid, axis=1, initial=0)
-        return np.array([np.interp(label, self.grid, row) for label, row in zip(y, cdf)])
-
-    def log_prob(self, y):
-        """Log density of labels y, shape (n,); minus infinity off the grid."""
-        y = np.asarray(y, float)
-        if y.shape != (len(self),):
-            raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
-        values = np.full(len(self), -np.inf)
-        for i in np.flatnonzero((y >= self.grid[0]) & (y <= self.grid[-1])):
-            values[i] = CubicSpline(self.grid, self._log_density[i])(y[i])
-        return values
 
 
 def optimal_predictive(bags, *, noise=0.0, n_grid=801):
@@ -161,7 +98,7 @@ def optimal_predictive(bags, *, noise=0.0, n_grid=801):
 
     Returns
     -------
-    GridPredictive, with `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`
+    GridPredictive
 
     Raises
     ------
@@ -169,17 +106,21 @@ def optimal_predictive(bags, *, noise=0.0, n_grid=801):
 
     Notes
     -----
-    Without noise a bag's number, sum and sum of logarithms of entries say all. With noise the
-    density of an entry is tabulated; interpolation in the table is linear in its values, so a
-    bag says all by its weights at the table's nodes, and one matrix product does the rest.
+    Without noise the number, the sum and the sum of logarithms of a bag's entries are sufficient.
+    With noise the density of an entry is tabulated; interpolation in the table is linear in its
+    values, so the weights of a bag at the table's nodes are sufficient, and one matrix product
+    gives the likelihood.
     """
     bags = as_bags(bags)
     grid = np.linspace(*LABELS, n_grid)
     if not (noise == 0 or noise >= SMALLEST_NOISE):
         raise ValueError(f"noise must be 0 or at least {SMALLEST_NOISE}, found {noise}")
     if noise == 0:
-        return GridPredictive(grid, _exact_log_likelihood(bags, grid))
-    return GridPredictive(grid, _tabulated_log_likelihood(bags, grid, noise))
+        log_density = _exact_log_likelihood(bags, grid)
+    else:
+        log_density = _tabulated_log_likelihood(bags, grid, noise)
+    log_density -= logsumexp(log_density, b=trapezoid_weights(grid), axis=1, keepdims=True)
+    return GridPredictive(lambda i: iter([log_density[i]]), grid, len(bags), 1)
 
 
 def _exact_log_likelihood(bags, grid):

@@ -5,8 +5,8 @@
     bump:    log rate = 1.6 exp(-(z1 - 0.5)^2 / 0.32) - 0.4 z2 + 0.3 z3 + field
     cases of district a ~ Poisson(sum over its pixels of population x rate)
 
-The field is Matern 3/2 with a length of 20 km and sd 0.4; z4 does nothing. Where effects are lines,
-a linear model with a field cannot be beaten; where one bends, it must be.
+The field is Matern 3/2 with a length of 20 km and sd 0.4; z4 has no effect. For linear effects a
+linear model with a field is the best model; with a bump other models must be better.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ FEATURES = (*COVARIATES, "x", "y")
 SIDE, N_DISTRICTS, N_TRAIN = 180, 130, 100
 FIELD_SD, FIELD_KM = 0.4, 20.0
 _LENGTHS = (25, 40, 15, 30)  # of the covariates, in km
-_CASES_A_DISTRICT = 200
+_CASES_PER_DISTRICT = 200
 _LOG_PEOPLE_SD = 0.8
 
 
@@ -38,7 +38,7 @@ class GridCountry:
     ----------
     bags : Bags, columns `FEATURES`, weights are populations; in random order
     y : integers, shape (n,), cases of each district
-    rate : array, shape (N,), expected cases of a person at each pixel
+    rate : array, shape (N,), expected cases per person at each pixel
     """
 
     bags: Bags
@@ -49,8 +49,8 @@ class GridCountry:
         """The "train" districts, the first 100, or the "test" districts, the others."""
         cut = round(len(self.bags) * N_TRAIN / N_DISTRICTS)
         chosen = {"train": slice(0, cut), "test": slice(cut, len(self.bags))}[name]
-        at = self.bags.offsets[[chosen.start, chosen.stop]]
-        return GridCountry(self.bags[chosen], self.y[chosen], self.rate[slice(*at)])
+        pixels = slice(*self.bags.offsets[[chosen.start, chosen.stop]])
+        return GridCountry(self.bags[chosen], self.y[chosen], self.rate[pixels])
 
 
 def grid_country(truth="linear", *, seed=1, side=SIDE, n_districts=N_DISTRICTS):
@@ -82,7 +82,7 @@ def grid_country(truth="linear", *, seed=1, side=SIDE, n_districts=N_DISTRICTS):
     order = np.argsort(district, kind="stable")
     sizes = np.bincount(district, minlength=n_districts)
     rate = np.exp(log_rate)
-    rate *= _CASES_A_DISTRICT * n_districts / (people @ rate)
+    rate *= _CASES_PER_DISTRICT * n_districts / (people @ rate)
     points = np.column_stack([z, place])[order]
     bags = Bags.from_points(
         points, sizes=sizes[sizes > 0], weights=people[order], features=FEATURES
@@ -93,7 +93,7 @@ def grid_country(truth="linear", *, seed=1, side=SIDE, n_districts=N_DISTRICTS):
 
 def _field(rng, side, length):
     """Matern 3/2 field at the pixels, shape (side^2,), mean 0 and sd 1."""
-    n = fft.next_fast_len(2 * side)  # of twice the size: opposite sides do not know each other
+    n = fft.next_fast_len(2 * side)  # a field of period 2 * side: opposite sides are independent
     down, across = fft.fftfreq(n), fft.rfftfreq(n)
     wave = (2 * np.pi) ** 2 * (down[:, None] ** 2 + across**2)
     noise = fft.rfft2(rng.standard_normal((n, n)))

@@ -1,14 +1,14 @@
 """A synthetic country of the size of the malaria data of Law et al. (2018, aggregate outputs).
 
     1,044,683 pixels in 957 districts of 13 to 6,667 pixels; 18 environmental covariates
-    log rate(x) = effects of covariates, some bent, + the river's + a Matérn field in space
+    log rate(x) = effects of covariates, some nonlinear, + a Matérn field in space
     cases of district a ~ Poisson(sum over its pixels of population x rate)
 
 The real data are confidential; here the rate of each pixel is known. Highlands lie in the east,
 rivers run from there to the western coast, towns lie along them, and the rate is high by
-rivers, in warm and wet lowlands and far from towns. The country is as large, about 1,000 km across,
-and as populous at any number of pixels, which only sets how fine the grid is. Districts are
-contiguous but for a pixel here and there that a bay cuts off.
+rivers, in warm and wet lowlands and far from towns. The number of pixels sets the resolution of the
+grid alone: the country is always about 1,000 km across and has the same population. Districts are
+contiguous except for a few pixels that a bay cuts off.
 
 ``python -m data_gen.malaria --help`` writes the two files that `load_country` reads: points.npy,
 84 MB at full size and never in memory, and country.npz with the rest.
@@ -25,6 +25,7 @@ from scipy.sparse import csgraph
 from scipy.special import expit, ndtr, ndtri
 
 from bdr_stan.bags import Bags
+from data_gen import check_folder, complete_files
 
 N_PIXELS, N_DISTRICTS, SMALLEST, LARGEST = 1_044_683, 957, 13, 6_667
 FEATURES = (
@@ -36,8 +37,8 @@ FEATURES = (
     "temperature_night",
     "temperature_sd",
     "temperature_suitability",  # for transmission, 0 to 1
-    "rainfall",  # mm a year
-    "rainfall_sd",  # mm a month
+    "rainfall",  # mm per year
+    "rainfall_sd",  # mm per month
     "aridity",  # evaporation over rainfall
     "vegetation",  # index, 0 to 1
     "vegetation_sd",
@@ -52,7 +53,7 @@ FEATURES = (
 FILES = {"points": "points.npy", "country": "country.npz"}
 SPLITS = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
-# Effects on the log rate; a river's is sevenfold on its banks.
+# Effects on the log rate; on the banks of a river the rate is seven times higher.
 EFFECTS = {
     "elevation": lambda z: -1.2 * expit((z - 1300) / 150),
     "river_distance": lambda km: 2.0 * np.exp(-km / 10),
@@ -101,7 +102,7 @@ class Country:
     def part(self, name):
         """The "train", "validation" or "test" districts: 60, 20 and 20% of them.
 
-        Their bags still are a memory map of the file.
+        Their bags are views of the same memory map.
         """
         if name not in SPLITS:
             raise ValueError(f"unknown split {name!r}: choose from {', '.join(SPLITS)}")
@@ -119,7 +120,7 @@ class Country:
         )
 
     def image(self, values):
-        """Map of `values`, one a pixel or one a district, shape `shape`; NaN elsewhere.
+        """Map of `values`, one per pixel or per district, shape `shape`; NaN elsewhere.
 
         >>> plt.imshow(country.image(country.rate))  # doctest: +SKIP
         """
@@ -173,7 +174,7 @@ def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1)
     Parameters
     ----------
     folder : str or Path, which exists; files of these names are replaced
-    n_pixels : int, >= 10 a district
+    n_pixels : int, >= 10 per district
     n_districts : int, >= 10
     seed : int, >= 0
 
@@ -191,15 +192,14 @@ def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1)
     nature = _nature(land)
     towns, population = _people(land, nature)
     district = _districts(land, rng.permutation(sizes), population)
-    # A district has people, if as few as a hundredth of the mean.
+    # Every district has people: at least a hundredth of the mean.
     empty = np.flatnonzero(np.bincount(district, population) == 0)
     population[np.isin(district, empty)] = population.mean() / 100
     order = np.argsort(district, kind="stable")
 
     folder = Path(folder)
-    # The files appear under their names when both are complete.
-    partial = {name: folder / f".partial-{file}" for name, file in FILES.items()}
-    try:
+    paths = {name: folder / file for name, file in FILES.items()}
+    with complete_files(paths) as partial:
         points = np.lib.format.open_memmap(
             partial["points"], "w+", np.float32, (n_pixels, len(FEATURES))
         )
@@ -223,18 +223,13 @@ def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1)
                 shape=land.mask.shape,
                 pixel_km=land.km,
             )
-        for name, path in partial.items():
-            path.replace(folder / FILES[name])
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
-    return {name: folder / file for name, file in FILES.items()}
+    return paths
 
 
 def effects(points):
     """The covariates' part of the log rate, shape (N,), of points, shape (N, p)."""
-    of = {name: points[:, FEATURES.index(name)].astype(float) for name in EFFECTS}
-    return sum(EFFECTS[name](values) for name, values in of.items())
+    columns = {name: points[:, FEATURES.index(name)].astype(float) for name in EFFECTS}
+    return sum(EFFECTS[name](values) for name, values in columns.items())
 
 
 def district_sizes(n_pixels=N_PIXELS, n_districts=N_DISTRICTS):
@@ -251,7 +246,7 @@ def district_sizes(n_pixels=N_PIXELS, n_districts=N_DISTRICTS):
 
     Raises
     ------
-    ValueError : fewer than 10 districts or than 10 pixels a district.
+    ValueError : fewer than 10 districts or than 10 pixels per district.
     """
     if not (n_districts >= 10 and n_districts == int(n_districts)):
         raise ValueError(f"n_districts must be a whole number, >= 10, found {n_districts}")
@@ -270,14 +265,14 @@ def district_sizes(n_pixels=N_PIXELS, n_districts=N_DISTRICTS):
 
     centre = brentq(lambda c: quantiles(c).sum() - n_pixels, *np.log(ends))
     sizes = quantiles(centre).round().astype(np.int64)
-    short = n_pixels - sizes.sum()  # a few, from rounding: given to districts of middling size
+    short = n_pixels - sizes.sum()  # by rounding: added to districts of medium size
     middle = (n_districts - abs(short)) // 2
     sizes[middle : middle + abs(short)] += np.sign(short)
     return sizes
 
 
 class _Land:
-    """The land on its grid; what is known of its N pixels is an array of shape (N,)."""
+    """The land on its grid; values of its N pixels are arrays of shape (N,)."""
 
     def __init__(self, rng, n_pixels):
         self.rng = rng
@@ -289,7 +284,7 @@ class _Land:
 
     def field(self, length, smoothness=1.5):
         """Matérn field, shape (N,), of this length in km, mean 0 and sd 1 over the land."""
-        # A spectral field is periodic: on a larger grid, opposite coasts do not know each other.
+        # A spectral field is periodic: on a larger grid, opposite coasts are independent.
         shape = [fft.next_fast_len(int(1.2 * n), real=True) for n in self.mask.shape]
         down, across = fft.fftfreq(shape[0], self.km), fft.rfftfreq(shape[1], self.km)
         wave = (2 * np.pi) ** 2 * (down[:, None] ** 2 + across**2)
@@ -311,7 +306,7 @@ def _standardised(values):
 
 
 def _outline(rng, n_pixels):
-    """Land on a grid that just holds it, n_pixels cells within a wavy circle."""
+    """Land on the smallest grid: n_pixels cells within a wavy circle."""
     degree = np.arange(2, 100)
     cosine, sine = rng.normal(0, 0.22 * degree**-1.4, (2, len(degree)))
 
@@ -401,7 +396,7 @@ def _filled(grid):
 def _river_distance(land, elevation):
     """Distance of each pixel to the nearest river, km.
 
-    Rivers are the cheapest ways from springs inland to mouths in the west, low ground being cheap.
+    Rivers are the cheapest ways from springs inland to mouths in the west; low ground is cheap.
     """
     coarse = _Coarse(land)
     height = _standardised(coarse.at(elevation))
@@ -425,10 +420,12 @@ def _river_distance(land, elevation):
         way = [spring]
         while before[way[-1]] >= 0:
             way.append(before[way[-1]])
-        # Rivers do not turn by 45 degrees.
-        bends = ndimage.gaussian_filter1d(1.0 * place[way], 1.5, axis=0, mode="nearest")
-        at = np.linspace(0, len(way) - 1, 2 * coarse.step * len(way))
-        row, col = (np.interp(at, np.arange(len(way)), axis) * coarse.step for axis in bends.T)
+        # Smoothed: ways on the grid turn by 45 degrees.
+        smooth = ndimage.gaussian_filter1d(1.0 * place[way], 1.5, axis=0, mode="nearest")
+        position = np.linspace(0, len(way) - 1, 2 * coarse.step * len(way))
+        row, col = (
+            np.interp(position, np.arange(len(way)), axis) * coarse.step for axis in smooth.T
+        )
         water[row.round().astype(int), col.round().astype(int)] = True
     return ndimage.distance_transform_edt(~water)[land.row, land.col] * land.km
 
@@ -466,8 +463,8 @@ def _people(land, nature):
 def _districts(land, sizes, population):
     """District of each pixel, shape (N,): the land is cut in two until each part is a district.
 
-    A cut goes across a part's longest axis, along coordinates that wave, and the half of the
-    districts that is smaller, by and large, lies where more people live.
+    A cut is across the longest axis of a part, in perturbed coordinates; the smaller half of its
+    districts, by a noisy ranking, is on the side where more people live.
     """
     place = np.stack([land.x + 8 * land.field(40, 2.5), land.y + 8 * land.field(40, 2.5)])
     log_sizes = np.log(sizes)
@@ -543,12 +540,7 @@ def _travel_time(land, towns, slope):
 @click.option("--force", is_flag=True, help="Replace existing files of these names.")
 def main(n_pixels, n_districts, seed, output, force):
     """Write a synthetic country: pixels of districts with covariates, cases and true rates."""
-    folder = Path(output)
-    if not folder.is_dir():
-        raise click.ClickException(f"there is no folder {folder}: create it first")
-    for file in FILES.values():
-        if (folder / file).exists() and not force:
-            raise click.ClickException(f"{folder / file} exists: pass --force to replace it")
+    folder = check_folder(output, FILES.values(), force)
     try:
         write_country(folder, n_pixels=n_pixels, n_districts=n_districts, seed=seed)
     except ValueError as error:

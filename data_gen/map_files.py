@@ -2,7 +2,7 @@
 
     covariates/NAME.tif   the 18 covariates; elevation in whole metres, no data -9999
     population.tif        people of each pixel; NaN, which is no data, off the land
-    rate.tif              the truth: expected cases a person and year
+    rate.tif              the truth: expected cases per person and year
     districts.gpkg        polygons with columns district and cases
 
 ``python -m data_gen.map_files --help`` writes them.
@@ -36,7 +36,7 @@ def write_map_files(country, folder, *, simplify=1.0):
     country : data_gen.malaria.Country
     folder : str or Path, which does not exist yet
     simplify : float, >= 0, pixels
-        How far borders, which follow the pixels, are straightened: with 0 they do not cut pixels.
+        By how much borders, which follow the pixels, are straightened; with 0 they cut no pixels.
 
     Returns
     -------
@@ -108,11 +108,11 @@ def _districts(country, transform, simplify):
     number = country.image(np.arange(n))
     land = np.isfinite(number)
     parts = features.shapes(np.where(land, number, -1).astype(np.int32), mask=land)
-    shapes, of = zip(*((shapely.geometry.shape(shape), int(k)) for shape, k in parts))
-    of, shapes = np.array(of), np.array(shapes)
+    shapes, district = zip(*((shapely.geometry.shape(shape), int(k)) for shape, k in parts))
+    shapes, district = np.array(shapes), np.array(district)
     # Neighbours must have the same corners before their common borders are simplified.
     shapes = shapely.transform(shapely.segmentize(shapes, 1), np.round)
-    whole = np.array([shapely.union_all(shapes[of == k]) for k in range(n)])
+    whole = np.array([shapely.union_all(shapes[district == k]) for k in range(n)])
     if simplify:
         whole = shapely.coverage_simplify(whole, simplify)
     scale, corner = np.array([transform.a, transform.e]), np.array([transform.c, transform.f])

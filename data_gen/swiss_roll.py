@@ -6,8 +6,8 @@
     normal:   outcome of a point ~ normal((t - 4.7124) / 9.4246, 0.1), mean from 0 to 1
 
 The label of a bag is the sum of its points' outcomes. Bags are slices of the roll, in which
-outcomes differ widely: the label alone says little about a point, but points of many bags share
-the angle. Points are shown in 18 dimensions, rotated and standardised.
+outcomes vary widely: one label has little information about a point, but points of many bags share
+the angle. Points have 18 dimensions, rotated and standardised.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ NORMAL_SD = 0.1
 
 @dataclass(frozen=True)
 class Split:
-    """Bags of a Swiss roll, and what a model is not shown.
+    """Bags of a Swiss roll, and the truth.
 
     Attributes
     ----------
@@ -67,8 +67,8 @@ def swiss_roll(
 
     Notes
     -----
-    NumPy's legacy stream, a roll of its own for each split. Order of a split's draws: sizes,
-    angles, widths, three normal numbers a point (noise of sd 0), outcomes in the order of bags.
+    NumPy's legacy stream, one roll per split. Order of a split's draws: sizes, angles, widths,
+    three normal numbers per point (noise of sd 0), outcomes in the order of bags.
 
     Source: Law et al. (2018), Variational Learning on Aggregate Outputs with Gaussian Processes,
     section 4.1.
@@ -102,7 +102,7 @@ def _draw(random, n, likelihood):
     """Points on the roll, means and outcomes of n points, highest first."""
     t = 1.5 * np.pi * (1 + 2 * random.rand(n))
     width = 21 * random.rand(n)
-    random.randn(3, n)  # or the outcomes would come from another place of the stream
+    random.randn(3, n)  # the authors' noise of sd 0: the outcomes come after it in the stream
     roll = np.column_stack([t * np.cos(t), width, t * np.sin(t)])
     order = np.argsort(-roll[:, 2])
     roll, t = roll[order], t[order]

@@ -171,8 +171,8 @@ def test_optimal_predictions_match_brute_force(noise, rng):
         sd = np.sqrt(integrate.simpson(post * (grid - mean) ** 2, x=grid))
         assert optimal.mean[i] == pytest.approx(mean, abs=2e-4)
         assert optimal.sd[i] == pytest.approx(sd, abs=2e-4)
-        at = optimal.log_prob(np.full(3, 5.21))[i]
-        assert at == pytest.approx(np.interp(5.21, grid, np.log(post)), abs=1e-3)
+        log_density = optimal.log_prob(np.full(3, 5.21))[i]
+        assert log_density == pytest.approx(np.interp(5.21, grid, np.log(post)), abs=1e-3)
         below = integrate.cumulative_simpson(post, x=grid, initial=0)
         assert optimal.quantile(0.3)[i] == pytest.approx(np.interp(0.3, below, grid), abs=1e-3)
 
@@ -223,7 +223,8 @@ def test_optimal_predictive_has_the_face_of_a_predictive():
     lower, upper = optimal.interval(0.8)
     np.testing.assert_allclose([lower, upper], optimal.quantile([0.1, 0.9]), rtol=1e-12)
     np.testing.assert_allclose(optimal.cdf(lower), 0.1, rtol=1e-9)
-    np.testing.assert_allclose(np.trapezoid(optimal.density, optimal.grid, axis=1), 1)
+    density = [np.exp(optimal.log_prob(np.full(7, label))) for label in optimal.grid]
+    np.testing.assert_allclose(np.trapezoid(density, optimal.grid, axis=0), 1)
     assert (
         np.isneginf(optimal.log_prob([3.9, 8.1, 5, 5, 5, 5, 5])).tolist()
         == [True] * 2 + [False] * 5

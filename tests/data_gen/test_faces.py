@@ -126,7 +126,12 @@ def test_what_is_interrupted_leaves_nothing_and_spares_what_was_there(tmp_path):
 
 def test_progress_counts_images(tmp_path):
     seen = []
-    write_faces(tmp_path, n_bags=100, n_features=2, progress=lambda *at: seen.append(at))
+    write_faces(
+        tmp_path,
+        n_bags=100,
+        n_features=2,
+        progress=lambda *progress_made: seen.append(progress_made),
+    )
     assert seen == [(512, 2036), (1024, 2036), (1536, 2036), (2036, 2036)]
 
 
