@@ -1,33 +1,24 @@
 // aggregate_square: rates at points, learned from totals of bags; rate f^2.
 //
 // Point j of bag a has the weight p_j (its population), the features psi_j of
-// a kernel and the rate f_j^2. The bag's label y_a has the mean
+// a kernel and the rate f_j^2. The bag's label y_a has the mean lambda_a under
+// a likelihood of functions/aggregate.stanfunctions, perhaps with scales.
 //
 //   lambda_a = exp(effect_a) (sum_j p_j f_j^2 + rho^2 residual_a)
 //   f_j = intercept + psi_j' w
-//
-//   y_a ~ a likelihood of mean lambda_a, perhaps with scales; those that there
-//         are, and their numbers, are in functions/aggregate.stanfunctions
-//
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //   scale_k ~ half-normal(0, scale_prior_k)   scales of the likelihood
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
-// Rates do not identify the sign of f; the prior of the intercept, well above
-// zero, does.
-// The points' rows sqrt(p_j) [psi_j', 1] of a bag are replaced by a triangular
-// factor Q_a: sum_j p_j f_j^2 = |Q_a [w; intercept]|^2, the same likelihood
-// whatever the number of points. Where that is smaller, the triangles of
-// Q_a' Q_a are given instead, packed to one row per bag, off-diagonal
-// entries doubled.
-// The features omit a part of f with variance rho^2 (k(x_j, x_j) - |psi_j|^2)
-// at each point, which adds rho^2 residual_a to the mean of lambda_a,
-// residual_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2).
-// The sampler's coordinates are t and t_effect: whitened_weights() maps t to
-// w, whitened_effects() maps t_effect to effects. Whatever the whitening's data,
-// the posterior is the same.
+// The prior of the intercept, well above zero, identifies the sign of f.
+// residual_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), for what psi omits of f.
+// sum_j p_j f_j^2 = |Q_a [w; intercept]|^2 with Q_a a triangular factor of the
+// rows sqrt(p_j) [psi_j', 1]. Where that is smaller, the triangle of Q_a' Q_a
+// is given instead, packed to one row per bag, off-diagonal entries doubled.
+// NUTS samples t and t_effect, which whitened_weights() and whitened_effects()
+// map to w and effects; these have the same posterior.
 // Units: y and p as given, f^2, intercept^2 and rho^2 in units of y per p.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),

@@ -6,24 +6,19 @@
 //
 //   mu_i ~ normal(s_i .* z_i, sqrt(1 - s_i)),   s_ik = 1 / (1 + lambda_k / N_i)
 //   y_i ~ normal(intercept + w' mu_i + g(mu_i[1 : K]) + x_i' gamma, sigma)
-//
-// Given u, the K leading coordinates of mu_i, all others integrate out:
-//
-//   m_i(u) = intercept + w[1 : K]' u + sum_{k > K} w_k s_ik z_ik + x_i' gamma
-//            + g(u)
-//   nu_i = sum_{k > K} w_k^2 (1 - s_ik) + sigma^2
-//
-// and u by M points e_m that represent a standard normal:
-//
-//   u_im = (s_i .* z_i)[1 : K] + sqrt(1 - s_i)[1 : K] .* e_m
-//   p(y_i) = 1/M sum_m normal(y_i | m_i(u_im), sqrt(nu_i))
-//
-// g is a Gaussian process of sd rho kappa and length scale ell, as a sum of B
-// basis functions on the box [-half_width, half_width]^K; beyond it g is 0.
-// kappa and ell are data, fixed where they are most probable:
-//
 //   g(u) = sum_b c_b prod_k sin(omega_bk (u_k + half_width)) / sqrt(half_width)
 //   c_b = kappa sqrt(spectral density of ell at omega_b) v_b
+//
+// g is a Gaussian process of sd rho kappa and length scale ell (data) on the
+// box [-half_width, half_width]^K, and 0 beyond it. The K leading coordinates
+// of mu_i are integrated out over M points e_m that represent a standard
+// normal, the others exactly:
+//
+//   p(y_i) = 1/M sum_m normal(y_i | m_i(u_im), sqrt(nu_i))
+//   u_im = (s_i .* z_i)[1 : K] + sqrt(1 - s_i)[1 : K] .* e_m
+//   m_i(u) = intercept + w[1 : K]' u + g(u) + sum_{k > K} w_k s_ik z_ik
+//            + x_i' gamma
+//   nu_i = sum_{k > K} w_k^2 (1 - s_ik) + sigma^2
 //
 // NUTS samples t, whitened coordinates of [w; v; gamma; intercept]: there the
 // posterior is nearly standard normal, and these have the same posterior.
