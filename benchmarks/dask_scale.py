@@ -56,13 +56,13 @@ def bag_sizes(n_points, n_bags, share, seed):
 
 def run(folder, n_landmarks, method, lazy, processor_seconds):
     """Seconds of each step by the clock and the processors, landmarks, embedding, predictions."""
-    seconds, at, used = {}, time.perf_counter(), processor_seconds()
+    seconds, start, used = {}, time.perf_counter(), processor_seconds()
 
     def took(step):
-        nonlocal at, used
+        nonlocal start, used
         now, used_now = time.perf_counter(), processor_seconds()
-        seconds[step], seconds[f"{step} cpu"] = now - at, used_now - used
-        at, used = now, used_now
+        seconds[step], seconds[f"{step} cpu"] = now - start, used_now - used
+        start, used = now, used_now
 
     bags = Bags.from_parquet(folder, "bag", metadata=["y"], lazy=lazy)
     y = bags.metadata["y"].to_numpy()
@@ -111,11 +111,11 @@ def gap(first, second):
 
 def gaps(folder):
     """How far the results of two runs are from each other, by what was computed."""
-    (at, embedding, table), (at2, embedding2, table2) = (
+    (landmarks, embedding, table), (landmarks2, embedding2, table2) = (
         pd.read_pickle(path) for path in sorted(folder.glob("*.pickle"))
     )
     return {
-        "landmarks": gap(at, at2),
+        "landmarks": gap(landmarks, landmarks2),
         "mean embeddings": gap(embedding.mean, embedding2.mean),
         "covariance": gap(embedding.covariance, embedding2.covariance),
         "predicted means": gap(table["mean"].to_numpy(), table2["mean"].to_numpy()),
@@ -148,8 +148,8 @@ def main(
     """Print seconds of each step, memory, and how far the results are from each other."""
     if quick:
         n_points, n_bags, n_landmarks = 20_000, 200, 10
-    own = folder is None
-    folder = Path(tempfile.mkdtemp()) if own else folder
+    temporary = folder is None
+    folder = Path(tempfile.mkdtemp()) if temporary else folder
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if not list(folder.glob("*.parquet")):
@@ -186,7 +186,7 @@ def main(
                 )
                 print(f"relative differences: {found}")
     finally:
-        if own:
+        if temporary:
             shutil.rmtree(folder)
 
 

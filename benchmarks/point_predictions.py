@@ -40,9 +40,9 @@ def posterior(points, n_landmarks, n_draws, link, seed=3):
 def measure(task, path, n_landmarks, n_draws, link):
     """Wall and processor seconds, peak memory in MB."""
     points = np.load(path, mmap_mode="r")
-    of = posterior(points, n_landmarks, n_draws, link)
+    predicted = posterior(points, n_landmarks, n_draws, link)
     wall, cpu = time.perf_counter(), time.process_time()
-    TASKS[task](of)
+    TASKS[task](predicted)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

@@ -68,8 +68,8 @@ def main(n_pixels, n_districts, n_checked, quick):
     with tempfile.TemporaryDirectory() as folder:
         make = partial(make_map_files, n_pixels=n_pixels, n_districts=n_districts)
         files = in_own_process(make, Path(folder) / "maps")
-        said, totals, wall, cpu, peak = in_own_process(read, files)
-        print(said)
+        summary, totals, wall, cpu, peak = in_own_process(read, files)
+        print(summary)
         print(f"read in {wall:.1f} s, {cpu:.1f} s of processor time, peak memory {peak:.0f} MB")
         ids = list(totals)[:: max(1, len(totals) // n_checked)][:n_checked]
         sums = zonal_sums(files, ids)

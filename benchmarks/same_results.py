@@ -286,8 +286,8 @@ def tuned(*models, **options):
 def landmarks_learned():
     bags, y = regression()
     model = Shrinkage(6, embedding_prior="kernel")
-    held = bags[40:], y[40:]
-    found = learn_landmarks(model, bags[:40], y[:40], validation=held, max_iter=10, seed=1)
+    validation = bags[40:], y[40:]
+    found = learn_landmarks(model, bags[:40], y[:40], validation=validation, max_iter=10, seed=1)
     return {"landmarks": found.landmarks, "bandwidth": found.bandwidth}
 
 
@@ -462,9 +462,9 @@ def results(names):
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # short chains mix badly, and say so
-            own = FITS[name]()
+            values = FITS[name]()
         seconds[name] = time.perf_counter() - start
-        arrays |= {f"{name}: {what}": np.asarray(value, float) for what, value in own.items()}
+        arrays |= {f"{name}: {what}": np.asarray(value, float) for what, value in values.items()}
         click.echo(f"{name}: {seconds[name]:.1f} s", err=True)
     return arrays, seconds
 

@@ -62,8 +62,8 @@ def summary(results):
     import pandas as pd
 
     rows = {}
-    for n_points, of in results.items():
-        for name, values in of.items():
+    for n_points, of_methods in results.items():
+        for name, values in of_methods.items():
             l2, slope, r_hat = np.transpose(values)
             apart = "" if np.isnan(r_hat).any() else f"{np.sum(r_hat > MIXED)} of {len(r_hat)}"
             rows[f"{n_points}, {name}"] = [
@@ -94,19 +94,19 @@ def main():
     results = {}
     for n_points in sizes:
         n_sets = args.data_sets or (1 if args.quick else DATA_SETS.get(n_points, 10))
-        of = results.setdefault(n_points, {name: [] for name in METHODS})
+        of_methods = results.setdefault(n_points, {name: [] for name in METHODS})
         for seed in range(1, n_sets + 1):
             for name, values in one_data_set(seed, n_points, n_bags, chains).items():
-                of[name].append(values)
-            told = ", ".join(
-                f"{name} {v[-1][0]:.2f} (slope {v[-1][1]:.2f})" for name, v in of.items()
+                of_methods[name].append(values)
+            errors = ", ".join(
+                f"{name} {v[-1][0]:.2f} (slope {v[-1][1]:.2f})" for name, v in of_methods.items()
             )
-            print(f"{n_points} points, data set {seed}: L2 error of {told}", flush=True)
+            print(f"{n_points} points, data set {seed}: L2 error of {errors}", flush=True)
     table = summary(results)
     print(f"\n{table.to_string()}\n\nSlopes are relative to the truth: 1 is correct.")
     if args.output is None:
         return
-    sets = ", ".join(f"{len(of['BLR'])} with {n}" for n, of in results.items())
+    sets = ", ".join(f"{len(of_methods['BLR'])} with {n}" for n, of_methods in results.items())
     text = TEXT.format(bags=n_bags, sets=sets, **chains)
     write(args.output, "attenuation.md", f"{text}\n\n{markdown(table)}\n\n{AFTER}\n")
 

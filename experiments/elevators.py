@@ -113,14 +113,14 @@ def _mse(outcomes, mean, y, totals):
 def summary_table(results, with_published):
     """Mean (sd) over data seeds of the scores, and the published ones."""
     rows = {}
-    for name, of in results.groupby("method", sort=False):
+    for name, scores in results.groupby("method", sort=False):
         rows[name] = []
         for metric in SCORES:
             digits = 4 if metric == "individual MSE" else 3
-            mean, sd = of[metric].mean(), of[metric].std()
+            mean, sd = scores[metric].mean(), scores[metric].std()
             rows[name].append("" if np.isnan(mean) else f"{mean:.{digits}f} ({sd:.{digits}f})")
     if with_published:
-        rows |= {f"{name}, published": of for name, of in PUBLISHED.items()}
+        rows |= {f"{name}, published": values for name, values in PUBLISHED.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=SCORES).rename_axis("method")
 
 

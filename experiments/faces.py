@@ -117,12 +117,12 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
             model = Shrinkage().fit_features(
                 features.take(split["train"]), y[split["train"]], seed=args.seed
             )
-            held = split["validation"]
-            predictive = model.predictive_features(embedding.take(held))
+            validation = split["validation"]
+            predictive = model.predictive_features(embedding.take(validation))
         rows.append(
             {
                 "bandwidth scale": scale,
-                "validation NLL": -predictive.log_prob(y[held]).mean(),
+                "validation NLL": -predictive.log_prob(y[validation]).mean(),
             }
         )
         candidates.append(features)
@@ -187,8 +187,8 @@ def scores(y, predictive, sizes):
     table = table_by_size(y, predictive, sizes).drop(columns="coverage")
     table.insert(1, "rmse", np.sqrt(table.pop("mse")))
     cover = calibration(y, predictive, LEVELS, sizes=sizes)
-    for level, of in cover.groupby("level"):
-        table[f"{level:.0%}"] = of.set_index("size")["coverage"]
+    for level, rows in cover.groupby("level"):
+        table[f"{level:.0%}"] = rows.set_index("size")["coverage"]
     return table
 
 

@@ -54,8 +54,8 @@ def coverage_table(predictives, y, sizes):
     rows = {}
     for name, predictive in predictives.items():
         table = metrics.calibration(y, predictive, LEVELS, sizes=sizes)
-        for level, of in table.groupby("level"):
-            rows[f"{name}, {level:.0%}"] = dict(zip(of["size"], of["coverage"]))
+        for level, by_size in table.groupby("level"):
+            rows[f"{name}, {level:.0%}"] = dict(zip(by_size["size"], by_size["coverage"]))
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("points per bag")
 
 
@@ -74,13 +74,13 @@ def draw_figure4(results):
     for k, (ax, title) in enumerate(zip(axes, titles)):
         for name in next(iter(results.values())):
             colour, marker, wide = LINES[name]
-            ours = [(s5, of[name][k]) for s5, of in results.items()]
+            ours = [(s5, by_method[name][k]) for s5, by_method in results.items()]
             if np.isnan(ours[0][1]):
                 continue
             line = {"lw": 7, "ms": 9, "alpha": 0.45} if wide else {"lw": 1.3, "ms": 4, "zorder": 3}
             ax.plot(*zip(*ours), color=colour, marker=marker, label=name, **line)
             published = PUBLISHED.get(name, {})
-            theirs = [(s5, of[k]) for s5, of in published.items() if s5 in results]
+            theirs = [(s5, values[k]) for s5, values in published.items() if s5 in results]
             if theirs:
                 ax.plot(*zip(*theirs), marker, color=colour, mfc="none", mew=1.5, ms=9, zorder=4)
         ax.set(xlabel="bags with only 5 points, % of all bags", ylabel=title)
@@ -114,8 +114,8 @@ def score_table(results):
     import pandas as pd
 
     rows = {}
-    for s5, of in results.items():
-        for name, (mse, nll) in of.items():
+    for s5, by_method in results.items():
+        for name, (mse, nll) in by_method.items():
             theirs = PUBLISHED.get(name, {}).get(s5, (np.nan, np.nan))
             rows[f"{s5}%, {name}"] = (mse, nll, *theirs)
     columns = ["MSE", "NLL", "MSE published", "NLL published"]
@@ -197,8 +197,8 @@ def report(output, results, settings, close, close_up):
         f"Predictions of test bags where {close_up}% of the bags have 5 points (Figure 5):",
         "![Predictions and intervals against true labels, by bag size](gamma_figure5.png)",
     ]
-    for kind, (predictives, labels, of) in close.items():
-        table = markdown(coverage_table(predictives, labels, of))
+    for kind, (predictives, labels, bag_sizes) in close.items():
+        table = markdown(coverage_table(predictives, labels, bag_sizes))
         parts += [f"Coverage of central intervals, {kind}:", table]
         print(f"\n{kind}\n{table}")
     parts += [

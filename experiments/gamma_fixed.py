@@ -35,8 +35,10 @@ def summary_table(results):
     import pandas as pd
 
     rows = {}
-    for name, of in results.items():
-        ours = [f"{m:.4f} ({s:.4f})" for m, s in zip(np.mean(of, axis=0), np.std(of, axis=0))]
+    for name, values in results.items():
+        ours = [
+            f"{m:.4f} ({s:.4f})" for m, s in zip(np.mean(values, axis=0), np.std(values, axis=0))
+        ]
         ours = ["" if text.startswith("nan") else text for text in ours]
         rows[name] = [ours[0], PUBLISHED[name][0], ours[1], PUBLISHED[name][1]]
     columns = ["MSE", "MSE published", "NLL", "NLL published"]
@@ -48,12 +50,12 @@ def paired_tests(results, k):
     import pandas as pd
     from scipy.stats import wilcoxon
 
-    of = {name: np.array(v)[:, k] for name, v in results.items() if name != OPTIMAL}
-    of = {name: values for name, values in of.items() if not np.isnan(values).any()}
-    table = pd.DataFrame("", index=list(of), columns=list(of)).rename_axis("p")
-    for a, b in itertools.permutations(of, 2):
-        better = "<" if of[a].mean() < of[b].mean() else ">"
-        table.loc[a, b] = f"{better} {wilcoxon(of[a], of[b]).pvalue:.3f}"
+    by_method = {name: np.array(v)[:, k] for name, v in results.items() if name != OPTIMAL}
+    by_method = {name: values for name, values in by_method.items() if not np.isnan(values).any()}
+    table = pd.DataFrame("", index=list(by_method), columns=list(by_method)).rename_axis("p")
+    for a, b in itertools.permutations(by_method, 2):
+        better = "<" if by_method[a].mean() < by_method[b].mean() else ">"
+        table.loc[a, b] = f"{better} {wilcoxon(by_method[a], by_method[b]).pvalue:.3f}"
     return table
 
 
@@ -102,8 +104,8 @@ def main():
             results[name].append(scores(predict(model, bags), y))
         results[OPTIMAL].append(scores(optimal_predictive(bags, noise=1.0), y))
         settings[data_seed] = {name: setting(model) for name, model in fitted.items()}
-        for name, of in results.items():
-            print(f"{name}: MSE {of[-1][0]:.4f}, NLL {of[-1][1]:.4f}", flush=True)
+        for name, values in results.items():
+            print(f"{name}: MSE {values[-1][0]:.4f}, NLL {values[-1][1]:.4f}", flush=True)
     report(args.output, results, settings, points)
 
 

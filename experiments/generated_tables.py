@@ -26,13 +26,13 @@ def incomes(rng, n):
     poor = ndtr((np.log(15_000) - level) / spread)
     rich = ndtr((level - np.log(120_000)) / spread)
     y = 0.3 + 0.4 * poor - 0.6 * rich + 0.3 * degree + 0.02 * rng.normal(size=n)
-    of = np.repeat(np.arange(n), sizes)
+    county = np.repeat(np.arange(n), sizes)
     people = pd.DataFrame(
         {
-            "county": of,
-            "age": rng.normal(45, 14, len(of)),
-            "income": np.exp(rng.normal(level[of], spread[of])),
-            "degree": np.where(rng.random(len(of)) < degree[of], "yes", "no"),
+            "county": county,
+            "age": rng.normal(45, 14, len(county)),
+            "income": np.exp(rng.normal(level[county], spread[county])),
+            "degree": np.where(rng.random(len(county)) < degree[county], "yes", "no"),
         }
     )
     return Bags.from_dataframe(people, "county"), y
@@ -64,9 +64,9 @@ def irrelevant(seed, n, n_more, spread):
     y = means @ [0.6, 0.4, 0.4, 0.3, 0.2] + 0.3 * (means[:, 0] ** 2 - 1) / np.sqrt(2)
     y += 0.3 * rng.normal(size=n)
     more = spread * of_more.normal(size=(n, n_more))
-    of = np.repeat(np.arange(n), sizes)
-    points = means[of] + rng.normal(size=(len(of), 5))
-    others = more[of] + of_more.normal(size=(len(of), n_more))
+    bag = np.repeat(np.arange(n), sizes)
+    points = means[bag] + rng.normal(size=(len(bag), 5))
+    others = more[bag] + of_more.normal(size=(len(bag), n_more))
     return Bags.from_points(np.hstack([points, others]), sizes=sizes), y
 
 

@@ -110,15 +110,19 @@ def fixed(args):
         for name, model in fitted.items():
             results[name].append(scores(predict(model, bags), y))
         results[OPTIMAL].append(scores(optimal_predictive(bags, noise=1.0), y))
-        print(data_seed, {name: np.round(of[-1], 4) for name, of in results.items()}, flush=True)
+        print(
+            data_seed,
+            {name: np.round(values[-1], 4) for name, values in results.items()},
+            flush=True,
+        )
     rows = {}
-    for name, of in results.items():
-        mean, sd = np.mean(of, axis=0), np.std(of, axis=0)
+    for name, values in results.items():
+        mean, sd = np.mean(values, axis=0), np.std(values, axis=0)
         rows[name] = {"MSE (sd)": f"{mean[0]:.4f} ({sd[0]:.4f})"}
         rows[name]["NLL (sd)"] = f"{mean[1]:.4f} ({sd[1]:.4f})"
         if name not in ("BDR", OPTIMAL):
             for k, score in enumerate(("MSE", "NLL")):
-                p = wilcoxon(np.array(of)[:, k], np.array(results["BDR"])[:, k]).pvalue
+                p = wilcoxon(np.array(values)[:, k], np.array(results["BDR"])[:, k]).pvalue
                 rows[name][f"{score} against BDR, p"] = f"{p:.3f}"
     return [
         "## Gamma bags of one size",
@@ -156,9 +160,12 @@ def few(args):
             found.setdefault(f"{kind}, {name}", []).append(row)
         print(kind, draw, flush=True)
     rows = {
-        name: {key: np.mean([row[key] for row in of]) for key in of[0]}
-        | {"lowest 95%": min(row["95%"] for row in of), "highest NLL": max(r["NLL"] for r in of)}
-        for name, of in found.items()
+        name: {key: np.mean([row[key] for row in draws]) for key in draws[0]}
+        | {
+            "lowest 95%": min(row["95%"] for row in draws),
+            "highest NLL": max(r["NLL"] for r in draws),
+        }
+        for name, draws in found.items()
     }
     return [f"## {n_train} training bags", "Averages over the draws:", markdown(frame(rows))]
 

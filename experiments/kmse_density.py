@@ -109,13 +109,15 @@ def negative_log_likelihoods(points, seed, n_init):
 def density_table(results):
     """Average negative log likelihoods and the published ones, in Markdown."""
     lines = []
-    for (set_name, kernel), of in results.items():
-        cells = [f"{np.mean(of['kme']):.2f}"]
+    for (set_name, kernel), by_method in results.items():
+        cells = [f"{np.mean(by_method['kme']):.2f}"]
         for name in ("s-kmse", "f-kmse", THEOREM_4):
-            lower = int(np.sum(of[name] < of["kme"] - 1e-9))
-            unequal = int(np.sum(np.abs(of[name] - of["kme"]) > 1e-9))
+            lower = int(np.sum(by_method[name] < by_method["kme"] - 1e-9))
+            unequal = int(np.sum(np.abs(by_method[name] - by_method["kme"]) > 1e-9))
             sure = unequal and binomtest(lower, unequal).pvalue < 0.05
-            cells.append(f"{np.mean(of[name]):.2f} ({lower} of {unequal}{'*' if sure else ''})")
+            cells.append(
+                f"{np.mean(by_method[name]):.2f} ({lower} of {unequal}{'*' if sure else ''})"
+            )
         published = " / ".join(f"{v:.2f}" for v in PUBLISHED.get((set_name, kernel), ()))
         lines.append([set_name, kernel, *cells, published])
     heads = ["set", "kernel", "KME", "S-KMSE", "F-KMSE", "by Theorem 4", "published"]
@@ -138,8 +140,8 @@ def reconstruction_errors(points, n, seed):
 def pca_table(errors):
     """Change of the reconstruction error in percent, +- two standard errors, in Markdown."""
     lines = []
-    for (set_name, n), (plain, of) in errors.items():
-        changes = [percent(of[name]) for name in PCA_KINDS]
+    for (set_name, n), (plain, by_method) in errors.items():
+        changes = [percent(by_method[name]) for name in PCA_KINDS]
         cells = [f"{change:+.2f} +- {se:.2f}" for change, se in changes]
         lines.append([set_name, n, f"{np.mean(plain):.3f}", *cells])
     return report.rows(
@@ -162,12 +164,14 @@ def draw_errors(errors, path):
         1, len(names), figsize=(3.1 * len(names) + 0.3, 3.4), squeeze=False, layout="constrained"
     )
     for ax, name in zip(axes[0], names):
-        sizes = [n for of, n in errors if of == name]
+        sizes = [n for label, n in errors if label == name]
         ax.axhline(0, color="black", lw=1)
         for k, (kind, colour) in enumerate(colours.items()):
             change, se = np.transpose([percent(errors[name, n][1][kind]) for n in sizes])
-            at = np.array(sizes) * 1.04 ** (k - 1.5)  # side by side
-            ax.errorbar(at, change, se, fmt="o-", ms=4, lw=1.2, capsize=2, color=colour, label=kind)
+            position = np.array(sizes) * 1.04 ** (k - 1.5)  # side by side
+            ax.errorbar(
+                position, change, se, fmt="o-", ms=4, lw=1.2, capsize=2, color=colour, label=kind
+            )
         ax.set(title=name, xscale="log", xticks=sizes, xlabel="training points")
         ax.set_xticklabels(sizes)
         ax.minorticks_off()
@@ -202,7 +206,7 @@ def main():
         found, em[name] = zip(*(negative_log_likelihoods(points, s, n_init) for s in seeds))
         for kernel in KERNELS:
             results[name, kernel] = {
-                estimator: np.array([of[kernel, estimator] for of in found])
+                estimator: np.array([each[kernel, estimator] for each in found])
                 for estimator in (*ESTIMATORS, THEOREM_4)
             }
         print(f"{name}: densities of {len(points)} points", flush=True)

@@ -75,7 +75,9 @@ def average_losses(n, p, name, **options):
     for several in samples(n, p, name, **options):
         found = [sample.chosen() for sample in several]
         by_distribution.append({key: np.mean([f[key] for f in found]) for key in found[0]})
-    return {key: np.array([of[key] for of in by_distribution]) for key in by_distribution[0]}
+    return {
+        key: np.array([losses[key] for losses in by_distribution]) for key in by_distribution[0]
+    }
 
 
 def average_paths(n, p, name, **options):
@@ -118,7 +120,7 @@ def draw_sizes(results, path):
             ax.axhline(1, color="black", lw=1, label=f"{KME}, no shrinkage")
             sizes = list(by_size)
             for label, style in ((SIMPLE, "o-"), (FLEXIBLE, "s-"), (THEOREM_4, "^:")):
-                ratios = [of[label].mean() / of[KME].mean() for of in by_size.values()]
+                ratios = [losses[label].mean() / losses[KME].mean() for losses in by_size.values()]
                 ax.plot(sizes, ratios, style, ms=4, lw=1.3, color=colours[label], label=label)
             ax.set(title=f"{name} kernel", xscale="log", xticks=sizes, ylim=(0.2, 1.3))
             ax.set_xlabel(AXES[along])
@@ -142,11 +144,12 @@ def table_of_tests(n, p, **options):
 
     lines = []
     for name in KERNELS:
-        of = average_losses(n, p, name, **options)
+        losses = average_losses(n, p, name, **options)
         p_values = [
-            wilcoxon(of[key], of[KME], alternative="less").pvalue for key in (SIMPLE, FLEXIBLE)
+            wilcoxon(losses[key], losses[KME], alternative="less").pvalue
+            for key in (SIMPLE, FLEXIBLE)
         ]
-        means = [f"{of[key].mean():.4g}" for key in (KME, SIMPLE, FLEXIBLE, THEOREM_4)]
+        means = [f"{losses[key].mean():.4g}" for key in (KME, SIMPLE, FLEXIBLE, THEOREM_4)]
         lines.append([name, *means, *(f"{v:.1g}" for v in p_values)])
     heads = ["kernel", KME, SIMPLE, FLEXIBLE, "by Theorem 4", "p, S-KMSE", "p, F-KMSE"]
     return report.rows(heads, lines, right=slice(1, None))
@@ -155,7 +158,9 @@ def table_of_tests(n, p, **options):
 def size_table(by_size, along):
     """Mean RBF losses by size, in Markdown."""
     keys = (KME, SIMPLE, FLEXIBLE, THEOREM_4)
-    lines = [[size, *(f"{of[key].mean():.4f}" for key in keys)] for size, of in by_size.items()]
+    lines = [
+        [size, *(f"{losses[key].mean():.4f}" for key in keys)] for size, losses in by_size.items()
+    ]
     return report.rows([along, *keys], lines, right=slice(None))
 
 

@@ -46,12 +46,14 @@ def patch_bags(images, sizes, rng):
 
 def digit_bags(images, digits, n_bags, n_digits, rng):
     """Bags of 5 to 20 images of `n_digits` digits, drawn anew for each bag."""
-    of = [np.flatnonzero(digits == digit) for digit in range(10)]
+    images_of = [np.flatnonzero(digits == digit) for digit in range(10)]
     bags = []
     for _ in range(n_bags):
-        held = rng.choice(10, n_digits, replace=False)
-        drawn = rng.choice(held, rng.integers(5, 21))
-        bags.append(images.reshape(len(images), -1)[[rng.choice(of[digit]) for digit in drawn]])
+        present = rng.choice(10, n_digits, replace=False)
+        drawn = rng.choice(present, rng.integers(5, 21))
+        bags.append(
+            images.reshape(len(images), -1)[[rng.choice(images_of[digit]) for digit in drawn]]
+        )
     return Bags.from_list(bags)
 
 
@@ -60,7 +62,7 @@ def accuracies(images, digits, sizes, counts, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(images))[: sum(counts)]
     bags, y = patch_bags(images[order], sizes, rng), digits[order]
-    train, held, test = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    train, validation, test = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
     found = {}
     for level, estimator in itertools.product(LEVELS, ESTIMATORS):
         machines = [
@@ -69,7 +71,7 @@ def accuracies(images, digits, sizes, counts, seed):
             )
             for C in CS
         ]
-        best = np.argmax([machine.score(bags[held], y[held]) for machine in machines])
+        best = np.argmax([machine.score(bags[validation], y[validation]) for machine in machines])
         found[level, estimator] = machines[best].score(bags[test], y[test])
     return found
 
@@ -95,11 +97,11 @@ def table(results):
     lines = []
     for (task, score), found in results.items():
         for level in LEVELS:
-            of = {name: np.array([f[level, name] for f in found]) for name in ESTIMATORS}
+            by_method = {name: np.array([f[level, name] for f in found]) for name in ESTIMATORS}
             cells = []
-            for values in of.values():
-                differ = np.any(values != of["kme"])
-                sure = differ and wilcoxon(values, of["kme"]).pvalue < 0.05
+            for values in by_method.values():
+                differ = np.any(values != by_method["kme"])
+                sure = differ and wilcoxon(values, by_method["kme"]).pvalue < 0.05
                 cells.append(f"{values.mean():.3f} ({values.std():.3f}){'*' if sure else ''}")
             published = PUBLISHED[score, level]
             lines.append([task, score, level, *cells, published])

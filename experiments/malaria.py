@@ -65,18 +65,18 @@ def scores(model, country):
         predictive = model.predictive(bags)
         mean, row["bag NLL"] = predictive.mean, -predictive.log_prob(y).mean()
         points = model.predict_points(bags)
-        at = points.mean
+        rate_mean = points.mean
         table = point_calibration(rate, points, LEVELS).set_index("level")["coverage"]
         row |= {f"{level:.0%} coverage": table[level] for level in LEVELS}
     else:
         mean = model.predict(bags)
         row["bag NLL"] = poisson_nll(y, mean)
-        at = model.predict_points(bags.points)
+        rate_mean = model.predict_points(bags.points)
     some = y > 0  # the logarithm of 0 cases is undefined
     row["log MSE of bags"] = np.mean((np.log(mean[some]) - np.log(y[some])) ** 2)
-    if np.ptp(at) > 0:
-        row["correlation of log rates"] = np.corrcoef(np.log(at), np.log(rate))[0, 1]
-    row["log MSE of pixels"] = np.mean((np.log(at) - np.log(rate)) ** 2)
+    if np.ptp(rate_mean) > 0:
+        row["correlation of log rates"] = np.corrcoef(np.log(rate_mean), np.log(rate))[0, 1]
+    row["log MSE of pixels"] = np.mean((np.log(rate_mean) - np.log(rate)) ** 2)
     return row
 
 

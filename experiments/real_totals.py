@@ -92,7 +92,9 @@ def negative_binomial(means, y):
         square = np.exp(2 * log_dispersion)
         return stats.nbinom(1 / square, 1 / (1 + square * means))
 
-    best = minimize_scalar(lambda at: -law(at).logpmf(y).sum(), bounds=(-6, 2), method="bounded")
+    best = minimize_scalar(
+        lambda log_size: -law(log_size).logpmf(y).sum(), bounds=(-6, 2), method="bounded"
+    )
     found = law(best.x)
 
     def interval(level):
@@ -129,7 +131,7 @@ def rows_of(X, exposure, y, group, args):
             inside = model.predictive(units, district=group)
             rows["negative binomial, district="] = scores(inside, y)
     population = np.bincount(number, exposure)
-    own = exposure * (sums / population)[number]
+    by_group = exposure * (sums / population)[number]
     centre, spread = X.mean(axis=0), X.std(axis=0)
     Z = (X - centre) / spread
     of_groups = np.column_stack([np.bincount(number, exposure * z) for z in Z.T])
@@ -146,7 +148,7 @@ def rows_of(X, exposure, y, group, args):
     trees = exposure * cross_val_predict(boosting, X, y / exposure, cv=folds, params=fit)
     baselines = {
         "one rate": exposure * y.sum() / exposure.sum(),
-        "the group's rate": own,
+        "the group's rate": by_group,
         "linear model": raw,
         "linear model, scaled to totals": scaled,
         "boosting on the units' counts": trees,

@@ -44,8 +44,8 @@ def effective_numbers(models):
         for m in models.values()
     ]
     lines = [
-        [size, *(f"{value:.1f}" for value in of)]
-        for size, of in zip(SIZES, np.transpose(columns), strict=True)
+        [size, *(f"{value:.1f}" for value in values)]
+        for size, values in zip(SIZES, np.transpose(columns), strict=True)
     ]
     return report.rows(["points in a bag", *models], lines, right=slice(None))
 

@@ -145,7 +145,7 @@ def rho_of(model):
 
 def by_scale(data, basis, seed):
     """VBAgg at multiples of the length scales: {scale: model}, and a table of scores."""
-    train, held, test = (data[name] for name in ("train", "validation", "test"))
+    train, validation, test = (data[name] for name in ("train", "validation", "test"))
     models, rows = {}, {}
     for scale in SCALES:
         kernel = basis["kernel"].scaled(scale)
@@ -153,7 +153,7 @@ def by_scale(data, basis, seed):
         models[scale] = model.fit(train.bags, train.y, seed=seed)
         rate = model.predict_points(test.bags.points[::STEP]).mean
         error = metrics.mse(test.rate[::STEP], rate)
-        rows[scale] = (model.bound_, bag_scores(model, held)[0], error)
+        rows[scale] = (model.bound_, bag_scores(model, validation)[0], error)
     columns = ["log evidence (bound)", "validation bag NLL", "test individual MSE"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     table.iloc[:, 0] -= table.iloc[:, 0].max()
@@ -274,10 +274,10 @@ def prior_truths(n_draws, args, log):
 
 def mean_table(results, split):
     """Mean (sd) over data seeds of the four scores of each method."""
-    of = results.query("split == @split")
+    of_split = results.query("split == @split")
     rows = {}
-    for name in of["method"].unique():
-        values = of[of["method"] == name][list(SCORES)]
+    for name in of_split["method"].unique():
+        values = of_split[of_split["method"] == name][list(SCORES)]
         rows[name] = [
             "" if np.isnan(m) else f"{m:.3f} ({s:.3f})" if m < 100 else f"{m:.0f} ({s:.0f})"
             for m, s in zip(values.mean(), values.std())
@@ -287,10 +287,10 @@ def mean_table(results, split):
 
 def coverage_table(results, split):
     """Mean coverage over data seeds, and its range at 80%."""
-    of = results.query("split == @split").dropna(subset=[0.8])
+    of_split = results.query("split == @split").dropna(subset=[0.8])
     rows = {}
-    for name in of["method"].unique():
-        values = of[of["method"] == name]
+    for name in of_split["method"].unique():
+        values = of_split[of_split["method"] == name]
         at_80 = values[0.8]
         rows[name] = [*values[list(LEVELS)].mean(), f"{at_80.min():.2f} to {at_80.max():.2f}"]
     columns = [*(f"{level:.0%}" for level in LEVELS), "range at 80%"]
@@ -314,8 +314,8 @@ def published_table(results, data):
             continue
         ours = []
         for split in names:
-            of = at_0.loc[split, name]
-            ours += [of["individual NLL"] - gap[split], of["individual MSE"]]
+            scores = at_0.loc[split, name]
+            ours += [scores["individual NLL"] - gap[split], scores["individual MSE"]]
         row(name, [*ours, at_0.loc["test", name]["bag NLL"]], PUBLISHED.get(name))
     floor = []
     for name in names:
@@ -348,14 +348,14 @@ def against_vbagg(results):
 
 def signed_ranks(results, pairs, title):
     """One method against another on test points: difference, wins, p of the Wilcoxon test."""
-    of = results.query("split == 'test'").pivot(
+    scores = results.query("split == 'test'").pivot(
         index="data seed", columns="method", values=["individual NLL", "individual MSE"]
     )
     rows = {}
     for name, (one, other) in pairs.items():
         rows[name] = []
         for metric in ("individual NLL", "individual MSE"):
-            gap = (of[metric][one] - of[metric][other]).to_numpy()
+            gap = (scores[metric][one] - scores[metric][other]).to_numpy()
             rows[name] += [
                 f"{gap.mean():+.4f}",
                 f"{(gap < 0).sum()}",
@@ -370,26 +370,26 @@ def signed_ranks(results, pairs, title):
 def fit_record(name, start, model):
     """Seconds since `start` and, for NUTS, its diagnostics."""
     seconds = time.perf_counter() - start
-    of = model.diagnostics() if model.method == "nuts" else {}
-    of |= {"method": name, "seconds": seconds}
+    record = model.diagnostics() if model.method == "nuts" else {}
+    record |= {"method": name, "seconds": seconds}
     if hasattr(model, "thinning_error_"):
-        of["thinning error"] = np.abs(model.thinning_error_).max()
-    return of
+        record["thinning error"] = np.abs(model.thinning_error_).max()
+    return record
 
 
 def fit_table(log):
     """Fits, seconds and diagnostics by method; thinning errors in percent."""
     rows = {}
-    for name, of in pd.DataFrame(log).groupby("method", sort=False):
-        rows[name] = [f"{len(of)}", f"{of['seconds'].median():.1f}", "", "", "", ""]
-        if of["max_r_hat"].notna().all():
+    for name, records in pd.DataFrame(log).groupby("method", sort=False):
+        rows[name] = [f"{len(records)}", f"{records['seconds'].median():.1f}", "", "", "", ""]
+        if records["max_r_hat"].notna().all():
             rows[name][2:5] = [
-                f"{of['divergences'].sum():.0f}",
-                f"{of['max_r_hat'].max():.3f}",
-                f"{of['min_ess_bulk'].min():.0f}",
+                f"{records['divergences'].sum():.0f}",
+                f"{records['max_r_hat'].max():.3f}",
+                f"{records['min_ess_bulk'].min():.0f}",
             ]
-        if of["thinning error"].notna().all():
-            rows[name][5] = f"{100 * of['thinning error'].max():.3f}%"
+        if records["thinning error"].notna().all():
+            rows[name][5] = f"{100 * records['thinning error'].max():.3f}%"
     columns = ["fits", "median seconds", "divergences", "largest R-hat", "smallest bulk ESS"]
     columns += ["largest thinning error"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
@@ -470,14 +470,16 @@ def draw_lines(ax, table, short):
 
 def draw_calibration(results, covered):
     figure, axes = pyplot().subplots(1, 2, figsize=(10, 5), layout="constrained")
-    of = results.query("split == 'test'").dropna(subset=[0.8])
+    on_test = results.query("split == 'test'").dropna(subset=[0.8])
     levels = list(metrics.LEVELS)
 
     def table(coverage):
         return pd.DataFrame({"level": levels, "coverage": coverage})
 
     shown = ("NUTS-Sq", "VBAgg-Sq", "NUTS-Exp", "VBAgg-Exp", "bag-pixel")
-    on_roll = {name: table(of[of["method"] == name][levels].mean().to_numpy()) for name in shown}
+    on_roll = {
+        name: table(on_test[on_test["method"] == name][levels].mean().to_numpy()) for name in shown
+    }
     plots.point_calibration(on_roll, ax=axes[0])
     axes[0].set_title("rate of the Swiss roll")
     order = [name for name in shown if name in covered]
@@ -489,10 +491,10 @@ def draw_calibration(results, covered):
 
 def prior_table(covered):
     """Mean coverage over draws (its standard error)."""
-    at = [metrics.LEVELS.index(level) for level in LEVELS]
+    columns_of_levels = [metrics.LEVELS.index(level) for level in LEVELS]
     rows = {}
     for name, values in covered.items():
-        values = np.array(values)[:, at]
+        values = np.array(values)[:, columns_of_levels]
         error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
         rows[name] = [f"{m:.3f} ({e:.3f})" for m, e in zip(values.mean(axis=0), error)]
     columns = [f"{level:.0%}" for level in LEVELS]
@@ -533,9 +535,9 @@ def main():
     args.extra, args.n_test = True, 30 if quick else 500
     size = {"n_bags": 32, "mean_size": 30} if quick else {"n_bags": 100}
     for seed in range(args.seeds):
-        rows, of, *fitted = run(seed, args, log, **size)
+        rows, scale_table, *fitted = run(seed, args, log, **size)
         results += rows
-        scales.append(of)
+        scales.append(scale_table)
         first = first or fitted
     covered = prior_truths(args.truths, args, log)
     args.extra, args.n_test = False, 30 if quick else 100
@@ -551,7 +553,7 @@ def main():
         ("mean_size", (30,) if quick else args.points),
     ]:
         seeds = range(args.curve_seeds)
-        runs = (scores(seed, **size | {x: at}) for at in values for seed in seeds)
+        runs = (scores(seed, **size | {x: value}) for value in values for seed in seeds)
         curves[x] = [row for rows in runs for row in rows]
     report(
         args.output,
