@@ -144,6 +144,11 @@ def as_offsets(offsets: ArrayLike, n_points: int) -> Array:
     return offsets
 
 
+def offsets_of_sizes(sizes: ArrayLike) -> Array:
+    """Offsets, int64, shape (n + 1,), of bags of these sizes."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
 def as_sizes(sizes: ArrayLike, n_points: int) -> Array:
     """Sizes of bags as int64, >= 0, with sum `n_points`."""
     sizes = np.asarray(sizes)

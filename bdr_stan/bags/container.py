@@ -16,6 +16,7 @@ from bdr_stan.bags.checks import (
     as_offsets,
     as_points,
     as_weights,
+    offsets_of_sizes,
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
@@ -572,7 +573,7 @@ class Bags(BagsBase):
             weights = np.concatenate([part.point_weights for part in stacks])
         bags = cls(
             np.concatenate([part.points for part in stacks]),
-            np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in stacks]))]),
+            offsets_of_sizes(np.concatenate([part.sizes for part in stacks])),
             weights=weights,
             features=features,
             columns=next((part.columns for part in stacks if part.columns is not None), None),
@@ -623,7 +624,7 @@ class Bags(BagsBase):
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
         indices = self.selected(indices)
         sizes = self.sizes[indices]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of_sizes(sizes)
         starts = self.offsets[indices]
         if len(indices) and np.all(np.diff(indices) == 1):
             rows = slice(starts[0], starts[0] + offsets[-1])

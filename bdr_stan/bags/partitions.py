@@ -4,34 +4,28 @@ Each part returns a result for its bags; results are combined in the order of th
 order they finish in, so that no result depends on the number of workers.
 """
 
-import sys
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
-from uuid import uuid4
 
 import numpy as np
 from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.checks import check_bags_have_weight
+from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.bags.column_roles import (
     feature_columns,
     known_features,
     named_columns,
     resolve_like,
 )
-from bdr_stan.bags.column_values import counts_text
-from bdr_stan.bags.column_warnings import column_messages, dropped_message
 from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.parts import Part, PartReader, PartSurvey, merged_columns, survey
-from bdr_stan.bags.readers import bag_codes, one_row_per_bag
-from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.bags.dask_tasks import check_client, in_order
+from bdr_stan.bags.parts import Part, PartReader
+from bdr_stan.bags.surveys import merge_surveys, survey
 from bdr_stan.types import Array, ArrayLike
-from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,41 +114,21 @@ class PartitionedBags(BagsBase):
         reader = PartReader(kind, bag, weight, metadata, names, missing, unseen, columns)
         found = list(in_order(survey, [(p.table, p.where) for p in tables], reader, client=client))
         surveys = [each for each, _ in found if each is not None]
-        nonempty = [part for part, (each, _) in zip(tables, found) if each is not None]
-        _check_some_rows(surveys, [dropped for _, dropped in found])
-        codes, ids = _number_bags(surveys, bag)
-        pieces = np.concatenate(codes)
-        sizes = np.zeros(len(ids), np.int64)
-        np.add.at(sizes, pieces, np.concatenate([each.sizes for each in surveys]))
-        _warn_of_dropped([dropped for _, dropped in found], sizes, ids)
-        table = None
-        if metadata is not None:
-            values = {
-                name: np.concatenate([each.metadata[name].to_numpy() for each in surveys])
-                for name in metadata
-            }
-            table = one_row_per_bag(values, pieces, ids, bag)
-        if columns is None:
-            columns = merged_columns([each.columns for each in surveys])
-            _warn_of_columns(surveys, columns)
-        weights = {"effective_sizes": sizes.astype(float), "totals": sizes.astype(float)}
-        if weight is not None:
-            weights = _merged_weights(surveys, codes, ids)
-            # Where all weights of a bag in a part are 0, its points there contribute nothing.
-            codes = [np.where(e.largest > 0, c, -1) for c, e in zip(codes, surveys)]
+        merged = merge_surveys(surveys, [dropped for _, dropped in found], reader)
         return cls(
-            nonempty,
-            codes,
+            [part for part, (each, _) in zip(tables, found) if each is not None],
+            merged.codes,
             [each.sizes for each in surveys],
-            replace(reader, columns=columns, metadata=None),  # metadata have been read
-            ids=ids,
-            sizes=sizes,
-            metadata=table,
+            replace(reader, columns=merged.columns, metadata=None),  # metadata have been read
+            ids=merged.ids,
+            sizes=merged.sizes,
+            effective_sizes=merged.effective_sizes,
+            totals=merged.totals,
+            metadata=merged.metadata,
             client=client,
-            **weights,
         )
 
-    # ------------------------------------------------------------ what is known
+    # ------------------------------------------------------------ properties
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -265,17 +239,17 @@ class PartitionedBags(BagsBase):
         Yields pairs (indices of the part's bags, all different; result). `progress` is called as
         ``progress(points done, points in all)``.
         """
-        arguments, which = [], []
+        arguments, bags_of_parts = [], []
         for part, codes in zip(self._parts, self._codes):
             keep = codes >= 0
             if keep.any():
-                which.append(codes[keep])
+                bags_of_parts.append(codes[keep])
                 rows = [None if a is None else a[codes[keep]] for a in per_bag]
                 arguments.append((part.table, None if keep.all() else keep, rows))
-        done, rows_in = 0, self._rows_in_parts
-        rows_in = rows_in[rows_in > 0]
+        done, n_rows = 0, self._rows_in_parts
+        n_rows = n_rows[n_rows > 0]
         results = in_order(_on_part, arguments, (self._reader, function), client=self.client)
-        for codes, n, result in zip(which, rows_in, results, strict=True):
+        for codes, n, result in zip(bags_of_parts, n_rows, results, strict=True):
             yield codes, result
             done += int(n)
             if progress is not None:
@@ -301,16 +275,15 @@ class PartitionedBags(BagsBase):
 
     def load(self) -> Any:
         """The bags with their points in this process's memory, as `Bags`."""
-        pieces = list(self.map_parts(_itself))
-        codes = np.concatenate([np.repeat(which, bags.sizes) for which, bags in pieces])
+        parts = list(self.map_parts(_unchanged))
+        codes = np.concatenate([np.repeat(indices, bags.sizes) for indices, bags in parts])
         order = np.argsort(codes, kind="stable")
         weights = None
         if self.weighted:
-            weights = np.concatenate([bags.weights for _, bags in pieces])[order]
-        sizes = np.bincount(codes, minlength=len(self))
+            weights = np.concatenate([bags.weights for _, bags in parts])[order]
         return self._reader.kind(
-            np.concatenate([bags.points for _, bags in pieces])[order],
-            np.concatenate([[0], np.cumsum(sizes)]),
+            np.concatenate([bags.points for _, bags in parts])[order],
+            offsets_of_sizes(np.bincount(codes, minlength=len(self))),
             weights=weights,
             ids=self.ids,
             metadata=self.metadata,
@@ -363,134 +336,5 @@ def _rows_of_part(table, keep, rows, reader):
     return reader.points(reader.rows(table, keep)[rows.tolist(), :])
 
 
-def _itself(bags):
+def _unchanged(bags):
     return bags
-
-
-def in_order(
-    function: Callable[..., Any],
-    arguments: Sequence[tuple[Any, ...]],
-    shared: Any,
-    *,
-    client: Any = None,
-) -> Iterator[Any]:
-    """Results of ``function(*arguments[k], shared)`` in the order of k, computed by Dask.
-
-    Delayed objects among the arguments are computed first; `shared` is sent once to each worker.
-    Without `client` the running one computes, and without one Dask's own scheduler, usually
-    threads.
-    """
-    from dask import compute, config, delayed
-
-    client = check_client(client) or _running_client()
-    shared = delayed(shared, name=f"bdr-stan-{uuid4().hex}", traverse=False)
-    call = delayed(function, pure=False)
-    tasks = [call(*given, shared) for given in arguments]
-    # Dask's threads on this machine are as many as its cores.
-    with threadpool_limits(1, user_api="blas"):
-        if client is None:
-            yield from compute(*tasks)
-            return
-        # Tasks include a few numbers per bag: for millions of bags Dask would warn.
-        with config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            futures = deque(client.compute(tasks))
-        try:
-            while futures:
-                yield futures[0].result()
-                futures.popleft()  # frees the result on its worker
-        finally:
-            client.cancel(list(futures))
-
-
-def check_client(client: Any) -> Any:
-    """A running Dask client, or None; raises for anything else."""
-    if client is None:
-        return None
-    if not hasattr(client, "compute") or not hasattr(client, "status"):
-        raise TypeError(f"client must be a distributed.Client, found a {type(client).__name__}")
-    if client.status != "running":
-        raise ValueError(
-            f"the Dask client is {client.status}: connect again, and make the bags with the new one"
-        )
-    return client
-
-
-def _running_client():
-    distributed = sys.modules.get("distributed")  # imported wherever there is a client
-    if distributed is None:
-        return None
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
-
-
-# ------------------------------------------------------------------ from surveys to bags
-
-
-def _check_some_rows(surveys, dropped):
-    if surveys:
-        return
-    if any(dropped):
-        counts = counts_text(_missing_counts(dropped))
-        raise ValueError(f"every row has a missing value ({counts}): leave these columns out")
-    raise ValueError("no part of the table has a row: there are no bags")
-
-
-def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], Array]:
-    """Indices of the bags of each part among all, and all ids in order."""
-    kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in surveys]
-    if len(set(kinds)) > 1:
-        first, other = kinds.index("numbers"), kinds.index("other values")
-        raise TypeError(
-            f"column {bag!r} holds numbers in {surveys[first].columns.where}, but other values in "
-            f"{surveys[other].columns.where}: give it one kind in all parts"
-        )
-    codes, ids = bag_codes(np.concatenate([each.ids for each in surveys]), "{}", by_id=True)
-    warn_of_similar_ids(ids)
-    ends = np.cumsum([len(each.ids) for each in surveys])
-    return np.split(codes, ends[:-1]), ids
-
-
-def _merged_weights(surveys, codes, ids):
-    """Effective sizes and sums of weights; relative to a bag's largest weight, as in `Bags`."""
-    largest = np.zeros(len(ids))
-    for which, part in zip(codes, surveys):
-        largest[which] = np.maximum(largest[which], part.largest)
-    check_bags_have_weight(largest, ids)
-    sums, squares = np.zeros(len(ids)), np.zeros(len(ids))
-    for which, part in zip(codes, surveys):
-        relative = part.largest / largest[which]
-        sums[which] += part.sums * relative
-        squares[which] += part.squares * relative**2
-    return {"effective_sizes": sums**2 / squares, "totals": sums * largest}
-
-
-def _missing_counts(dropped):
-    return sum((Counter(each.missing) for each in dropped if each), Counter())
-
-
-def _warn_of_dropped(dropped, sizes, ids):
-    n = sum(each.n for each in dropped if each)
-    if not n:
-        return
-    lost = {value for each in dropped if each for value in each.ids.tolist()} - set(ids.tolist())
-    message = dropped_message(n, n + sizes.sum(), _missing_counts(dropped), len(lost))
-    warn(message)
-
-
-def _warn_of_columns(surveys, columns):
-    constant, within = [], []
-    for name in columns.names:
-        known = [each for each in surveys if name in each.low]
-        if name in columns.categories or name in columns.fills:
-            continue
-        if min(each.low[name] for each in known) == max(each.high[name] for each in known):
-            constant.append(name)
-        elif max(each.sizes.max() for each in known) > 1 and not any(
-            each.varies[name] for each in known
-        ):
-            within.append(name)
-    messages = column_messages(constant, within)
-    if messages:
-        warn("; ".join(messages))

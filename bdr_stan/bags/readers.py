@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
-from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, plain
+from bdr_stan.bags.checks import (
+    as_bag,
+    as_points,
+    as_sizes,
+    as_vector,
+    describe,
+    offsets_of_sizes,
+    plain,
+)
 from bdr_stan.bags.column_roles import (
     feature_columns,
     known_features,
@@ -65,7 +73,7 @@ def from_list(
             )
     return {
         "points": np.concatenate(bags) if bags else np.empty((0, 1)),
-        "offsets": _offsets([len(bag) for bag in bags]),
+        "offsets": offsets_of_sizes([len(bag) for bag in bags]),
         "weights": None if weights is None else _stack_weights(weights, arrays, names),
         "ids": ids,
         "metadata": metadata,
@@ -143,7 +151,7 @@ def from_points(
                 weights = as_vector(weights, len(order), "weights", "point")[order]
     return {
         "points": points,
-        "offsets": _offsets(as_sizes(sizes, len(points))),
+        "offsets": offsets_of_sizes(as_sizes(sizes, len(points))),
         "weights": weights,
         "ids": ids,
         "metadata": metadata,
@@ -235,7 +243,7 @@ def bags_of_table(
     values = None if metadata is None else {name: _values_of(table[name]) for name in metadata}
     return {
         "points": points,
-        "offsets": _offsets(np.bincount(codes)),
+        "offsets": offsets_of_sizes(np.bincount(codes)),
         "weights": weights,
         "ids": ids,
         "metadata": None if values is None else one_row_per_bag(values, codes, ids, bag),
@@ -321,7 +329,7 @@ def from_anndata(
     return {
         "metadata": one_row_per_bag(about, codes, ids, bag) if about else None,
         "points": cell_values(adata, place, columns, _grouping(codes)),
-        "offsets": _offsets(np.bincount(codes)),
+        "offsets": offsets_of_sizes(np.bincount(codes)),
         "ids": ids,
         "features": names,
     }
@@ -341,10 +349,6 @@ def _without_missing(table, features, bag):
     lost = table[bag].n_unique() - kept[bag].n_unique()
     warn(dropped_message(missing.sum(), len(table), counts, lost))
     return kept
-
-
-def _offsets(sizes):
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def _stack_weights(weights, arrays, names):

@@ -22,7 +22,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
 
 SAMPLE_POINTS = 20_000
-# Those whose rates have no upper end, as totals have none; the default first.
+# Links without an upper bound, as totals have none; the default first.
 NETWORK_LINKS = ("exp", "square", "identity")
 
 
@@ -71,9 +71,9 @@ class AggregateNN(RateModel):
     Notes
     -----
     Minimises half the mean deviance of the bags plus the penalties. The deviance of the normal
-    likelihood counts in units of the noise that one common rate leaves. Points are standardised;
-    this and the penalty of points use a sample of at most 20,000 of them. A penalty that the
-    noise of the random features brings below zero counts as zero: more frequencies reduce it.
+    likelihood is in units of the residual variance under one common rate. Points are standardised;
+    this and the penalty of points use a sample of at most 20,000 of them. A penalty that is
+    negative, by the noise of the random features, counts as zero: use more frequencies.
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs with Gaussian
     processes", section 4, the baseline "NN" with manifold regularisation.
@@ -118,10 +118,10 @@ class AggregateNN(RateModel):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Points of weight 0 play no part. Those of a memory map are read in chunks.
+            Points of weight 0 are ignored. Those of a memory map are read in chunks.
         y : array, shape (n,)
         validation : (bags, y), optional
-            Bags and totals whose deviance chooses the step to stop at and the restart.
+            Bags and totals whose deviance determines the last step and the best restart.
         seed : int, optional
             Seed of weights and random features; default `random_state`.
 
@@ -132,7 +132,7 @@ class AggregateNN(RateModel):
         Raises
         ------
         ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
+            Invalid bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
         self.check_parameters()

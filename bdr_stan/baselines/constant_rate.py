@@ -18,7 +18,7 @@ class ConstantRate(RateModel):
     Parameters
     ----------
     likelihood : one of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`, default "poisson"
-        Says which labels are of use; the rates do not depend on it.
+        Determines which labels are valid; the rates do not depend on it.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ConstantRate(RateModel):
         Raises
         ------
         ValueError, TypeError
-            Unusable bags or labels, or no such likelihood.
+            Invalid bags or labels, or no such likelihood.
         """
         bags = as_bags(bags)
         self.check_parameters()

@@ -27,16 +27,8 @@ def overlap_kernel(bandwidth: float, units: Array | None = None) -> RBF:
 def l2_distances(products: Array, squared_norms: Array, other_squared_norms: Array) -> Array:
     """Root of the integrated squared difference of densities, up to the factor of `overlap_kernel`.
 
-    Parameters
-    ----------
-    products : array, shape (n, m)
-        Set kernels of `overlap_kernel` between bags and other bags.
-    squared_norms, other_squared_norms : arrays, shapes (n,) and (m,)
-        Those of each bag with itself.
-
-    Returns
-    -------
-    array, shape (n, m)
+    From set kernels of `overlap_kernel` between bags, (n, m), and of each bag with itself, (n,),
+    (m,).
     """
     return np.sqrt(squared_distances(products, squared_norms, other_squared_norms))
 
@@ -47,36 +39,19 @@ def densities_at(bags: Bags, samples: Array, bandwidth: float, units: Array | No
 
 
 def l1_distances(densities: Array, others: Array) -> Array:
-    """Integrated absolute difference of densities, by importance sampling.
+    """Integrated absolute difference of densities, (n, m), by importance sampling.
 
-    Parameters
-    ----------
-    densities, others : arrays, shapes (n, n_samples) and (m, n_samples)
-        At samples of a density q, as parts of q.
-
-    Returns
-    -------
-    array, shape (n, m)
+    The densities, (n, n_samples) and (m, n_samples), at samples of a density q, are relative to q.
     """
     return cdist(densities, others, "cityblock") / densities.shape[1]
 
 
 def smoothed_labels(distances: Array, y: Array, bandwidth: float) -> Array:
-    """Average of y weighted by exp(-distance^2 / (2 bandwidth^2)).
+    """Average of labels y, (n,), weighted by exp(-distance^2 / (2 bandwidth^2)); shape (m,).
 
-    Parameters
-    ----------
-    distances : array, shape (m, n)
-        Of m bags from n bags with labels; infinite where one is to be left out.
-    y : array, shape (n,)
-    bandwidth : float, > 0
-
-    Returns
-    -------
-    array, shape (m,)
-        A bag that is far from all others gets the label of the nearest.
-
-    Source: Poczos, Singh, Rinaldo, Wasserman (2013), "Distribution-free distribution regression".
+    Distances, (m, n), are infinite where a bag is to be left out. A bag that is far from all others
+    gets the label of the nearest. Source: Poczos, Singh, Rinaldo, Wasserman (2013),
+    "Distribution-free distribution regression".
     """
     exponent = -((distances / bandwidth) ** 2) / 2
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))

@@ -1,8 +1,7 @@
 """Distribution-free distribution regression: densities of bags, and smoothing in their distance.
 
-A baseline that knows no kernel means: each bag's density is estimated by itself, and the label of
-a new bag is the average of the labels of bags with a similar density. The distances are those of
-`bdr_stan.baselines.density_distances`.
+A baseline without kernel means: the density of each bag is estimated separately, and the label of a
+new bag is the average of the labels of bags with a similar density.
 """
 
 from collections.abc import Sequence
@@ -62,16 +61,16 @@ class DFDR(BagRegressor):
     bandwidth_, smoothing_ : float
         h and b (as part of the median distance) chosen.
     table_ : pandas.DataFrame
-        One row for each h: bandwidth, smoothing, rmse; the best first.
+        One row per h: bandwidth, smoothing, rmse; the best first.
     idata : InferenceData or DataTree
-        posterior: smoothing, the b in use, a single draw; constant_data what predicts.
+        posterior: smoothing, the b in use, a single draw; constant_data for predictions.
 
     Notes
     -----
-    Chosen by the squared error on validation bags, else by leave-one-out. "l2" leaves out a
-    factor that all distances share, as b does not notice. Source: Poczos, Singh, Rinaldo,
+    h and b are chosen by the squared error on validation bags, else by leave-one-out. "l2" omits a
+    factor of all distances, on which the result does not depend. Source: Poczos, Singh, Rinaldo,
     Wasserman (2013), "Distribution-free distribution regression"; their weights have a bounded
-    support, which leaves bags without a neighbour.
+    support, with which some bags have no neighbour.
 
     Examples
     --------
@@ -119,7 +118,7 @@ class DFDR(BagRegressor):
         Raises
         ------
         ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
+            Invalid bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
@@ -213,7 +212,7 @@ class DFDR(BagRegressor):
     def _distances(self, bags, together, bandwidths, units, rng):
         """For each bandwidth, distances of all bags from the first n, the training bags.
 
-        With them come the constants that a prediction needs of the training bags' densities.
+        Also the constants of the training bags' densities that a prediction needs.
         """
         n = len(bags)
         if self.distance == "l2":
@@ -262,7 +261,7 @@ class DFDR(BagRegressor):
 
 
 class _Score(NamedTuple):
-    """A bandwidth of the densities with its best smoothing."""
+    """A bandwidth of the densities with the best smoothing."""
 
     rmse: float
     bandwidth: float

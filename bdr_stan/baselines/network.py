@@ -24,11 +24,11 @@ from bdr_stan.types import Array
 CHUNK_POINTS = 1 << 14
 PATIENCE = 25  # steps of L-BFGS without a better deviance of the validation bags
 _NONE = np.empty((0, 0))  # of a penalty that is off
-LARGEST_OUTPUT = 50.0  # exp(50) times the common rate is no rate, but a step that went too far
+LARGEST_OUTPUT = 50.0  # a step to exp(50) times the common rate is too long
 
 
 def sample_points(bags: Bags, n: int, rng: np.random.Generator) -> Array:
-    """At most n of the points that have weight, float64, drawn without replacement."""
+    """At most n of the points with weight, float64, drawn without replacement."""
     if bags.weights is None:
         return bags.sample_points(n, rng)
     rows = np.flatnonzero(bags.weights)
@@ -38,11 +38,9 @@ def sample_points(bags: Bags, n: int, rng: np.random.Generator) -> Array:
 
 
 class Network(NamedTuple):
-    """One hidden layer of h rectified linear units on p inputs, one output.
+    """One hidden layer of h rectified linear units on p inputs, one output; or the gradient by it.
 
     f(x) = sum_k weights_k max(0, x' hidden_k + hidden_bias_k) + bias.
-
-    The same shape holds the gradient by its parameters.
     """
 
     hidden: Array  # (p, h)
@@ -100,15 +98,11 @@ class Rates(NamedTuple):
 
     @classmethod
     def of_bags(cls, bags: Bags, y: Array, sample: Array, link: Link) -> Self:
-        """Rates in units of the common rate; where they may be negative, about the common rate
-        in units of the spread of the bags' rates.
+        """Rates in units of the common rate of bags, inputs standardised by points `sample`, (m,
+        p).
 
-        `sample` are points, shape (m, p), by which inputs are standardised.
-
-        Raises
-        ------
-        ValueError
-            The rates are positive, but the labels' sum is not.
+        Rates that may be negative are about the common rate, in units of the spread of the bags'
+        rates. Raises ValueError where rates are positive, but the sum of the labels is not.
         """
         spread = sample.std(axis=0)
         spread[spread == 0] = 1
@@ -151,19 +145,10 @@ def _clipped(f):
 
 
 def laplacian_penalty(f: Array, features: Array) -> tuple[float, Array]:
-    """Mean over pairs j, k of W_jk (f_j - f_k)^2 / 2, and its gradient by f.
+    """Mean over pairs j, k of W_jk (f_j - f_k)^2 / 2 for f, (n,), and its gradient by f, (n,).
 
-    W = features features' is never formed: with the Laplacian L = diag(W 1) - W this is
+    W = features features', (n, d), is never formed: with the Laplacian L = diag(W 1) - W this is
     f' L f / n^2.
-
-    Parameters
-    ----------
-    f : array, shape (n,)
-    features : array, shape (n, d)
-
-    Returns
-    -------
-    float, and array, shape (n,)
     """
     degrees = features @ features.sum(axis=0)
     towards = degrees * f - features @ (features.T @ f)
@@ -194,10 +179,9 @@ class Penalties(NamedTuple):
         n_frequencies: int,
         rng: np.random.Generator,
     ) -> Self:
-        """Penalties of standardised points, shape (m, p), and of bags of points of that spread.
+        """Penalties of standardised points, (m, p), and of bags of points with this spread, (p,).
 
-        W are inner products of random Fourier features; a bandwidth "median" is by the median
-        rule.
+        W are inner products of random Fourier features; "median" is the median rule.
         """
         penalties = cls(l2)
         if not manifold and not bag_manifold:
@@ -215,9 +199,9 @@ class Penalties(NamedTuple):
 
 
 def noise_variance(bags: Bags, y: Array, mean_totals: Array) -> float:
-    """Mean squared residual of a point of weight 1; 1 where nothing is left over.
+    """Mean squared residual of a point of weight 1; 1 where there are no residuals.
 
-    The noise of a total is that of its points, sigma^2 sum_j p_j^2.
+    The noise variance of a total is the sum over its points, sigma^2 sum_j p_j^2.
     """
     squared = (y - mean_totals) ** 2 / bags.sums(bags.point_weights**2)
     return float(np.mean(squared)) or 1.0
@@ -226,14 +210,7 @@ def noise_variance(bags: Bags, y: Array, mean_totals: Array) -> float:
 class Loss:
     """Half the mean deviance of bags under a network, plus penalties; calls give the gradient too.
 
-    Parameters
-    ----------
-    bags : Bags, n of them
-    y : array, shape (n,)
-    rates : Rates
-    likelihood : Likelihood, one that has a deviance
-    noise : float, variance of a point of weight 1 under the normal likelihood
-    penalties : Penalties, optional
+    `noise` is the variance of a point of weight 1 under the normal likelihood.
     """
 
     def __init__(
@@ -269,7 +246,7 @@ class Loss:
         if self.penalties.bag_manifold:
             loss += self._add_penalty("bag_manifold", means, self.penalties.bag_features, by_mean)
         by_weight = by_mean / self.totals
-        # A second pass: what a point does to the loss is known once all its bag's points are.
+        # A second pass: the gradient by a point depends on the total of its bag.
         for rows, points, bag in self._chunks():
             inputs = self.rates.inputs(points)
             by_f = self.weights[rows] * (
@@ -295,7 +272,7 @@ class Loss:
         return self.likelihood.deviance(self.y, totals, self.variance)
 
     def _add_penalty(self, name, f, features, by_f):
-        """Weighted penalty, its gradient added to `by_f`; nothing where it is below zero."""
+        """Weighted penalty, its gradient added to `by_f`; 0 where the penalty is negative."""
         value, slope = laplacian_penalty(f, features)
         if value <= 0:
             return 0.0
@@ -324,7 +301,7 @@ class Loss:
 
 
 class Fit(NamedTuple):
-    """What `descend` found."""
+    """Result of `descend`."""
 
     loss: float
     validation_loss: float  # half the mean deviance of the validation bags; NaN without
@@ -332,33 +309,22 @@ class Fit(NamedTuple):
 
 
 def descend(loss: Loss, check: Loss | None, theta: Array, max_iter: int) -> Fit:
-    """Minimise a loss by L-BFGS from parameters theta.
+    """Minimise a loss by at most `max_iter` steps of L-BFGS from parameters theta.
 
-    Parameters
-    ----------
-    loss : Loss
-    check : Loss, optional
-        Of validation bags: the step of their smallest deviance is kept, and no more are taken
-        once 25 have not made it smaller.
-    theta : array
-    max_iter : int
-        Steps at most.
-
-    Returns
-    -------
-    Fit
+    With `check`, the loss of validation bags, the step of their smallest deviance is the result,
+    and the search ends after 25 steps without a smaller one.
     """
-    deviances, kept = [], theta
+    deviances, best = [], theta
 
     def watch(theta):
-        nonlocal kept
+        nonlocal best
         deviances.append(check.deviance(theta))
         if deviances[-1] == min(deviances):
-            kept = theta.copy()
+            best = theta.copy()
         elif len(deviances) - np.argmin(deviances) > PATIENCE:
             raise StopIteration
 
-    with limited_blas():  # products so small gain nothing from more
+    with limited_blas():  # more threads do not help with products this small
         found = minimize(
             loss,
             theta,
@@ -369,4 +335,4 @@ def descend(loss: Loss, check: Loss | None, theta: Array, max_iter: int) -> Fit:
         )
     if check is None:
         return Fit(found.fun, np.nan, found.x)
-    return Fit(loss(kept)[0], check.deviance(kept), kept)
+    return Fit(loss(best)[0], check.deviance(best), best)

@@ -1,0 +1,272 @@
+"""Surveys of the parts of a table, bags, columns and dropped rows; and all surveys together."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import numpy as np
+
+from bdr_stan.bags.checks import check_bags_have_weight
+from bdr_stan.bags.column_values import counts_text, missing_counts
+from bdr_stan.bags.column_warnings import column_messages, dropped_message
+from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_columns
+from bdr_stan.bags.parts import PartReader
+from bdr_stan.bags.readers import bag_codes, one_row_per_bag, row_codes
+from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class PartColumns:
+    """Columns of a point in one part of a table."""
+
+    where: str  # name of the part in messages
+    columns: TableColumns  # learned from this part alone
+    n_rows: int
+    missing: Mapping[str, int]  # number of missing values of each column that has some
+    means: Mapping[str, float]  # of the values present in each numeric column
+
+    @classmethod
+    def from_points(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
+        """Those of a part, a narwhals DataFrame, with points from its own columns."""
+        position = {name: k for k, name in enumerate(columns.features)}
+        means = {
+            name: float(np.mean(points[:, position[name]], dtype=np.float64))
+            for name in columns.names
+            if name not in columns.categories
+        }
+        missing = missing_counts(table, list(columns.fills))
+        return cls(where, columns, len(table), missing, means)
+
+    def present(self, name: str) -> int:
+        """Number of rows with a value in this column."""
+        return self.n_rows - self.missing.get(name, 0)
+
+
+@dataclass(frozen=True)
+class PartSurvey:
+    """Summary of a part: its bags, and the columns of a point."""
+
+    ids: Array  # of the k bags with points in the part, in order
+    sizes: Array  # int, shape (k,)
+    largest: Array  # weight of each bag in the part, shape (k,)
+    sums: Array  # of its weights, relative to the largest
+    squares: Array  # sums of their squares
+    metadata: "pd.DataFrame | None"  # k rows
+    columns: PartColumns
+    low: Mapping[str, float]  # smallest value of each numeric column
+    high: Mapping[str, float]  # largest value
+    varies: Mapping[str, bool]  # whether it differs between points of a bag
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Rows of a part that were dropped for missing values."""
+
+    n: int
+    missing: Mapping[str, int]  # number of missing values of each column
+    ids: Array  # of bags that have no other rows in this part
+
+
+def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | None, Dropped | None]:
+    """Summary of a part, None if it has no rows, and its dropped rows, None if there are none.
+
+    Checks all values; the errors that it raises name the part, `where`.
+    """
+    try:
+        rows = reader.rows(table)
+        dropped = _dropped(table, rows, reader)
+        return (_survey(table, rows, reader, where) if len(rows) else None), dropped
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}: {error}") from error
+
+
+def _dropped(table, rows, reader):
+    import narwhals as nw
+
+    whole = nw.from_native(table, eager_only=True)
+    if len(rows) == len(whole):
+        return None
+    _, ids = row_codes(whole, reader.bag)
+    known = set(rows[reader.bag].to_list())
+    lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
+    return Dropped(len(whole) - len(rows), missing_counts(whole, reader.names), lost)
+
+
+def _survey(table, rows, reader, where):
+    columns = reader.columns
+    if columns is None:
+        columns = learn_columns(
+            rows, reader.names, missing=reader.missing, bag=reader.bag, weight=reader.weight
+        )
+    else:
+        columns.check_complete(rows)
+    reader = replace(reader, columns=columns)
+    read = reader.read(rows)
+    points, offsets = read["points"], read["offsets"]
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    largest, sums, squares = np.ones(len(sizes)), sizes.astype(float), sizes.astype(float)
+    if read["weights"] is None:
+        reader.kind(**read)  # checks all values
+    else:
+        # Bags may have all of their weight in other parts: then nothing here is checked or kept.
+        has_weight = np.add.reduceat(np.abs(read["weights"]), starts) != 0
+        if has_weight.all():
+            reader.kind(**read)
+        elif has_weight.any():
+            reader.bags(reader.rows(table, has_weight))
+        largest = np.maximum.reduceat(read["weights"], starts)
+        scaled = read["weights"] / np.repeat(np.where(has_weight, largest, 1), sizes)
+        sums, squares = np.add.reduceat(scaled, starts), np.add.reduceat(scaled**2, starts)
+    position = {name: k for k, name in enumerate(columns.features)}
+    numeric = {name: position[name] for name in columns.names if name not in columns.categories}
+    lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+    return PartSurvey(
+        read["ids"],
+        sizes,
+        largest,
+        sums,
+        squares,
+        read["metadata"],
+        PartColumns.from_points(where, rows, columns, points),
+        {name: lowest[:, k].min() for name, k in numeric.items()},
+        {name: highest[:, k].max() for name, k in numeric.items()},
+        {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in numeric.items()},
+    )
+
+
+class MergedSurveys(NamedTuple):
+    """What the surveys of all parts show together."""
+
+    codes: list[Array]  # of the bags of each part, their indices among all; -1 without weight
+    ids: Array  # of all n bags, in order
+    sizes: Array  # int, shape (n,)
+    effective_sizes: Array  # shape (n,)
+    totals: Array  # shape (n,)
+    metadata: "pd.DataFrame | None"  # n rows
+    columns: TableColumns
+
+
+def merge_surveys(
+    surveys: Sequence[PartSurvey],
+    dropped: Sequence[Dropped | None],
+    reader: PartReader,
+) -> MergedSurveys:
+    """All surveys together; warns of dropped rows, similar ids, and columns without information."""
+    if not surveys:
+        if any(dropped):
+            counts = counts_text(_missing_in_dropped(dropped))
+            raise ValueError(f"every row has a missing value ({counts}): leave these columns out")
+        raise ValueError("no part of the table has a row: there are no bags")
+    codes, ids = _number_bags(surveys, reader.bag)
+    code_of_piece = np.concatenate(codes)
+    sizes = np.zeros(len(ids), np.int64)
+    np.add.at(sizes, code_of_piece, np.concatenate([each.sizes for each in surveys]))
+    _warn_of_dropped(dropped, sizes, ids)
+    metadata = None
+    if reader.metadata is not None:
+        values = {
+            name: np.concatenate([cast(Any, each.metadata)[name].to_numpy() for each in surveys])
+            for name in reader.metadata
+        }
+        metadata = one_row_per_bag(values, code_of_piece, ids, reader.bag)
+    columns = reader.columns
+    if columns is None:
+        columns = merged_columns([each.columns for each in surveys])
+        _warn_of_columns(surveys, columns)
+    effective_sizes = totals = sizes.astype(float)
+    if reader.weight is not None:
+        effective_sizes, totals = _merged_weights(surveys, codes, ids)
+        # Where all weights of a bag in a part are 0, its points there contribute nothing.
+        codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, surveys)]
+    return MergedSurveys(codes, ids, sizes, effective_sizes, totals, metadata, columns)
+
+
+def merged_columns(parts: Sequence[PartColumns]) -> TableColumns:
+    """Columns of a table from those of its parts; raises where their types differ."""
+    categories, fills = {}, {}
+    for name in parts[0].columns.names:
+        known = [part for part in parts if part.present(name)] or parts[:1]
+        texts = [part for part in known if name in part.columns.categories]
+        numbers = [part for part in known if name not in part.columns.categories]
+        if texts and numbers:
+            raise TypeError(
+                f"column {name!r} holds texts in {texts[0].where}, but numbers in "
+                f"{numbers[0].where}: give it one kind in all parts"
+            )
+        if texts:
+            levels = {level for part in texts for level in part.columns.categories[name]}
+            check_number_of_levels(levels, name)
+            categories[name], fill = tuple(sorted(levels)), np.nan
+        else:
+            n = sum(part.present(name) for part in numbers)
+            total = sum(part.means[name] * part.present(name) for part in numbers)
+            fill = total / n if n else 0.0
+        if any(name in part.missing for part in parts):
+            fills[name] = fill
+    return replace(parts[0].columns, categories=categories, fills=fills)
+
+
+def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], Array]:
+    """Indices of the bags of each part among all, and all ids in order."""
+    kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in surveys]
+    if len(set(kinds)) > 1:
+        first, other = kinds.index("numbers"), kinds.index("other values")
+        raise TypeError(
+            f"column {bag!r} holds numbers in {surveys[first].columns.where}, but other values in "
+            f"{surveys[other].columns.where}: give it one kind in all parts"
+        )
+    codes, ids = bag_codes(np.concatenate([each.ids for each in surveys]), "{}", by_id=True)
+    warn_of_similar_ids(ids)
+    ends = np.cumsum([len(each.ids) for each in surveys])
+    return np.split(codes, ends[:-1]), ids
+
+
+def _merged_weights(surveys, codes, ids):
+    """Effective sizes and sums of weights; relative to a bag's largest weight, as in `Bags`."""
+    largest = np.zeros(len(ids))
+    for bags, part in zip(codes, surveys):
+        largest[bags] = np.maximum(largest[bags], part.largest)
+    check_bags_have_weight(largest, ids)
+    sums, squares = np.zeros((2, len(ids)))
+    for bags, part in zip(codes, surveys):
+        relative = part.largest / largest[bags]
+        sums[bags] += part.sums * relative
+        squares[bags] += part.squares * relative**2
+    return sums**2 / squares, sums * largest
+
+
+def _missing_in_dropped(dropped):
+    """Number of missing values in each column of the dropped rows."""
+    return sum((Counter(each.missing) for each in dropped if each), Counter())
+
+
+def _warn_of_dropped(dropped, sizes, ids):
+    n = sum(each.n for each in dropped if each)
+    if not n:
+        return
+    lost = {value for each in dropped if each for value in each.ids.tolist()} - set(ids.tolist())
+    warn(dropped_message(n, n + sizes.sum(), _missing_in_dropped(dropped), len(lost)))
+
+
+def _warn_of_columns(surveys, columns):
+    constant, within = [], []
+    for name in columns.names:
+        known = [each for each in surveys if name in each.low]
+        if name in columns.categories or name in columns.fills:
+            continue
+        if min(each.low[name] for each in known) == max(each.high[name] for each in known):
+            constant.append(name)
+        elif max(each.sizes.max() for each in known) > 1 and not any(
+            each.varies[name] for each in known
+        ):
+            within.append(name)
+    messages = column_messages(constant, within)
+    if messages:
+        warn("; ".join(messages))
