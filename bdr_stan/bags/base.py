@@ -22,7 +22,7 @@ _OF_MODULES = {
     *("sample_points", "selected", "sources", "sums"),
 }
 _SHOWN = 12  # names of columns in notebooks
-_MIN_MASK_SIZE = 6  # this many indices drawn with replacement are hardly ever all 0 and 1
+_MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask
 
 
 class BagsBase:
@@ -92,9 +92,9 @@ class BagsBase:
 
     @property
     def sources(self) -> Array:
-        """For each column of the points the index of its source; int, shape (p,).
+        """Index of the source of each column of the points; int, shape (p,).
 
-        Indicator columns of one category share a source; otherwise each column is its own.
+        Indicator columns of one category share a source; otherwise each column is a source.
         """
         return np.arange(self.n_features) if self.columns is None else self.columns.sources
 

@@ -207,7 +207,7 @@ def same_transformer(
 ) -> bool:
     """Whether two sets of points may have been made by the same transformer, or by none.
 
-    Points that come from no table have no record: their names decide, unless the names before and
+    Points without a record of a table are compared by their names, unless the names before and
     after the transformer are the same.
     """
     transformers = [None if c is None else c.transformer for c in (known, other)]

@@ -47,7 +47,7 @@ class Bags(BagsBase):
     ----------
     points : array, shape (N_points, p), bag after bag
         float32 is kept, other numbers become float64. A memory map is not loaded: its values are
-        checked when they are first read (`embed` does) instead of here.
+        checked when `embed` reads them.
     offsets : integers, shape (n + 1,), from 0 up to N_points
     weights : array, shape (N_points,), optional
         Weight of each point within its bag, >= 0, with a positive sum in every bag.
@@ -311,7 +311,7 @@ class Bags(BagsBase):
     ) -> Any:
         """Bags from Parquet: a file, a folder of files, or a pattern such as ``points/*.parquet``.
 
-        Reads only the columns it needs. Needs pyarrow.
+        Reads only the columns that are needed. Needs pyarrow.
 
         Parameters
         ----------
@@ -370,8 +370,8 @@ class Bags(BagsBase):
         """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
 
         Estimators on mean embeddings accept such bags in place of `Bags`. The rows of a bag may be
-        in any partitions and any order; where they are together, less has to be sent. One pass over
-        the partitions counts points and checks all values here.
+        in any partitions and any order; less is sent if they are together. One pass over the
+        partitions counts points and checks all values here.
 
         Parameters
         ----------
@@ -412,10 +412,10 @@ class Bags(BagsBase):
         metadata: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Bags from a CSV file; arguments as in `from_dataframe`.
+        """Bags from a CSV file; arguments as in `from_dataframe`, others of `pandas.read_csv`.
 
-        Other `options` go to `pandas.read_csv`. Where an id such as "01" occurs, all ids stay text;
-        ``dtype={"county": int}`` converts them to numbers.
+        Where an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them
+        to numbers.
         """
         return cls(**readers.from_csv(path, bag, features, weight, metadata, **options), copy=False)
 
@@ -431,8 +431,7 @@ class Bags(BagsBase):
         """Bags of the cells of an AnnData object, for example one bag per donor.
 
         Needs the extra "anndata". Sparse values become dense. An object backed by a file is read in
-        chunks, so that memory has only the points; a selection of its cells is read at once. Bags
-        come in the order of their ids.
+        chunks, a selection of its cells at once. Bags come in the order of their ids.
 
         Parameters
         ----------
@@ -453,8 +452,8 @@ class Bags(BagsBase):
         ImportError
             The extra is not installed.
         TypeError, ValueError
-            The message names the key, column, variable or cell: keys that adata lacks, cells
-            without a bag, metadata that differ within a bag, values that are not numbers.
+            The message names the key, column, variable or cell: a missing key, a cell without a
+            bag, metadata that differ within a bag, values that are not numbers.
         """
         return cls(**readers.from_anndata(adata, bag, features, metadata), copy=False)
 
@@ -604,21 +603,21 @@ class Bags(BagsBase):
         return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Bags":
-        """Bags at some indices, in their order, with their weights, ids, metadata and pixels.
+        """Bags at these indices, in their order, with their weights, ids, metadata and pixels.
 
         Parameters
         ----------
         indices : integers, shape (m,)
             From -n to n - 1. Consecutive ones share the points of these bags; others copy them.
         axis : 0
-            The only axis; NumPy and scikit-learn name it.
+            For NumPy and scikit-learn; there is no other axis.
 
         Raises
         ------
         IndexError
             There is no such bag, or `indices` are not a 1-D array of integers.
         ValueError
-            `axis` is not 0; a value read from a memory map is not usable, as in `check_values`.
+            `axis` is not 0; an invalid value in a memory map, as for `check_values`.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
@@ -686,12 +685,12 @@ class Bags(BagsBase):
         """
         import pandas as pd
 
-        of_bags = pd.DataFrame({"points per bag": self.sizes})
+        per_bag = pd.DataFrame({"points per bag": self.sizes})
         if self.metadata is not None:
             numbers = self.metadata.select_dtypes("number").reset_index(drop=True)
-            of_bags = pd.concat([of_bags, numbers], axis=1)
+            per_bag = pd.concat([per_bag, numbers], axis=1)
         points = pd.DataFrame(self.points, columns=self._names())
-        return pd.concat([points.describe().T, of_bags.describe().T])
+        return pd.concat([points.describe().T, per_bag.describe().T])
 
     def _names(self):
         """Names of the points' columns, x0, x1, .. where they have none."""
@@ -712,14 +711,8 @@ class Bags(BagsBase):
     def like(self, columns: TableColumns | None) -> "Bags":
         """The bags with the columns of another table that was read into the same features.
 
-        Parameters
-        ----------
-        columns : TableColumns, such as those of the training bags, or None for no change
-
-        Raises
-        ------
-        ValueError
-            A category or a missing value that the other table does not have.
+        Raises ValueError for a category or a missing value that the other table does not have;
+        `columns` None changes nothing.
         """
         if columns is None or self.columns is None or self.columns.same_points(columns):
             return self
@@ -773,16 +766,9 @@ class Bags(BagsBase):
         return self.sizes.astype(np.float64) if self.weights is None else self.sums(self.weights)
 
     def sums(self, values: ArrayLike) -> Array:
-        """Sum of values over the points of each bag, shape (n, ...), in the type of the values.
+        """Sums of values, (N_points, ...), over the points of each bag, (n, ...), in their type.
 
-        Parameters
-        ----------
-        values : array, shape (N_points, ...)
-
-        Raises
-        ------
-        ValueError
-            There is not one value per point.
+        Raises ValueError unless there is one value per point.
         """
         values = np.asarray(values)
         if values.shape[:1] != (len(self.points),):
@@ -793,16 +779,9 @@ class Bags(BagsBase):
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
     def chunks(self, n_points: int) -> list[Chunk]:
-        """Cut the stack of points into chunks of at most `n_points`, each small enough to process.
+        """Chunks of the stack of points of at most `n_points`, in order.
 
-        Parameters
-        ----------
-        n_points : int, >= 1
-
-        Returns
-        -------
-        list of Chunk
-            Each whole bags, or a piece of one bag of more than `n_points`, in order.
+        Each has whole bags, or is a piece of one bag of more than `n_points`.
         """
         return cut_chunks(self.offsets, n_points)
 
@@ -855,8 +834,8 @@ class Bags(BagsBase):
     def check_values(self) -> None:
         """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
 
-        Names the first such bag, point and column, and counts them all. Runs when bags are made,
-        except for a memory map, where `embed` runs it on the chunks it reads.
+        The message has the first such bag, point and column, and the number of all. Bags in memory
+        are checked when they are made, a memory map by `embed` on the chunks that it reads.
         """
         rows = max(1, _CHECK_BYTES // (8 * self.n_features))
         first, count = None, 0

@@ -19,8 +19,7 @@ def in_order(
     """Results of ``function(*arguments[k], shared)`` in the order of k, computed by Dask.
 
     Delayed objects among the arguments are computed first; `shared` is sent once to each worker.
-    Without `client` the running one computes, and without one Dask's own scheduler, usually
-    threads.
+    Without `client`, Dask uses the running client or else its default scheduler, usually threads.
     """
     from dask import compute, config, delayed
 

@@ -1,4 +1,4 @@
-"""Checks of labels, whose messages name the bag."""
+"""Checks of labels; their messages name the bag."""
 
 from collections.abc import Sequence
 
@@ -67,7 +67,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
-    """Raise ValueError, naming the first such bag, for labels outside of bounds.
+    """Raise ValueError, naming the first bag, for labels outside bounds (lower, upper).
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
     """Values of bags in the order of the bags' `ids`; messages call them `name`.
 
     A pandas Series (or xarray DataArray) is ordered by its index, unless that is the default 0, 1,
-    ..; everything else, or with `ids` None, is taken by position. Raises ValueError where the index
+    ..; everything else, or with `ids` None, is in order already. Raises ValueError where the index
     has other bags than the ids, or a bag twice.
     """
     if ids is None:

@@ -105,7 +105,7 @@ class PartitionedBags(BagsBase):
     ) -> Self:
         """Bags of (parts, feature columns): one pass that counts, checks values and learns columns.
 
-        ``kind`` is `Bags`, the type of the rows of a part in memory; the rest is as for
+        `kind` is `Bags`, the type of the rows of a part in memory; the others are those of
         `Bags.from_dask`.
         """
         columns = resolve_like(like, features, missing, None, unseen)
@@ -187,12 +187,9 @@ class PartitionedBags(BagsBase):
         return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
-        """Bags at some indices, in their order, as `Bags.take`; their points stay where they are.
+        """Bags at these indices, in their order, as `Bags.take`; their points stay where they are.
 
-        Raises
-        ------
-        ValueError
-            A bag is selected twice, which needs `load` first.
+        Raises ValueError where a bag is selected twice, which needs `load` first.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
@@ -232,7 +229,7 @@ class PartitionedBags(BagsBase):
         *per_bag: Array | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[tuple[Array, Any]]:
-        """Apply a function to the bags of each part, for results in the order of the parts.
+        """Apply a function to the bags of each part; results come in the order of the parts.
 
         The function is called as ``function(bags, *per_bag)`` with the part's `Bags` and their rows
         of `per_bag`, arrays of shape (n, ...) or None; it and its result are sent between machines.

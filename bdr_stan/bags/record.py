@@ -1,4 +1,4 @@
-"""What a fit keeps of its training bags to check new bags against."""
+"""Properties of the training bags that a fit keeps to check new bags."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

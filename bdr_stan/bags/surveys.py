@@ -33,7 +33,7 @@ class PartColumns:
 
     @classmethod
     def from_points(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
-        """Those of a part, a narwhals DataFrame, with points from its own columns."""
+        """The columns of a part, a narwhals DataFrame, from its rows and points."""
         position = {name: k for k, name in enumerate(columns.features)}
         means = {
             name: float(np.mean(points[:, position[name]], dtype=np.float64))

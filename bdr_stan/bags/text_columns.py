@@ -59,7 +59,7 @@ def _is_plain_number(text):
 def ids_of_text(texts: Any) -> Any:
     """Ids read as text, a pandas Series, as numbers where that loses nothing.
 
-    That is, where each is written as Python writes the number: not "01", which differs from "1".
+    That is, where each is what Python writes for the number: not "01", which differs from "1".
     """
     import pandas as pd
 
@@ -72,7 +72,7 @@ def ids_of_text(texts: Any) -> Any:
 
 
 def _simplified(value):
-    """Text of an id without accidental differences: blanks, case, Unicode forms, zeros."""
+    """Text of an id without differences in blanks, case, Unicode forms and zeros."""
     text = " ".join(normalize("NFKC", str(value)).casefold().split())
     has_zeros = text[:1] in "0-" or text.endswith(".0")  # ten times as fast as the search
     return _ZEROS.sub(r"\1", text) if has_zeros else text

@@ -14,10 +14,9 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
     sample : int, >= 2, default 2000
-        Number of points, drawn without replacement from all points of all bags, whose pairs
-        enter the median; all points where there are fewer.
+        Number of points, drawn without replacement from all bags, whose pairs enter the median.
     seed : int or numpy Generator, optional
-        Of the sample.
+        Seed of the sample.
 
     Returns
     -------
@@ -25,9 +24,9 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
 
     Raises
     ------
-    ValueError : at least half of the sampled pairs coincide, or there is one point alone, so the
-        rule gives no bandwidth; `sample` is no integer from 2.
-    TypeError, ValueError : unusable bags.
+    ValueError : at least half of the sampled pairs coincide, or there is only one point; `sample`
+        is no integer from 2.
+    TypeError, ValueError : invalid bags.
 
     Examples
     --------
@@ -44,9 +43,9 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
 
 
 def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> float:
-    """Bandwidth at which a kernel of the median distance has the value exp(-1), from (n, p).
+    """Bandwidth at which a kernel of the median distance is exp(-1), from points (n, p).
 
-    Where most pairs coincide, as those of few categories do, the mean takes the median's place.
+    Where most pairs coincide, as with few categories, the mean replaces the median.
     """
     if len(points) < 2:
         raise ValueError("there is only one point: give the bandwidth as a number")
@@ -64,10 +63,10 @@ def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> fl
 
 
 def column_spreads(points: Array, sources: Array | None = None) -> Array:
-    """Standard deviation of each column, 1 for a constant one, which has no spread to divide by.
+    """Standard deviation of each column, 1 for a constant one.
 
     Columns of one source, such as those of a category, share the root of the sum of their
-    variances: together they then count in a distance like one column of numbers.
+    variances: in a distance they then have the weight of one column of numbers.
 
     Parameters
     ----------
@@ -109,9 +108,9 @@ def check_bandwidth(
     ----------
     value : float, or array, shape (p,)
     name : str, default "bandwidth"
-        What the error calls it.
+        Name in the message.
     n_features : int, optional
-        p, against which the length of an array is held.
+        p, the length that an array must have.
 
     Raises
     ------

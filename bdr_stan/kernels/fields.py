@@ -1,9 +1,9 @@
-"""Fields: a function that is a sum of parts, each with features of its own.
+"""Fields: a function that is a sum of parts, each with its own features.
 
     f(x) = f0 + psi_1(x)' w_1 + psi_2(x)' w_2 + ...
 
-A sum of kernels is a sum of such fields. One that looks at covariates has landmarks there, one in
-space has sines or landmarks in space, and straight lines have the columns themselves.
+A sum of kernels is a sum of such fields. One in covariates has landmarks there, one in space has
+sines or landmarks in space, and straight lines have the columns themselves.
 """
 
 from collections import Counter
@@ -94,7 +94,7 @@ def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> 
     ----------
     kernel : Kernel, from `resolve_kernel`
     names : list of str, or None
-        Names of the points' columns; None calls them by their indices.
+        Names of the points' columns; None for their indices.
     n_columns : int
         Columns of the points.
 
@@ -121,7 +121,7 @@ def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> 
 
 
 def has_landmarks(field: Kernel) -> bool:
-    """Whether the features of a field are made of landmarks."""
+    """Whether the features of a field need landmarks."""
     return not isinstance(field, (LinearEffects, HilbertSpace))
 
 
@@ -144,8 +144,8 @@ class FieldFeatures(ConcatenatedFeatures):
     ----------
     kernel : Kernel, from `resolve_kernel`
     landmarks : array, shape (d, p), in the units of the points
-        A field has those that have numbers in its own columns and NaN elsewhere, or, where there
-        are none such, those that have numbers in all columns.
+        A field has those with numbers in exactly its columns and NaN elsewhere or, without any,
+        those with numbers in all columns.
 
     Attributes
     ----------

@@ -34,28 +34,28 @@ _MOST_COLUMNS = 3
 class HilbertSpace(Kernel):
     """A kernel of the distance in one to three columns, with sines in place of landmarks.
 
-    Its values are those of the kernel; as a field of `AggregateRegressor` it has features of its
-    own, and no landmarks.
+    Its values are those of the base kernel; as a field of `AggregateRegressor` it needs no
+    landmarks.
 
     Parameters
     ----------
     base : RBF, Exponential, Matern32 or Matern52
         With columns, such as ``Matern32(columns=["lon", "lat"])``.
     n_functions : int, default 300
-        Those of the lowest frequencies are taken. About (3.4 L / length)^k of them leave little
-        out, k the number of columns; what they leave out enters the intervals of points.
+        Those of the lowest frequencies are used. About (3.4 L / length)^k of them, k the number of
+        columns, represent nearly all of the kernel; the rest enters the intervals of points.
     variance : float, > 0, default 1
         Factor on the values.
     centre, reach : arrays of shape (k,), optional, in the units of the points
-        Middle and half-widths of the points' range; estimators set them. The box on which the
-        sines live is 1.2 times as wide, or 4.5 lengths to each side, whichever is more. Points
-        beyond it are taken to its edge, where the features are 0.
+        Middle and half-widths of the points' range; estimators set them. The box of the sines is
+        1.2 times as wide, or 4.5 lengths to each side, whichever is more. Points outside are moved
+        to its edge, where the features are 0.
 
     Raises
     ------
     TypeError : a base of another kind.
-    ValueError : a variance or number of functions that is not positive; at first sight of the
-        points, a column that is constant or more than three.
+    ValueError : a variance or number of functions that is not positive; when the kernel gets
+        points, a column that is constant or more than three columns.
 
     Source: Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
     regression".

@@ -25,7 +25,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 # Variances relative to that of the kernel of the distance, chosen on real tables, see
 # experiments/real_tables.py. Models may choose a larger one of the linear effects.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
-_MOST_SQUARES = 30  # columns of numbers, beyond which the features would be too many
+_MOST_SQUARES = 30  # quadratic effects; with more columns there would be too many features
 _SAMPLE = 10_000  # points from which tails and distinct values are found
 _PAIRED = 2000  # of these, whose distances are computed
 _MIN_POINTS = 500  # with fewer, the 1% and 99% quantiles are too uncertain
@@ -44,11 +44,11 @@ def linear_plus(
     points = bags.sample_points(_SAMPLE, np.random.default_rng(seed))
     n_values = np.array([len(np.unique(column)) for column in points.T])
     long_tailed = columns_with_long_tails(points, n_values)
-    of_source = [np.flatnonzero(bags.sources == source) for source in np.unique(bags.sources)]
-    numbers = [k[0] for k in of_source if n_values[k[0]] > 2]  # an indicator of gaps may follow
+    by_source = [np.flatnonzero(bags.sources == source) for source in np.unique(bags.sources)]
+    numbers = [k[0] for k in by_source if n_values[k[0]] > 2]  # an indicator of gaps may follow
     squares = numbers if len(numbers) <= _MOST_SQUARES else []
     parts: list[Kernel] = []
-    for columns in map(tuple, map(np.ndarray.tolist, of_source)):
+    for columns in map(tuple, map(np.ndarray.tolist, by_source)):
         if n_values[list(columns)].max() == 1:
             continue  # constant
         parts.append(LinearEffects(columns, LINEAR_VARIANCE))

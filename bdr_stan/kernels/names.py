@@ -186,10 +186,10 @@ def resolve_kernel(
         with "linear + " before it, the kernel plus linear and quadratic effects of each column.
         "auto" is "linear + rbf" for points of at most 60 columns, else "rbf".
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-        Of a kernel given by name; "scaled" if `kernel` is a Kernel, which has its own.
+        Of a kernel given by name, else "scaled".
     bags : Bags
     seed : int, optional
-        Of the points from which the median distance comes, where there are many.
+        Seed of the sample of points for the median distance.
     scale : float, > 0, default 1
         Factor on all bandwidths.
 
@@ -199,8 +199,7 @@ def resolve_kernel(
 
     Raises
     ------
-    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth for a Kernel,
-        which has its own.
+    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth for a Kernel.
 
     Examples
     --------

@@ -20,8 +20,8 @@ _KNOTS = 101  # quantiles between which scores are interpolated
 class NormalScores(ColumnKernel):
     """k(z(x), z(y)), z(x) the normal score of a column: a quantile of N(0, 1) of the same rank.
 
-    Distances, incomes and hours of travel have long tails, and what they do changes within the
-    first few kilometres: on their ranks one length serves all.
+    Distances, incomes and hours of travel have long tails, and most of their effect is at small
+    values: on the scale of ranks one length is enough.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class NormalScores(ColumnKernel):
         Factor on the values.
     knots : array of shape (2, q), optional
         Values of the column, ascending, and their scores, between which scores are interpolated;
-        estimators set them to quantiles of the points. Beyond the ends scores stay as they are.
+        estimators set them to quantiles of the points. Beyond the ends scores are constant.
 
     Raises
     ------
     TypeError, ValueError : a base that is no kernel or has columns, none or several columns, or a
-        variance that is not positive; at first sight of the points, a column that is constant.
+        variance that is not positive; when the kernel gets points, a column that is constant.
 
     Examples
     --------
@@ -129,11 +129,11 @@ class NormalScores(ColumnKernel):
 
 
 def tail_ratios(points: Array) -> Array:
-    """How long the tails of columns are, from points (n, p) to (p,); 0 where it is undefined.
+    """Length of the tails of columns, from points (n, p) to (p,); 0 where it is undefined.
 
-    The distance from the median to the 1% or 99% quantile in distances to the quartile on that
-    side: 3.4 of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3 degrees
-    of freedom, 8.5 of a lognormal one whose logarithm has standard deviation .9.
+    The distance from the median to the 1% or 99% quantile, relative to that to the quartile on the
+    same side: 3.4 of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3
+    degrees of freedom, 8.5 of a lognormal one whose logarithm has standard deviation .9.
     """
     low, left, median, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

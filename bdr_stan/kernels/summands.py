@@ -1,7 +1,7 @@
-"""Sums of kernels that look at different columns: their summands, and landmarks of each.
+"""Sums of kernels of different columns: their summands, and landmarks of each.
 
-A sum of kernels is the kernel of features side by side. A summand that looks at one column needs
-few landmarks, and these have entries in that column alone: NaN stands for the others.
+A sum of kernels is the kernel of features side by side. A summand in one column needs few
+landmarks, which have numbers in that column and NaN in the others.
 """
 
 from collections.abc import Collection
@@ -24,18 +24,18 @@ Columns = tuple[int, ...]
 
 
 def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
-    """The summands of a kernel, by the columns that they look at.
+    """The summands of a kernel, by their columns.
 
     Parameters
     ----------
     kernel : Kernel, from `resolve_kernel`
     n_columns : int
-        Columns of the points.
+        Number of the points' columns.
 
     Returns
     -------
     dict, indices of columns -> Kernel
-        One entry where the kernel is no sum. Summands of the same columns stay together.
+        One entry where the kernel is no sum. Summands of the same columns are one entry.
 
     Examples
     --------
