@@ -13,7 +13,8 @@ from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.validation import check_choice, check_counts, check_positive, check_seed
 from bdr_stan.kernels import Kernel, check_kernel
 from bdr_stan.progress import Share, status
-from bdr_stan.tuning_embeddings import EmbeddingTask, refined, with_method
+from bdr_stan.tuning_candidates import Candidate
+from bdr_stan.tuning_embeddings import EmbeddingTask, with_method
 from bdr_stan.tuning_totals import TotalsTask, check_evidence
 from bdr_stan.types import ArrayLike
 
@@ -175,8 +176,6 @@ def tune(
     >>> tuned.best
     BLR(bandwidth_scale=1, method='exact', n_landmarks=5, random_state=0)
     """
-    import pandas as pd
-
     models = _by_name([BDR()] if models is None else models)
     are_totals = _are_models_of_totals(models)
     check_choice(score, "score", ("nll", "mse", *(EVIDENCES if are_totals else ())))
@@ -207,51 +206,51 @@ def tune(
     else:
         raise ValueError("trials go with models of totals, AggregateRegressor: leave them out")
 
-    rows: list[dict[str, Any]] = []
-    candidates: list[tuple[Any, Any]] = []
-
-    def enter(name, kernel, candidate, columns, *training):
-        named = {"model": name} if kernel is None else {"model": name, "kernel": _text(kernel)}
-        rows.append({**named, **columns, **({} if refine is None else {"refined": False})})
-        candidates.append((candidate, training))
-
-    def ranked():
-        """The table, best first, and the row of each model's best candidate."""
-        # Models without a density have NaN for nll, which sorts last.
-        by = ["nll", "mse"] if score == "nll" else [score]
-        lowest_first = score not in EVIDENCES
-        table = pd.DataFrame(rows).sort_values(by, kind="stable", ascending=lowest_first)
-        return table, {name: row for row, name in table["model"].drop_duplicates().items()}
-
     grid = kernels, n_landmarks, bandwidth_scale
+    found: list[Candidate] = []
     n_candidates = sum(len(names) for _, names in task.combinations(models, grid))
     share, position = Share(), ""
 
     def reporting(text):
         nonlocal position
-        share.update(len(rows), n_candidates)
-        is_grid = len(rows) < n_candidates
-        position = f"candidate {len(rows) + 1} of {n_candidates} ({text})" if is_grid else text
+        share.update(len(found), n_candidates)
+        is_grid = len(found) < n_candidates
+        position = f"candidate {len(found) + 1} of {n_candidates} ({text})" if is_grid else text
         return status(position + share.time_left(), bool(progress))
 
     with status("Tuning", progress is None, after=10, detail=lambda: position + share.time_left()):
-        for entry in task.entries(models, grid, method, reporting):
-            enter(*entry)
+        for candidate in task.candidates(models, grid, method, reporting):
+            found.append(candidate)  # noqa: PERF402 - reports of progress count them
         if refine is not None:
-            for name, row in ranked()[1].items():
+            for name, row in _best_rows(_ranked(found, score)).items():
                 with reporting(f"{name}, search for {refine}"):
-                    candidate, (training,) = candidates[row]
-                    candidate = refined(task, candidate, training, refine, method, score)
-                    columns, training = task.measured(candidate, task.embedded(candidate), method)
-                    kernel_found = None if kernel is None else candidate.kernel
-                    enter(name, kernel_found, candidate, columns, training)
-                    rows[-1]["refined"] = True
-    table, best_row = ranked()
+                    found.append(task.refined(found[row], refine, method, score))
+    table = _ranked(found, score)
+    best_rows = _best_rows(table)
     return Tuned(
-        candidates[table.index[0]][0],
-        {name: candidates[best_row[name]][0] for name in models},
-        table.reset_index(drop=True),
+        found[table.index[0]].estimator,
+        {name: found[best_rows[name]].estimator for name in models},
+        table.reset_index(drop=True).drop(columns=["refined"] if refine is None else []),
     )
+
+
+def _ranked(candidates: Sequence[Candidate], score: str) -> "pd.DataFrame":
+    """Table of candidates, best first; its index has their places in the list."""
+    import pandas as pd
+
+    rows = []
+    for each in candidates:
+        kernel = {} if each.kernel is None else {"kernel": _text(each.kernel)}
+        rows.append({"model": each.name, **kernel, **each.columns, "refined": each.refined})
+    # Models without a density have NaN for nll, which sorts last.
+    by = ["nll", "mse"] if score == "nll" else [score]
+    ascending = score not in EVIDENCES
+    return pd.DataFrame(rows).sort_values(by, kind="stable", ascending=ascending)
+
+
+def _best_rows(table: "pd.DataFrame") -> dict[str, Any]:
+    """Place in the list of the best candidate of each model, from the table of `_ranked`."""
+    return {name: row for row, name in table["model"].drop_duplicates().items()}
 
 
 def _checked_grid(n_landmarks, bandwidth_scale):

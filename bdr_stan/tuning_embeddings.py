@@ -20,7 +20,7 @@ from bdr_stan.kernels import kernel_config, resolve_kernel, summands
 from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
 from bdr_stan.threads import limited_blas
-from bdr_stan.tuning_totals import Grid, Reporting, Settings
+from bdr_stan.tuning_candidates import Candidate, Grid, Reporting, Settings
 from bdr_stan.types import Array, ArrayLike
 
 # The search for length scales, on the log scale: its bounds, first steps and tolerance. A change of
@@ -80,23 +80,34 @@ class EmbeddingTask:
             for settings in product(*grid)
         ]
 
-    def entries(
+    def candidates(
         self, models: Mapping[str, Any], grid: Grid, method: str | None, reporting: Reporting
-    ) -> Iterator[tuple[Any, ...]]:
-        """Name, kernel, candidate, its columns in the table and training features, one by one."""
+    ) -> Iterator[Candidate]:
+        """All candidates, fitted and scored one by one."""
         for (kernel, n, scale), names in self.combinations(models, grid):
             embedded: dict[Any, Any] = {}
-            candidates = {name: self.candidate(models[name], kernel, n, scale) for name in names}
-            for name, candidate in candidates.items():
+            estimators = {
+                name: self.with_settings(models[name], kernel, n, scale) for name in names
+            }
+            for name, estimator in estimators.items():
                 with reporting(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
-                    sharing = _sharing_embedding(candidate, candidates.values())
+                    sharing = _sharing_embedding(estimator, estimators.values())
                     key = _embedding_key(sharing)
                     if key not in embedded:
                         embedded[key] = self.embedded(sharing)
-                    columns, training = self.measured(candidate, embedded[key], method)
-                yield name, kernel, candidate, columns, training
+                    columns, training = self.measured(estimator, embedded[key], method)
+                yield Candidate(name, kernel, estimator, columns, training)
 
-    def candidate(self, model: Any, kernel: Any, n_landmarks: int, bandwidth_scale: float) -> Any:
+    def refined(self, found: Candidate, refine: str, method: str | None, score: str) -> Candidate:
+        """A candidate with better bandwidths, from a search at its landmarks."""
+        estimator = _with_better_bandwidths(self, found, refine, method, score)
+        columns, training = self.measured(estimator, self.embedded(estimator), method)
+        kernel = None if found.kernel is None else estimator.kernel
+        return Candidate(found.name, kernel, estimator, columns, training, refined=True)
+
+    def with_settings(
+        self, model: Any, kernel: Any, n_landmarks: int, bandwidth_scale: float
+    ) -> Any:
         """An unfitted model with these settings; kernel None is the model's."""
         candidate = clone(model).set_params(bandwidth_scale=bandwidth_scale, random_state=self.seed)
         if isinstance(model.landmarks, str):
@@ -179,15 +190,9 @@ def _held_out_scores(fitted, embedding, y):
     return {"nll": nll, "mse": mse(y, predictive.mean)}
 
 
-def refined(
-    task: EmbeddingTask,
-    candidate: Any,
-    training: Any,
-    refine: str,
-    method: str | None,
-    score: str,
-) -> Any:
-    """The candidate with better bandwidths, found by a search with fixed landmarks."""
+def _with_better_bandwidths(task, found, refine, method, score):
+    """The estimator of a candidate after a search for bandwidths with fixed landmarks."""
+    candidate, training = found.estimator, found.training
     kernel = training.kernel
     by_name = isinstance(candidate.kernel, str) and hasattr(kernel, "lengths")
     model = clone(candidate).set_params(bandwidth_scale=1.0)

@@ -1,12 +1,11 @@
 """Candidates of `tune` for totals: scores of held-out labels, evidence of training labels."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,13 +17,8 @@ from bdr_stan.estimators.validation import checked_splits, checked_validation
 from bdr_stan.kernels import Kernel, resolve_kernel
 from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.tuning_candidates import Candidate, Grid, Reporting, Settings
 from bdr_stan.types import Array, ArrayLike
-
-# Kernel, None for the model's, number of landmarks and bandwidth scale.
-Settings: TypeAlias = tuple[str | Kernel | None, int, float]
-Grid: TypeAlias = tuple[Sequence[str | Kernel | None], Sequence[int], Sequence[float]]
-# From the text of a candidate to a context that reports progress.
-Reporting: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -89,28 +83,28 @@ class TotalsTask:
             for kernel, n, scale in product(*grid)
         ]
 
-    def entries(
+    def candidates(
         self,
         models: Mapping[str, AggregateRegressor],
         grid: Grid,
         method: str | None,
         reporting: Reporting,
-    ) -> Iterator[tuple[str, str | Kernel | None, AggregateRegressor, dict[str, float]]]:
-        """Name, kernel, candidate and its columns in the table, one by one."""
+    ) -> Iterator[Candidate]:
+        """All candidates, fitted and scored one by one."""
         pairs = [(each, name) for each, names in self.combinations(models, grid) for name in names]
         for (kernel, n, scale), name in pairs:
             model = models[name]
-            candidate = self.candidate(model, kernel, n, scale)
+            estimator = self.with_settings(model, kernel, n, scale)
             bandwidth = "" if model.learn_kernel else f", bandwidth x {scale:g}"
             with reporting(f"{name}, {n} landmarks{bandwidth}"):
-                scores = self.scores(candidate, method)
-            columns = {
-                "n_landmarks": self._n_landmarks(candidate),
+                scores = self.scores(estimator, method)
+            settings = {
+                "n_landmarks": self._n_landmarks(estimator),
                 "bandwidth_scale": np.nan if model.learn_kernel else scale,
             }
-            yield name, kernel, candidate, {**columns, **scores}
+            yield Candidate(name, kernel, estimator, {**settings, **scores})
 
-    def candidate(
+    def with_settings(
         self, model: AggregateRegressor, kernel: str | Kernel | None, n: int, scale: float
     ) -> AggregateRegressor:
         """An unfitted model with these settings, as far as they apply to it."""

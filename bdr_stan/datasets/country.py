@@ -18,8 +18,8 @@ def country_files(
 ) -> Path:
     """Write a simulated country of side x side pixels of one km, with cases by district.
 
-    The rate, cases per person, falls with elevation and travel time, rises with rainfall, and has
-    a smooth field of its own; cases are Poisson, with a lognormal effect of each district of log sd
+    The rate, cases per person, falls with elevation and travel time, rises with rainfall, and
+    varies smoothly in space; cases are Poisson, with a lognormal effect of each district of log sd
     0.3. Needs the extra "maps".
 
     Parameters
@@ -55,14 +55,14 @@ def country_files(
     if folder.exists():
         raise FileExistsError(f"{folder} exists: remove it, or choose another folder")
     rng = np.random.default_rng(seed)
-    height, wet, towns, own = (_field(rng, side, width) for width in (8, 12, 5, 6))
+    height, wet, towns, other = (_field(rng, side, width) for width in (8, 12, 5, 6))
     images = {
         "elevation": 900 + 400 * height,
         "rainfall": 1100 * np.exp(0.3 * wet),
         "vegetation": 0.5 + 0.15 * np.tanh(wet - 0.5 * height),
         "travel_time": 60 * np.exp(-0.8 * towns),
         "population": np.exp(4 + 1.2 * towns + rng.normal(0, 0.3, (side, side))),
-        "rate": np.exp(-3 - 0.8 * height + 0.5 * wet - 0.4 * towns + 0.4 * own),
+        "rate": np.exp(-3 - 0.8 * height + 0.5 * wet - 0.4 * towns + 0.4 * other),
     }
     districts = _districts(rng, side, n_districts)
     number = _district_of_pixels(districts, side)

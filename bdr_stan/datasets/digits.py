@@ -17,8 +17,8 @@ def digits_bags(
 
     Bag i has its own distribution over the digits 0 .. 9, a normal around a centre from
     uniform(0, 9) with an sd from uniform(0.5, 2.5), cut to the digits. Its points are images
-    of digits drawn from it; its label is the mean of the *distribution*, so that a bag of few
-    images says little about its label. Sizes are heavy-tailed from 1 to `max_size`.
+    of digits drawn from it; its label is the mean of the *distribution*, about which a bag of few
+    images has little information. Sizes are heavy-tailed from 1 to `max_size`.
 
     Parameters
     ----------
@@ -38,10 +38,9 @@ def digits_bags(
 
     Notes
     -----
-    A half holds some 90 images of each digit, so the two are not samples of quite the same
-    distributions, and what is learnt from large bags of one is off on large bags of the other,
-    by more than a model can tell. Test bags that differ from the training bags by chance alone
-    come from the same split with another seed.
+    Each half has some 90 images of each digit, so their distributions differ slightly, and a fit
+    to large bags of one half is biased for large bags of the other. For test bags from the same
+    distribution use the same split with another seed.
 
     Examples
     --------

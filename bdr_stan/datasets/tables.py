@@ -55,8 +55,8 @@ def donor_cells(n_donors: int = 150, *, seed: int = 1) -> pd.DataFrame:
 
     Severity s ~ normal(0, 1) of a donor; shares of three types of cells
     softmax(0, -1 + 0.7 s + noise, noise); counts of gene g in a cell of type k
-    Poisson(depth exp(program_kg + 0.4 s [k = 0, g < 3])). So the label shows in the composition of
-    the cells and in the state of one type. Donors have 10 to 400 cells.
+    Poisson(depth exp(program_kg + 0.4 s [k = 0, g < 3])). The label thus changes the composition of
+    the cells and the state of one type. Donors have 10 to 400 cells.
 
     Parameters
     ----------

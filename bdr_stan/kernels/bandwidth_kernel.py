@@ -12,7 +12,7 @@ from bdr_stan.kernels.bandwidth import (
     column_spreads,
     typical_bandwidth,
 )
-from bdr_stan.kernels.kernel import ColumnKernel
+from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -31,7 +31,7 @@ class BandwidthKernel(ColumnKernel):
         super().__post_init__()
         if self.units is not None:
             check_bandwidth(self.units, "units")
-            object.__setattr__(self, "units", np.asarray(self.units, np.float64))
+            store_arrays(self, "units")
         if isinstance(self.bandwidth, str):
             if self.bandwidth not in ("scaled", "ard", "median"):
                 raise ValueError(
@@ -40,8 +40,8 @@ class BandwidthKernel(ColumnKernel):
                 )
         else:
             check_bandwidth(self.bandwidth)
-            if np.ndim(self.bandwidth):  # a list is as good as an array
-                object.__setattr__(self, "bandwidth", np.asarray(self.bandwidth, np.float64))
+            if np.ndim(self.bandwidth):
+                store_arrays(self, "bandwidth")
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if not isinstance(self.bandwidth, str):

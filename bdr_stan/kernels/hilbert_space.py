@@ -19,7 +19,7 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.kernels.feature_maps import Features, scale_rows
-from bdr_stan.kernels.kernel import Kernel, check_positive
+from bdr_stan.kernels.kernel import Kernel, check_positive, store_arrays
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
@@ -91,9 +91,7 @@ class HilbertSpace(Kernel):
             raise ValueError(
                 f"n_functions of HilbertSpace must be an integer >= 1, found {self.n_functions!r}"
             )
-        for name in ("centre", "reach"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
+        store_arrays(self, "centre", "reach")
 
     def on(self, names: Any, n_columns: int) -> Self:
         return replace(self, base=self.base.on(names, n_columns))

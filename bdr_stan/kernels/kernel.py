@@ -344,6 +344,13 @@ class Product(Pair):
     join = np.multiply
 
 
+def store_arrays(kernel: Kernel, *names: str) -> None:
+    """Store the parameters of these names, unless they are None, as arrays of floats."""
+    for name in names:
+        if getattr(kernel, name) is not None:
+            object.__setattr__(kernel, name, np.asarray(getattr(kernel, name), np.float64))
+
+
 def check_positive(kernel: Kernel, name: str) -> None:
     """Raise unless the parameter of this name is a positive number."""
     value = getattr(kernel, name)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.kernels.bandwidth import column_spreads
-from bdr_stan.kernels.kernel import ColumnKernel
+from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
 from bdr_stan.types import Array, ArrayLike, Seed
 
 _SAMPLE = 2000  # points from which means and standard deviations of columns are estimated
@@ -63,9 +63,7 @@ class LinearEffects(ColumnKernel):
         super().__post_init__()
         if (self.centre is None) != (self.units is None):
             raise ValueError("LinearEffects has centre and units, or neither: give both")
-        for name in ("centre", "units"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
+        store_arrays(self, "centre", "units")
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         """The kernel with the columns' mean and standard deviation."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.kernels.kernel import ColumnKernel, Kernel
+from bdr_stan.kernels.kernel import ColumnKernel, Kernel, store_arrays
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -73,8 +73,7 @@ class NormalScores(ColumnKernel):
             raise ValueError(
                 f"NormalScores looks at one column, found columns={self.columns!r}: name one"
             )
-        if self.knots is not None:
-            object.__setattr__(self, "knots", np.asarray(self.knots, np.float64))
+        store_arrays(self, "knots")
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         if names and self.columns is not None and self.columns[0] not in names:

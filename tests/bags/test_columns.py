@@ -132,7 +132,7 @@ def test_nested_columns_of_polars():
         Bags.from_dataframe(table, "bag")
 
 
-# ------------------------------------------------------------------ what is told
+# ------------------------------------------------------------------ warnings
 
 
 def test_columns_that_say_little_are_told(people):
