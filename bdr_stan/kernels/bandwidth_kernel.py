@@ -16,7 +16,7 @@ from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BandwidthKernel(ColumnKernel):
     """Kernels with a bandwidth, or one per column, as of `Stationary`; k(x, x) is `variance`."""
 

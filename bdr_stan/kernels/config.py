@@ -46,7 +46,7 @@ def kernel_of_config(config: dict[str, Any]) -> Kernel:
     >>> from bdr_stan.kernels import RBF, kernel_config, kernel_of_config
     >>> text = json.dumps(kernel_config(RBF(2.0, columns=["age"])))
     >>> kernel_of_config(json.loads(text))
-    RBF(bandwidth=2.0, columns=('age',), variance=1.0, units=None)
+    RBF(bandwidth=2.0, columns=('age',))
     """
     values = {name: value for name, value in config.items() if name != "kernel"}
     for name, value in values.items():

@@ -28,9 +28,10 @@ _SAMPLE = 20_000  # points from which centre and reach are computed
 # al. (2023), section 4, for Matern 3/2; smoother kernels need less.
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
 _MOST_COLUMNS = 3
+_MOST_FUNCTIONS = 10_000  # a matrix of their products is 800 MB
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HilbertSpace(Kernel):
     """A kernel of the distance in one to three columns, with sines in place of landmarks.
 
@@ -87,9 +88,10 @@ class HilbertSpace(Kernel):
             raise TypeError(
                 f"HilbertSpace takes RBF, Exponential, Matern32 or Matern52, found {self.base!r}"
             )
-        if not is_integer(self.n_functions) or self.n_functions < 1:
+        if not is_integer(self.n_functions) or not 1 <= self.n_functions <= _MOST_FUNCTIONS:
             raise ValueError(
-                f"n_functions of HilbertSpace must be an integer >= 1, found {self.n_functions!r}"
+                f"n_functions of HilbertSpace must be an integer from 1 to {_MOST_FUNCTIONS}, "
+                f"found {self.n_functions!r}"
             )
         store_arrays(self, "centre", "reach")
 

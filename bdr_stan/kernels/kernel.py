@@ -5,7 +5,7 @@ products. Each kernel of points is in a file of its own, such as `rbf` or `polyn
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -44,6 +44,8 @@ class Kernel:
     array([ 2., 11.])
     >>> kernel.parameter_names
     ['first.first.bandwidth', 'first.second.bandwidth', 'second.variance']
+    >>> Matern32(columns=["lon", "lat"]) + Linear()
+    Matern32(columns=['lon', 'lat']) + Polynomial(degree=1, constant=0.0)
     """
 
     variance: float
@@ -56,6 +58,16 @@ class Kernel:
                 "give both the same features"
             )
         return self.evaluate(x, self.prepare(y), np.empty((len(x), len(y))))
+
+    def __repr__(self) -> str:
+        """As it is written in Python, without parameters that have their defaults."""
+        values = {field: getattr(self, field.name) for field in fields(cast(Any, self))}
+        given = [
+            f"{field.name}={value!r}"
+            for field, value in values.items()
+            if field.repr and not _is_default(value, field.default)
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
 
     def __add__(self, other: "Kernel") -> "Sum":
         return Sum(self, other)
@@ -151,6 +163,11 @@ class Kernel:
         return np.log([value for _, value in self.learnable()])
 
 
+def _is_default(value, default):
+    """Whether a parameter is its default, a single value; arrays are never one."""
+    return value is default or (np.ndim(value) == 0 and default is not MISSING and value == default)
+
+
 class ColumnKernel(Kernel):
     """Kernels that are no sums or products: a subclass has the fields `columns` and `variance`.
 
@@ -229,7 +246,7 @@ class PreparedPair(NamedTuple):
     second: Any
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pair(Kernel):
     """Two kernels, joined entry by entry, times `variance`: what sums and products share."""
 
@@ -239,12 +256,22 @@ class Pair(Kernel):
 
     join: ClassVar[np.ufunc]
     learns_variance: ClassVar[bool] = False  # of the second kernel, relative to the first
+    sign: ClassVar[str]  # in Python
 
     def __post_init__(self):
         for part in (self.first, self.second):
             if not isinstance(part, Kernel):
                 raise TypeError(f"only kernels can be added or multiplied, found {part!r}")
         check_positive(self, "variance")
+
+    def __repr__(self) -> str:
+        if self.variance != 1:
+            return super().__repr__()
+        first, second = (
+            f"({part!r})" if isinstance(part, Sum) and self.sign == "*" else repr(part)
+            for part in (self.first, self.second)
+        )
+        return f"{first} {self.sign} {second}"
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         return self._with_parts(lambda part: part.on(names, n_columns))
@@ -294,7 +321,7 @@ class Pair(Kernel):
         return len(self.first.learnable())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sum(Pair):
     """first + second, as ``first + second`` makes it.
 
@@ -318,9 +345,10 @@ class Sum(Pair):
 
     join = np.add
     learns_variance = True
+    sign = "+"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Product(Pair):
     """first * second, as ``first * second`` makes it.
 
@@ -342,6 +370,7 @@ class Product(Pair):
     """
 
     join = np.multiply
+    sign = "*"
 
 
 def store_arrays(kernel: Kernel, *names: str) -> None:

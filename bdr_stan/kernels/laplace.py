@@ -18,7 +18,7 @@ class DividedLandmarks(NamedTuple):
     lengths: ArrayLike  # (p,) or a number
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Laplace(BandwidthKernel):
     """exp(-sum_k |x_k - y_k| / bandwidth_k); parameters as for `Stationary`.
 

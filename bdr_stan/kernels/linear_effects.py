@@ -21,7 +21,7 @@ class PreparedColumns(NamedTuple):
     offset: Array  # c'A, shape (d,)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearEffects(ColumnKernel):
     """((x - centre) / units)'((y - centre) / units): straight lines in the columns.
 

@@ -123,9 +123,9 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
     --------
     >>> from bdr_stan.kernels import kernel_named
     >>> kernel_named("matern32", 2.0)
-    Matern32(bandwidth=2.0, columns=None, variance=1.0, units=None)
+    Matern32(bandwidth=2.0)
     >>> kernel_named("rbf", "ard")
-    RBF(bandwidth='ard', columns=None, variance=1.0, units=None)
+    RBF(bandwidth='ard')
     """
     check_kernel(name)
     return KERNELS[_name_per_column(name)](bandwidth)
@@ -209,9 +209,9 @@ def resolve_kernel(
     >>> points = np.array([[20.0, 1.0], [40.0, 2.0], [60.0, 3.0]])
     >>> bags = Bags(points, [0, 3], features=["age", "income"])
     >>> resolve_kernel(RBF(15.0, columns=["age"]), "scaled", bags)
-    RBF(bandwidth=15.0, columns=(0,), variance=1.0, units=None)
+    RBF(bandwidth=15.0, columns=(0,))
     >>> resolve_kernel("matern32", [15.0, 2.0], bags, scale=2.0)
-    Matern32(bandwidth=array([30.,  4.]), columns=None, variance=1.0, units=None)
+    Matern32(bandwidth=array([30.,  4.]))
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
     kernel = name_for(kernel, bags.n_features)

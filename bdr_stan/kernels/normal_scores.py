@@ -16,7 +16,7 @@ _SAMPLE = 20_000  # points from which quantiles are estimated
 _KNOTS = 101  # quantiles between which scores are interpolated
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NormalScores(ColumnKernel):
     """k(z(x), z(y)), z(x) the normal score of a column: a quantile of N(0, 1) of the same rank.
 

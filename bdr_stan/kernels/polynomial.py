@@ -10,7 +10,7 @@ from bdr_stan.kernels.kernel import ColumnKernel
 from bdr_stan.types import Array, ArrayLike, is_number
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Polynomial(ColumnKernel):
     """(x'y + constant)^degree.
 

@@ -11,7 +11,7 @@ from bdr_stan.types import Array, ArrayLike
 _CUT = 3.0  # standard deviations at which columns are cut, so that no square dominates
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuadraticEffects(LinearEffects):
     """q(x)'q(y), q_k(x) = (z_k^2 - 1) / sqrt(2), z the standardised columns cut at 3.
 

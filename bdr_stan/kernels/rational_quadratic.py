@@ -9,7 +9,7 @@ from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RationalQuadratic(Stationary):
     """(1 + r^2 / (2 alpha))^-alpha; alpha > 0, default 1, the other parameters as for `Stationary`.
 

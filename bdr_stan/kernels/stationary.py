@@ -71,7 +71,7 @@ def distances(out: Array, factor: float) -> Array:
     return np.sqrt(out, out=out)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stationary(BandwidthKernel):
     """Kernels of the distance r = |(x - y) / bandwidth|; a subclass says what `profile` does.
 

@@ -8,7 +8,7 @@ from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, is_number
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StudentT(Stationary):
     """1 / (1 + r^degree), the generalised t-student kernel; 0 < degree <= 2, default 1.
 

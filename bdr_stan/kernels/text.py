@@ -1,11 +1,13 @@
 """Kernels in words, for tables and reports."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.hilbert_space import HilbertSpace
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.normal_scores import NormalScores
@@ -37,15 +39,20 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
     'RBF, lengths age 15 + RBF, lengths income 2.5'
     """
-    if isinstance(kernel, Sum) and any(type(term) in _EFFECTS for term in terms(kernel)):
+    if any(type(term) in _EFFECTS for term in terms(kernel)):
         return _effects_text(kernel, names)
     if isinstance(kernel, (Sum, Product)):
         sign = " + " if isinstance(kernel, Sum) else " x "
         return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))
     if isinstance(kernel, NormalScores):
         return f"{kernel_text(kernel.base, None)} for scores of {_columns(kernel, names)[0]}"
+    if isinstance(kernel, HilbertSpace):
+        return f"{kernel_text(kernel.base, names)} ({kernel.n_functions} basis functions)"
     if not isinstance(kernel, BandwidthKernel):
-        return repr(kernel)
+        named: Any = kernel
+        return repr(
+            kernel if named.columns is None else replace(named, columns=_columns(kernel, names))
+        )
     columns = _columns(kernel, names)
     lengths = np.atleast_1d(kernel.lengths)
     if len(lengths) > _MOST_SHOWN:

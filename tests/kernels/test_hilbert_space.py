@@ -105,7 +105,7 @@ def test_log_scales_multiply_rows(rng):
         (
             lambda: HilbertSpace(RBF(), 0),
             ValueError,
-            "n_functions of HilbertSpace must be an integer >= 1, found 0",
+            "n_functions of HilbertSpace must be an integer from 1 to 10000, found 0",
         ),
         (
             lambda: HilbertSpace(RBF(), variance=-1.0),

@@ -19,6 +19,8 @@ from bdr_stan.kernels import (
     Polynomial,
     Product,
     Sum,
+    kernel_config,
+    map_kernel,
     median_bandwidth,
 )
 
@@ -175,3 +177,20 @@ def test_the_variance_of_a_sum_or_product_in_a_sum_is_learned(xy):
     np.testing.assert_allclose(moved.diagonal(x), Polynomial().diagonal(x) + 5 * 2)
     again = moved.with_log_parameters(moved.log_parameters)
     np.testing.assert_allclose(again(x, y), moved(x, y))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(),
+        RBF(2.0, columns=["age"]) + Polynomial(1, 0.0, variance=3.0),
+        (RBF(1.0) + Exponential(2.0)) * Matern32(3.0, columns=[0]),
+        RBF(1.0) * Matern32(3.0) + Exponential(2.0),
+        Sum(RBF(1.0), Matern32(3.0), variance=2.0),
+        map_kernel(["rain"], n_functions=20),
+    ],
+)
+def test_a_kernel_shows_the_python_that_makes_it(kernel):
+    again = eval(repr(kernel))
+    assert kernel_config(again) == kernel_config(kernel)
+    assert repr(RBF()) == "RBF()" and repr(RBF([1.0, 2.0])) == "RBF(bandwidth=array([1., 2.]))"

@@ -14,12 +14,14 @@ from bdr_stan.kernels import (
     RBF,
     Cauchy,
     Linear,
+    LinearEffects,
     Matern32,
     Polynomial,
     check_kernel,
     check_kernel_and_bandwidth,
     kernel_named,
     kernel_text,
+    map_kernel,
     median_bandwidth,
     resolve_kernel,
 )
@@ -92,6 +94,18 @@ def test_columns_of_other_units_count_alike(bags, kernel):
     np.testing.assert_allclose(learned.lengths, np.e * found.lengths)
     text = kernel_text(found, COLUMNS)
     assert text.startswith("RBF, lengths a 1.") and "standard deviations of each column" in text
+
+
+def test_the_kernel_of_a_map_is_described_by_its_columns(rng):
+    bags = Bags(rng.uniform(size=(50, 3)), [0, 20, 50], features=["x", "y", "rain"])
+    kernel = resolve_kernel(map_kernel(["rain"], n_functions=20), "scaled", bags)
+    text = kernel_text(kernel, bags.features)
+    assert text.startswith(
+        "linear in rain + RBF, length 1 for scores of rain + Matern32, lengths x"
+    )
+    assert text.endswith("(20 basis functions)") and "None" not in text
+    assert kernel_text(LinearEffects(columns=[2]), bags.features) == "linear in rain"
+    assert kernel_text(Linear(columns=[0]), bags.features).endswith("columns=['x'])")
 
 
 def test_a_category_counts_like_a_number(rng):
