@@ -9,7 +9,7 @@ import numpy as np
 from bdr_stan.bags.checks import describe
 from bdr_stan.bags.columns import TableColumns, same_transformer
 from bdr_stan.bags.matching import match_to_ids
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, PathName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,7 @@ class BagsBase:
     metadata: "pd.DataFrame | None"
     features: list[str] | None
     columns: TableColumns | None
+    file: str | None = None  # path that the points were read from, as it was given
     sizes: Any  # number of points of each bag, int, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
     weighted: Any  # whether points have weights, bool
@@ -50,6 +51,11 @@ class BagsBase:
             "bags are not an array: pass them to an estimator of bdr_stan directly, and scale "
             "their columns by transformer= of Bags.from_dataframe instead of in a pipeline"
         )
+
+    def _read_from(self, path: PathName) -> Self:
+        """These bags, with the path that they were read from."""
+        self.file = str(path)
+        return self
 
     @property
     def cut(self) -> Array:

@@ -67,6 +67,8 @@ class Bags(BagsBase):
     ----------
     points, offsets, weights, ids, metadata, features, columns, pixels
         As given, once checked; None if absent.
+    file
+        Path that the points were read from by `from_csv` or `from_parquet`, else None.
 
     Raises
     ------
@@ -343,14 +345,14 @@ class Bags(BagsBase):
                     "transform the table before it is written, or leave lazy out"
                 )
             parts = parquet.parts_of(path, bag, features, weight, metadata, options.get("like"))
-            return PartitionedBags.from_parts(
+            lazy_bags = PartitionedBags.from_parts(
                 cls, parts, bag, features, weight, metadata, client=client, **options
             )
+            return lazy_bags._read_from(path)
         if client is not None:
             raise ValueError("client goes with lazy=True: leave one out, or pass both")
-        return cls(
-            **readers.from_parquet(path, bag, features, weight, metadata, **options), copy=False
-        )
+        made = readers.from_parquet(path, bag, features, weight, metadata, **options)
+        return cls(**made, copy=False)._read_from(path)
 
     @classmethod
     @answered
@@ -417,7 +419,8 @@ class Bags(BagsBase):
         Where an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them
         to numbers.
         """
-        return cls(**readers.from_csv(path, bag, features, weight, metadata, **options), copy=False)
+        made = readers.from_csv(path, bag, features, weight, metadata, **options)
+        return cls(**made, copy=False)._read_from(path)
 
     @classmethod
     @answered

@@ -51,6 +51,8 @@ class PartitionedBags(BagsBase):
         Sum of the weights of each bag, its size without weights.
     client : distributed.Client, or None
         The cluster that computes, if one was given.
+    file : str, or None
+        Path that the points are read from, if they are in files.
 
     Examples
     --------
@@ -278,7 +280,7 @@ class PartitionedBags(BagsBase):
         weights = None
         if self.weighted:
             weights = np.concatenate([bags.weights for _, bags in parts])[order]
-        return self._reader.kind(
+        bags = self._reader.kind(
             np.concatenate([bags.points for _, bags in parts])[order],
             offsets_of_sizes(np.bincount(codes, minlength=len(self))),
             weights=weights,
@@ -286,6 +288,8 @@ class PartitionedBags(BagsBase):
             metadata=self.metadata,
             columns=self.columns,
         )
+        bags.file = self.file
+        return bags
 
 
 def parts_of_dask(

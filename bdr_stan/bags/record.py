@@ -28,6 +28,7 @@ class BagsRecord:
     columns: TableColumns | None  # how the points were made from the columns of a table
     weighted: bool  # whether points have weights
     ranges: Array | None  # as `column_ranges`, shape (2, p)
+    file: str | None  # path that the points were read from
 
     @classmethod
     def from_bags(cls, bags: BagsBase) -> Self:
@@ -40,6 +41,7 @@ class BagsRecord:
             bags.columns,
             bags.weighted,
             column_ranges(bags),
+            bags.file,
         )
 
     @property
@@ -56,6 +58,7 @@ class BagsRecord:
             "columns": self.columns,
             "weighted": self.weighted,
             "column_ranges": self.ranges,
+            "file": self.file,
         }
 
     def take(self, bags: ArrayLike) -> Self:

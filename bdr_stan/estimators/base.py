@@ -4,6 +4,7 @@ import inspect
 from dataclasses import replace
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -101,6 +102,7 @@ class BagEstimator(BaseEstimator):
         lines = [
             repr(self),
             f"Fitted to {len(self.result_.labels)} bags of {self.n_features_in_} columns"
+            + (f" from {Path(settings['file']).name}" if settings.get("file") else "")
             + (f", label {label!r}" if label else "")
             + (f", in {settings['seconds']:.1f} s" if "seconds" in settings else ""),
         ]

@@ -203,6 +203,7 @@ class Stack(BagEstimator):
             "columns",
             "weighted",
             "column_ranges",
+            "file",
             "label_name",
         )
         columns = {name: first[name] for name in names if name in first}

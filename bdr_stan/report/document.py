@@ -50,7 +50,8 @@ def write_report(
         model_sections.reproduction(fit),
     ]
     method = _METHODS.get(model.method, model.method)
-    lead = f"{fit.name} ({method}), fitted to the labels of {len(fit.ids)} bags of points."
+    lead = f"{fit.name} ({method}), fitted to the labels of {len(fit.ids)} bags of points"
+    lead += f" from {Path(fit.file).name}." if fit.file else "."
     written = " by ".join(each for each in (f"{date.today():%-d %B %Y}", author) if each)
     lead += f" Report of {written}."
     if title is None:

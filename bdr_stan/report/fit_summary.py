@@ -47,6 +47,11 @@ class FitSummary:
         return self.model.result_.groups["observed_data"]["bag"].values
 
     @property
+    def file(self) -> str | None:
+        """Path that the bags were read from."""
+        return self.model.result_.settings.get("file") or getattr(self.bags, "file", None)
+
+    @property
     def id_name(self) -> str:
         """What the ids name."""
         columns = self.model.columns_

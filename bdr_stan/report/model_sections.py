@@ -2,6 +2,7 @@
 
 import inspect
 import platform
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def data_and_model(fit: FitSummary) -> Section:
     facts = {
         "model": f"{fit.name}: {_first_line(fit.model)}",
         "labels": _describe_labels(fit),
+        **({"data file": fit.file} if fit.file else {}),
         "bags": f"{len(fit.ids)}",
         **_describe_sizes(fit),
         "columns of the points": ", ".join(fit.columns),
@@ -249,7 +251,16 @@ def _call(fit, run):
         weight = "" if columns.weight is None else f", weight={columns.weight!r}"
         metadata = fit.model.columns_of_bags
         weight += f", metadata={metadata!r}" if metadata else ""
+        weight += ", missing='indicator'" if columns.fills else ""
         names = list(columns.names)
-        lines.append(f"bags = Bags.from_dataframe(table, {columns.bag!r}, {names!r}{weight})")
+        lines.append(f"bags = Bags.{_reader(fit.file)}, {columns.bag!r}, {names!r}{weight})")
     model = fit.model.__repr__(N_CHAR_MAX=_MAX_REPR_LENGTH)
     return "\n".join([*lines, f"model = {model}", f"model.fit(bags, y{arguments})"])
+
+
+def _reader(file):
+    """The beginning of the call that read the bags."""
+    if file is None:
+        return "from_dataframe(table"
+    kind = "parquet" if Path(file).suffix in ("", ".parquet") else "csv"  # folders have no suffix
+    return f"from_{kind}({file!r}"

@@ -230,3 +230,18 @@ def test_dots_have_the_numbers_of_their_bags(pages, fits):
 def test_headers_of_long_tables_sort(parsed):
     tables = [attrs.get("class") for tag, attrs in parsed["aggregate"].elements if tag == "table"]
     assert tables.count("sortable") == 2
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_data_file_is_named(rows_of_points, tmp_path, kind):
+    path = tmp_path / f"towns.{kind}"
+    getattr(rows_of_points, f"to_{kind}")(path, index=False)
+    bags = getattr(Bags, f"from_{kind}")(path, "town", ["lon", "lat"], metadata=["y"])
+    BDR(4, method="laplace").fit(bags[:20], "y", seed=1).save(tmp_path / "fit.nc")
+    model = load(tmp_path / "fit.nc")
+    assert " columns from towns." in str(model)
+    model.report_html(tmp_path / "fit.html", bags)
+    page = Page((tmp_path / "fit.html").read_text())
+    assert f"20 bags of points from towns.{kind}." in page.text
+    assert f"bags = Bags.from_{kind}({str(path)!r}, 'town'," in page.text
