@@ -4,6 +4,7 @@ Inputs are bags of points (samples of a distribution), one label per bag. Names
 load on first use, so ``import bdr_stan`` is quick.
 """
 
+from difflib import get_close_matches
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -62,7 +63,9 @@ def __getattr__(name):
         return getattr(import_module(f"bdr_stan.{_HOME_OF[name]}"), name)
     if name in _BASELINES:
         raise ImportError(f"{name} is a baseline: use `from bdr_stan.baselines import {name}`")
-    raise AttributeError(f"module 'bdr_stan' has no attribute {name!r}")
+    meant = get_close_matches(name, __all__, n=1)
+    answer = f"; did you mean {meant[0]!r}?" if meant else ""
+    raise AttributeError(f"module 'bdr_stan' has no attribute {name!r}{answer}")
 
 
 def __dir__():

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Arguments of other libraries, and those of this one that take their place.
 _CALLED_HERE = {
     **dict.fromkeys(("group", "groups", "groupby", "by"), "bag"),
-    **dict.fromkeys(("bag_id", "bag_column", "id_column", "sample_key"), "bag"),
+    **dict.fromkeys(("bag_id", "bag_column", "id_column", "sample_key", "key"), "bag"),
     **dict.fromkeys(("columns", "cols", "feature_names", "use_rep", "obsm", "layer"), "features"),
     **dict.fromkeys(("x", "X", "data", "samples"), "bags"),
     **dict.fromkeys(("label", "labels", "target"), "y"),

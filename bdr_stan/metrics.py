@@ -357,7 +357,7 @@ def classes_by_size(
     """
 
     y = labels_in_order(y, predictive)
-    second = class_codes(predictive.classes, np.asarray(y))
+    second = _codes(predictive, y)
     second, p, sizes = _same_length(y=second, mean=predictive.mean, sizes=sizes)
     log_prob = predictive.log_prob(y)
 
@@ -439,7 +439,7 @@ def reliability(
     if not is_number(n_bins) or not (n_bins >= 1 and n_bins == int(n_bins)):
         raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins!r}")
     y = labels_in_order(y, predictive)
-    second = class_codes(predictive.classes, np.asarray(y))
+    second = _codes(predictive, y)
     second, p = _same_length(y=second, mean=predictive.mean)
     bin_number = np.minimum((p * n_bins).astype(int), n_bins - 1)
     rows = []
@@ -574,6 +574,16 @@ def _check_each(name: str, values: Array, good: Array, rule: str) -> None:
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{name} is {values[i]:.15g} at individual {i}: {rule}")
+
+
+def _codes(predictive, y):
+    """Codes of labels among the classes of a class predictive."""
+    if not hasattr(predictive, "classes"):
+        raise TypeError(
+            f"a {type(predictive).__name__} has no classes: pass the predictive distribution of a "
+            "classifier"
+        )
+    return class_codes(predictive.classes, np.asarray(y))
 
 
 def _same_length(unit: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:

@@ -37,6 +37,11 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
 
 def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
     """Labels in the order of the bags of a predictive distribution, by its `ids` if any."""
+    if not any(hasattr(predictive, name) for name in ("interval", "log_prob", "cdf", "classes")):
+        raise TypeError(
+            f"predictive must be a predictive distribution, such as model.predictive(bags), found "
+            f"a {type(predictive).__name__}"
+        )
     return match_to_ids(y, getattr(predictive, "ids", None))
 
 

@@ -303,9 +303,14 @@ def from_csv(
     **options: Any,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a CSV file; `options` of `from_dataframe` and of pandas."""
+    import pandas as pd
+
     for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
     wanted = known_features(for_table.get("like"), features)
-    table = csv_table(path, bag, wanted, weight, metadata, options)
+    try:
+        table = csv_table(path, bag, wanted, weight, metadata, options)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
     return from_dataframe(table, bag, features, weight, metadata, **for_table)
 
 
@@ -370,7 +375,13 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
     """Index of each point's bag, ordered by first appearance or by id, and the bags' ids."""
     import pandas as pd
 
-    codes, ids = pd.factorize(bag)
+    try:
+        codes, ids = pd.factorize(bag)
+    except TypeError:  # lists and dicts cannot be hashed
+        raise TypeError(
+            f"bags are named by {type(bag[0]).__name__}s, such as {bag[0]!r}: give each row one "
+            "number or text, its bag"
+        ) from None
     if by_id:
         try:
             order = np.argsort(ids, kind="stable")

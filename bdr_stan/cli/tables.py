@@ -35,8 +35,6 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
 
     Those of a folder or a pattern of .parquet files stay on disk, as `PartitionedBags`.
     """
-    import pandas as pd
-
     from bdr_stan import Bags
 
     if path.is_dir() or (path.suffix == ".parquet" and not path.exists()):
@@ -45,10 +43,7 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
         raise ValueError(f"{path} is neither .parquet nor .csv: write it in one of these formats")
-    try:
-        return Bags.from_csv(path, bag, **columns, dtype={bag: str})
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
+    return Bags.from_csv(path, bag, **columns, dtype={bag: str})
 
 
 def in_memory(bags: Any) -> "Bags":

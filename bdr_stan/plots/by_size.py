@@ -12,6 +12,7 @@ from bdr_stan.plots.style import (
     MISSES,
     Prediction,
     diagonal,
+    names_as_written,
     one_axes,
     panels,
     size_title,
@@ -27,6 +28,7 @@ BARS_PER_PANEL = 80  # more would overlap
 _HISTOGRAM_BINS = 30
 
 
+@names_as_written
 def prediction_by_size(
     y: ArrayLike,
     predictive: Prediction,
@@ -91,6 +93,7 @@ def prediction_by_size(
     return drawn
 
 
+@names_as_written
 def compare_by_size(
     predictives: Mapping[str, Prediction],
     y: ArrayLike,
@@ -217,6 +220,7 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
+@names_as_written
 def prediction(
     y: ArrayLike,
     predictive: Prediction,

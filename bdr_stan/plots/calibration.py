@@ -15,6 +15,7 @@ from bdr_stan.plots.style import (
     MODELS,
     Prediction,
     diagonal,
+    names_as_written,
     one_axes,
     panels,
     shades,
@@ -145,6 +146,7 @@ def pit(
     return axes[0].figure
 
 
+@names_as_written
 def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
     """Share of points whose true rate lies in central intervals, one curve per method.
 
@@ -207,6 +209,7 @@ def _coverage_frame(ax, share):
     return ax
 
 
+@names_as_written
 def reliability(
     predictives: Mapping[str, Prediction],
     y: ArrayLike,

@@ -8,7 +8,15 @@ import numpy as np
 
 from bdr_stan.bags import as_bags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.plots.style import GUIDE, MARKERS, MISSES, one_axes, shades, size_title
+from bdr_stan.plots.style import (
+    GUIDE,
+    MARKERS,
+    MISSES,
+    names_as_written,
+    one_axes,
+    shades,
+    size_title,
+)
 from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
 if TYPE_CHECKING:
@@ -105,6 +113,7 @@ def _variances_and_scale(lam, eta):
         raise TypeError("lam must be numbers: pass variances, or a fitted BDR") from None
 
 
+@names_as_written
 def landmarks(
     points: "Array | BagsLike",
     landmarks: "ArrayLike | BaseEstimator",

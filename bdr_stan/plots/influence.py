@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import is_classifier
 
-from bdr_stan.plots.style import COVERS, GUIDE, one_axes
+from bdr_stan.plots.style import COVERS, GUIDE, names_as_written, one_axes
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import find_column
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _SIZE = (5.0, 3.6)  # inches
 
 
+@names_as_written
 def influence(
     model: "BaseEstimator",
     column: str | int,
@@ -81,6 +82,7 @@ def influence(
     return ax
 
 
+@names_as_written
 def rate_along(
     model: "BaseEstimator",
     column: str | int,

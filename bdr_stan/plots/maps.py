@@ -7,7 +7,7 @@ import numpy as np
 
 from bdr_stan.maps.grid import name_of_crs, same_crs
 from bdr_stan.maps.libraries import check_installed
-from bdr_stan.plots.style import pyplot
+from bdr_stan.plots.style import names_as_written, pyplot
 from bdr_stan.types import ArrayLike
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@names_as_written
 def rate_map(
     values: ArrayLike,
     row: ArrayLike,
@@ -63,6 +64,7 @@ def rate_map(
     return ax
 
 
+@names_as_written
 def rate_maps(
     maps: Mapping[str, ArrayLike],
     row: ArrayLike,
@@ -233,6 +235,7 @@ def _check_drawable(values, name, log, unit):
         raise ValueError(f"{name} is {values.flat[i]:.6g} at {unit} {i}: log=True needs values > 0")
 
 
+@names_as_written
 def map(
     values: Any,
     column: str | None = None,
@@ -326,6 +329,7 @@ def map(
     return ax
 
 
+@names_as_written
 def point_map(
     values: ArrayLike,
     x: ArrayLike,

@@ -1,7 +1,9 @@
 """Colours, axes and titles of all plots; matplotlib is imported when a plot is drawn."""
 
+import functools
+from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from bdr_stan.types import Array, ArrayLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+F = TypeVar("F", bound=Callable[..., Any])
 Prediction: TypeAlias = Any  # a predictive distribution, see `bdr_stan.metrics`
 
 COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # of Okabe and Ito, for colour-blind readers
@@ -28,6 +31,17 @@ def pyplot() -> ModuleType:
             "plots need matplotlib, which is not installed: pip install 'bdr-stan[plots]'"
         ) from error
     return plt
+
+
+def names_as_written(draw: F) -> F:
+    """Decorate a function that draws names of users: "$" in a name begins no formula."""
+
+    @functools.wraps(draw)
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        with pyplot().rc_context({"text.parse_math": False}):
+            return draw(*args, **kwargs)
+
+    return cast(F, drawn)
 
 
 def shades(n: int) -> Array:

@@ -20,6 +20,7 @@ _CALLED_HERE = {
     "ppf": "quantile(q)",
     "hdi": "interval(level)",
     "confidence_interval": "interval(level)",
+    "conf_int": "interval(level)",
     "pdf": "log_prob(y)",
     "logpdf": "log_prob(y)",
     "rvs": "sample(size)",

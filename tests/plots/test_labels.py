@@ -1,5 +1,6 @@
 """Every picture says what its axes, or the colours of its map, are."""
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,3 +96,11 @@ def test_axes_or_colour_bars_are_labelled(name, case):
             assert bar.get_xlabel() or bar.get_ylabel()
         else:
             assert labels_of(ax, "x") and labels_of(ax, "y")
+
+
+def test_a_dollar_sign_in_a_name_is_no_formula(case):
+    y, predictive, sizes = case
+    figure = plots.prediction(y, predictive, sizes, label=r"income, $\frac$")
+    figure.canvas.draw()
+    assert figure.axes[0].get_ylabel() == r"predicted income, $\frac$"
+    assert matplotlib.rcParams["text.parse_math"]
