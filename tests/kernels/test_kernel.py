@@ -12,6 +12,7 @@ from builders.kernels import (
 )
 from scipy.spatial.distance import cdist
 
+from bdr_stan import kernels
 from bdr_stan.kernels import (
     RBF,
     Exponential,
@@ -191,6 +192,6 @@ def test_the_variance_of_a_sum_or_product_in_a_sum_is_learned(xy):
     ],
 )
 def test_a_kernel_shows_the_python_that_makes_it(kernel):
-    again = eval(repr(kernel))
+    again = eval(repr(kernel), vars(kernels))
     assert kernel_config(again) == kernel_config(kernel)
     assert repr(RBF()) == "RBF()" and repr(RBF([1.0, 2.0])) == "RBF(bandwidth=array([1., 2.]))"
