@@ -19,7 +19,6 @@ from pathlib import Path
 
 from bdr_stan.cmdstan.cache import (
     ToolchainError,
-    built_whole,
     cache_directory,
     damage,
     digest,
@@ -138,25 +137,28 @@ def faults(home: Path) -> list[str]:
 
 def assemble() -> None:
     """Make or repair the home, except the driver's object, in less than a second."""
-    home = home_directory()
-    wheel = find_wheel()
-    if not damage(home) and _linked_headers(home) == wheel / "include" and not _stale_tools(home):
+    home, wheel = home_directory(), find_wheel()
+    if _is_current(home, wheel):
         return
     with locked(home.name):
-        if not home.is_dir():
-            with built_whole(home) as building, writing():
-                _fill(building, wheel)
-        elif damage(home):
-            _repair(home, wheel)
-        if _linked_headers(home) != wheel / "include":
-            _link_headers(home, wheel)
-        for tool in _stale_tools(home):
-            _replace(home / "bin" / tool, _tool(tool), mode=0o755)
+        if _is_current(home, wheel):
+            return
+        with workplace(home) as fresh, writing():
+            _fill(fresh, wheel)
+            if not home.is_dir():
+                fresh.rename(home)
+                return
+            # Each file by a rename, so that no compiler or program sees it missing.
+            for path in sorted(fresh.rglob("*")):
+                if path.is_file() or path.is_symlink():
+                    target = home / path.relative_to(fresh)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(target)
 
 
 def repair_libraries(home: Path) -> None:
     """Repair the libraries and tools that a compiled program uses, where damaged."""
-    if home == home_directory() and (damage(home) or _stale_tools(home)):
+    if home == home_directory() and (damage(home) or not _has_tools(home)):
         assemble()
 
 
@@ -196,8 +198,8 @@ def _driver_object(home, flags):
     return output.split()[-1]
 
 
-def _last_lines(text, n=30):
-    return "\n".join(text.rstrip().splitlines()[-n:])
+def _last_lines(text):
+    return "\n".join(text.rstrip().splitlines()[-30:])
 
 
 def _sources():
@@ -205,6 +207,10 @@ def _sources():
 
 
 def _fill(home, wheel):
+    """Write everything but the driver's objects to an empty folder.
+
+    The manifest omits the tools and the link to the headers, which depend on the environment.
+    """
     (home / "bin").mkdir()
     shutil.copy2(wheel / "stanc", home / "bin" / "stanc")
     (home / "bin" / "stanc").chmod(0o755)
@@ -222,16 +228,10 @@ def _fill(home, wheel):
     example.mkdir(parents=True)
     (example / "bernoulli.stan").write_text(_EXAMPLE)
     seal(home)
-
-
-def _repair(home, wheel):
-    """Replace all files except the driver's objects, each by a rename."""
-    with workplace(home) as fresh, writing():
-        _fill(fresh, wheel)
-        for path in sorted(p for p in fresh.rglob("*") if p.is_file()):
-            target = home / path.relative_to(fresh)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(target)
+    for name in _TOOLS:
+        (home / "bin" / name).write_text(_tool(name))
+        (home / "bin" / name).chmod(0o755)
+    (home / "include").symlink_to(wheel / "include")
 
 
 def _tool(name):
@@ -240,37 +240,20 @@ def _tool(name):
     return f'#!/bin/sh\nexec {command} "$@"\n'
 
 
-def _stale_tools(home):
-    """Tools that are missing or run in another Python."""
-
-    def text(name):
-        path = home / "bin" / name
-        return path.read_text(errors="replace") if os.access(path, os.X_OK) else None
-
-    return [name for name in _TOOLS if text(name) != _tool(name)]
-
-
-def _replace(path, text, mode):
-    """Write a file atomically."""
-    fresh = path.with_name(f"{path.name}.new")
-    with writing():
-        fresh.write_text(text)
-        fresh.chmod(mode)
-        fresh.replace(path)
+def _has_tools(home):
+    """Whether a home has executable tools that run in this Python."""
+    tools = {name: home / "bin" / name for name in _TOOLS}
+    return all(
+        os.access(path, os.X_OK) and path.read_text(errors="replace") == _tool(name)
+        for name, path in tools.items()
+    )
 
 
-def _linked_headers(home):
-    link = home / "include"
-    return link.readlink() if link.is_symlink() else None
-
-
-def _link_headers(home, wheel):
-    """Point `include` to the wheel, by a rename so that no compiler sees it missing."""
-    link = home / "include.new"
-    with writing():
-        link.unlink(missing_ok=True)
-        link.symlink_to(wheel / "include")
-        link.replace(home / "include")
+def _is_current(home, wheel):
+    """Whether a home is whole, and its links and tools are of this environment."""
+    headers = home / "include"
+    linked = headers.is_symlink() and headers.readlink() == wheel / "include"
+    return linked and not damage(home) and _has_tools(home)
 
 
 def identity(home: Path) -> str:
