@@ -34,15 +34,15 @@ def known_effects_nll(train, test, effects, kernel, seed=0):
     float
     """
     rng = np.random.default_rng(seed)
-    known, coordinates = _expected(train, effects, rng)
-    known_test, at_test = _expected(test, effects, rng)
+    known, places = _expected(train, effects, rng)
+    known_test, test_places = _expected(test, effects, rng)
     seen = train.y > 0
-    of_train = _covariance(kernel, coordinates, coordinates)[np.ix_(seen, seen)]
-    between = _covariance(kernel, at_test, coordinates)[:, seen] + _LEVEL_SD**2
+    of_train = _covariance(kernel, places, places)[np.ix_(seen, seen)]
+    between = _covariance(kernel, test_places, places)[:, seen] + _LEVEL_SD**2
     # The variance of log cases, for Poisson cases, is about 1 / cases.
     noisy = cho_factor(of_train + _LEVEL_SD**2 + np.diag(1 / train.y[seen]))
     mean = known_test + between @ cho_solve(noisy, np.log(train.y[seen]) - known[seen])
-    variance = np.diag(_covariance(kernel, at_test, at_test)) + _LEVEL_SD**2
+    variance = np.diag(_covariance(kernel, test_places, test_places)) + _LEVEL_SD**2
     sd = np.sqrt(variance - np.sum(between.T * cho_solve(noisy, between.T), axis=0))
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     expected = np.exp(mean[:, None] + sd[:, None] * nodes)
