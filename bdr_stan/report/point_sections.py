@@ -23,9 +23,9 @@ def influence(fit: FitSummary) -> Section | None:
     if hasattr(fit.model, "influence_along"):
         sample = "landmarks, which represent the points" if fit.bags is None else "points"
         text = (
-            "Partial dependence: what points with a given value of a column add to the label of "
-            f"their bag, averaged over the other columns of the {sample}. Zero is the average of "
-            "all bags."
+            f"Partial dependence: what points with a given value of a column add to the "
+            f"{_what(fit)} of their bag, averaged over the other columns of the {sample}. Zero is "
+            "the average of all bags."
         )
         columns = _most_influential(fit)
         return Section(
@@ -41,6 +41,13 @@ def influence(fit: FitSummary) -> Section | None:
             "influence", "The rate along each column", [Text(text), *_along(fit, columns, _rate)]
         )
     return None
+
+
+def _what(fit):
+    """What the columns add to."""
+    if fit.classes is None:
+        return "label"
+    return f"latent function, which is large where the class {fit.classes[1]!s} is likely,"
 
 
 def _most_influential(fit):

@@ -213,6 +213,7 @@ def _of_intervals(fit):
     y, predictive = fit.labels, fit.predictive
     table = metrics.calibration(y, predictive, sizes=fit.sizes)
     shares = table.pivot_table("coverage", "level", "size", sort=False)
+    shares = shares.map("{:.0%}".format)
     shares.index = [f"{level:.0%}" for level in shares.index]
     shares = shares.rename_axis("probability of the interval").rename_axis(None, axis=1)
     return [
