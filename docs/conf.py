@@ -1,6 +1,8 @@
 """How Sphinx builds these pages: ``make docs``."""
 
+import inspect
 import os
+import re
 import sys
 from pathlib import Path
 from urllib.request import urlopen
@@ -32,6 +34,7 @@ html_title = f"bdr_stan {version}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sourcelink = False
+html_search_scorer = "search_order.js"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -88,12 +91,41 @@ def _keep_bars(app, what, name, obj, options, lines):
     ]
 
 
-def _leave_to_sklearn(app, what, name, obj, skip, options):
-    """What estimators inherit from scikit-learn, such as get_params, its own pages describe."""
-    return True if (getattr(obj, "__module__", None) or "").startswith("sklearn") else None
+def _inherit_parameters(app, what, name, obj, options, lines):
+    """A class without a section of parameters shows that of its nearest base that has one."""
+    if what != "class" or "Parameters" in lines:
+        return
+    for base in obj.__mro__[1:]:
+        doc = inspect.getdoc(base) if base.__module__.startswith("bdr_stan") else None
+        section = re.search(r"^Parameters\n-+\n.*?\n(?=\n\S[^\n]*\n---|\Z)", doc or "", re.M | re.S)
+        if section:
+            heads = [k - 1 for k, line in enumerate(lines) if re.fullmatch("-{3,}", line)]
+            at = heads[0] if heads else len(lines)
+            lines[at:at] = [*section[0].splitlines(), ""]
+            return
+
+
+def _inner_names():
+    """Members that completions of a user's prompt omit, as they are for other modules."""
+    objects = (bdr_stan.BDR(), bdr_stan.BDRClassifier(), bdr_stan.AggregateRegressor(),
+               bdr_stan.Bags([[0.0]], [0, 1]))  # fmt: skip
+    return {name for each in objects for name in set(object.__dir__(each)) - set(dir(each))}
+
+
+INNER_NAMES = _inner_names()
+MODULES_WITH_INNER_NAMES = ("bdr_stan.bags.", "bdr_stan.estimators.", "numpy", "scipy")
+
+
+def _skip(app, what, name, obj, skip, options):
+    """Skip inner names, and what estimators inherit from scikit-learn, which describes it."""
+    found = getattr(obj, "fget", None) or obj
+    module = getattr(found, "__module__", None) or type(found).__module__
+    inner = name in INNER_NAMES and module.startswith(MODULES_WITH_INNER_NAMES)
+    return True if inner or module.startswith("sklearn") else None
 
 
 def setup(app):
     app.connect("source-read", _link_pages)
-    app.connect("autodoc-skip-member", _leave_to_sklearn)
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _inherit_parameters, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", _keep_bars)

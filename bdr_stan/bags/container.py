@@ -414,10 +414,18 @@ class Bags(BagsBase):
         metadata: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Bags from a CSV file; arguments as in `from_dataframe`, others of `pandas.read_csv`.
+        """Bags from a CSV file.
 
         Where an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them
         to numbers.
+
+        Parameters
+        ----------
+        path : str or Path
+        bag, features, weight, metadata
+            As in `from_dataframe`.
+        **options
+            The other arguments of `from_dataframe`, and those of `pandas.read_csv`.
         """
         made = readers.from_csv(path, bag, features, weight, metadata, **options)
         return cls(**made, copy=False)._read_from(path)

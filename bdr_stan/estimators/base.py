@@ -43,8 +43,8 @@ _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request
 _OF_SUBCLASSES = {
     *("check_label_errors", "check_labels", "check_parameters", "closed_form", "columns_of_bags"),
     *("coordinates", "default_types", "exact_embeddings", "has_likelihood", "kernel_for"),
-    *("label_distribution", "likelihood_text", "methods", "needs_trials", "predicts_from"),
-    *("prior_texts", "samples_posterior", "takes_label_sd", "takes_parts"),
+    *("label_distribution", "likelihood_text", "log_cdf", "methods", "needs_trials"),
+    *("predicts_from", "prior_texts", "samples_posterior", "takes_label_sd", "takes_parts"),
 }
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
@@ -279,6 +279,10 @@ class BagEstimator(BaseEstimator):
     @classmethod
     def load(cls, path: PathName) -> Self:
         """Read a fit written by `save`.
+
+        Parameters
+        ----------
+        path : str or Path
 
         Raises
         ------

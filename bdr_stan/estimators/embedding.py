@@ -81,6 +81,7 @@ class EmbeddingEstimator(BagEstimator):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+        Centres of clusters of the points, a random choice of them, or points of your own.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"

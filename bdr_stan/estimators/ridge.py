@@ -73,6 +73,7 @@ class RBFNetwork(BagRegressor):
     bandwidth_scale : float, default 1
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+        Centres of clusters of the points, a random choice of them, or points of your own.
     random_state : int, optional
         Seed where `fit` gets none.
 
