@@ -2,15 +2,17 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.aggregate.mean_points import mean_points
-from bdr_stan.bags import Bags
-from bdr_stan.types import Array, Seed
+from bdr_stan.bags import Bags, values_of_bags
+from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAME = 1e-5  # mean points that differ by less, in standard deviations of these, are the same
+# Mean points that differ by less, in standard deviations of these, are the same.
+_MEAN_POINT_TOLERANCE = 1e-5
 
 
 def gamma_effects(y: Array, means: Array, dispersion: Array, seed: Seed = None) -> Array:
@@ -62,6 +64,64 @@ def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
     return dispersion[:, None] * np.where(itself, 0.0, factor)
 
 
+@dataclass(frozen=True)
+class TrainingEffects:
+    """Effects of the bags of a fit on their log rates, for predictions of them and their parts.
+
+    effects : array, shape (S, n), under each draw; None where the fit keeps none
+    ids : array, shape (n,)
+    mean_points : array, shape (n, p), or None where their points lay in partitions
+    """
+
+    effects: Array | None
+    ids: Array
+    mean_points: Array | None
+
+    def numbers(self, district: Sequence[Any] | Array, what: str) -> Array:
+        """Numbers of training bags with these ids, for `numbered`; ValueError without effects."""
+        if self.effects is None:
+            raise ValueError(
+                "district goes with effects of training bags, which this fit does not have: use "
+                "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
+                "bags are beyond 20 million"
+            )
+        return numbered(district, self.ids, what)
+
+    def districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
+        """Number of the training bag that each bag lies in or is (-1: none), and which are one.
+
+        `district` is that of `AggregateRegressor.predictive`; arrays of shape (len(bags),).
+        """
+        itself = np.full(len(bags), -1)
+        can_be_known = isinstance(bags, Bags) and self.effects is not None
+        if district is not False and self.mean_points is not None and can_be_known:
+            itself = training_bags(bags, self.ids, self.mean_points)
+        if isinstance(district, bool):
+            return itself, itself >= 0
+        names = np.asarray(values_of_bags(bags, district, "district"), object)
+        if names.shape != (len(bags),):
+            raise ValueError(
+                f"district has shape {names.shape}, but there are {len(bags)} bags: pass the id of "
+                "a training bag for each"
+            )
+        number = self.numbers(names, "bag")
+        return number, (number >= 0) & (number == itself)
+
+    def of_bags(self, bags: Bags, number: Array, itself: Array, tau: Array | None) -> Array | None:
+        """Effects of bags under each draw, shape (S, len(bags)), given what `districts` finds.
+
+        `tau`, shape (S,), is the scale of normal effects. None where all are new bags without.
+        """
+        new = None if tau is None else tau[:, None] * standard_effects(bags, len(tau))
+        if self.effects is None or not np.any(number >= 0):
+            return new
+        known = self.effects[:, number]
+        if tau is not None and new is not None:
+            # A part of a training bag has an effect of its own as well, of mean 1 on its rate.
+            known = known + np.where(itself, 0.0, new - tau[:, None] ** 2 / 2)
+        return np.where(number >= 0, known, 0.0 if new is None else new)
+
+
 def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
     """Which bags of a fit these are: those of the same id and the same mean point.
 
@@ -94,7 +154,7 @@ def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
 def have_mean_points(bags: Bags, points: Array, spread: Array) -> Array:
     """Whether bags have these mean points, shape (n, p), up to rounding; bool array, shape (n,)."""
     away = np.abs(mean_points(bags).points - points)
-    return np.all(away <= _SAME * spread, axis=1)
+    return np.all(away <= _MEAN_POINT_TOLERANCE * spread, axis=1)
 
 
 def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
@@ -157,8 +217,8 @@ def _seed(bags, i):
     """A number that the content of a bag determines, and not the order of its points."""
     rows = np.array(bags[i], np.float64)
     if bags.weights is not None:
-        at = slice(bags.offsets[i], bags.offsets[i + 1])
-        rows = np.column_stack([rows, bags.weights[at]])
+        of_bag = slice(bags.offsets[i], bags.offsets[i + 1])
+        rows = np.column_stack([rows, bags.weights[of_bag]])
     rows += 0.0  # -0 is 0
     ordered = np.ascontiguousarray(rows[np.lexsort(rows.T)])
     return int.from_bytes(hashlib.sha256(ordered.tobytes()).digest(), "little")

@@ -25,9 +25,9 @@ from bdr_stan.user_warnings import warn
 # Prior sds of the parameters' logarithms around their start: of lengths, and of variances, as many
 # of the fields of a sum may have next to none.
 _LOG_SD, _LOG_SD_OF_VARIANCES = 1.5, 3.0
-_STEP = 1e-3  # of differences, on the log scale
-_TIGHT = 1e-9
-_ENOUGH = 1e-5  # relative gain in evidence below which the search ends
+_LOG_STEP = 1e-3  # of differences, on the log scale
+_MODE_TOLERANCE = 1e-9
+_EVIDENCE_TOLERANCE = 1e-5  # relative gain in evidence below which the search ends
 
 
 def learn_kernel(
@@ -100,29 +100,31 @@ def learn_kernel(
             **values,
         )
         prior_factor, rho = np.eye(rows.rows.shape[1] - 1), values["rho"]
-        mode = find_mode(density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_TIGHT)
+        mode = find_mode(
+            density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_MODE_TOLERANCE
+        )
         return mode.log_evidence + log_prior(**values), mode, values
 
     def objective(x):
         here = kernel_at(x)
         rows, roots, near = rows_at(here), blocks.roots(here), starts.near(x)
         value, mode, values = value_at(rows, x, None if near is None else near / roots)
-        of_rows = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **values)
+        slopes = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **values)
 
         def along(i, up, down):
             """Difference of the evidence and the prior of the scales between two x near by."""
             if i < n:
-                return blocks.change(of_rows, kernel_at(up), kernel_at(down))
+                return blocks.change(slopes, kernel_at(up), kernel_at(down))
             if names[i - n] != "rho":
-                return np.subtract(*(value_at(rows, at, mode.theta)[0] for at in (up, down)))
+                return np.subtract(*(value_at(rows, x, mode.theta)[0] for x in (up, down)))
             # The evidence knows rho as a factor of the features.
-            priors = (log_prior(**values | {"rho": float(np.exp(at[i]))}) for at in (up, down))
-            growth = of_rows.of_growth(slice(-1), rows.residual_variance)
+            priors = (log_prior(**values | {"rho": float(np.exp(x[i]))}) for x in (up, down))
+            growth = slopes.of_growth(slice(-1), rows.residual_variance)
             return growth * (up[i] - down[i]) + np.subtract(*priors)
 
-        steps = _STEP * np.eye(len(x))
+        steps = _LOG_STEP * np.eye(len(x))
         slope = np.array([along(i, x + step, x - step) for i, step in enumerate(steps)])
-        slope /= 2 * _STEP
+        slope /= 2 * _LOG_STEP
         away = (x[:n] - start) / log_sds
         slope[:n] -= away / log_sds
         loss = 0.5 * away @ away - value
@@ -131,7 +133,7 @@ def learn_kernel(
 
     x0 = np.append(start, np.log(list(scales.values())))
     with limited_blas(blas_threads(blocks.slices[-1].stop)):
-        best = minimum_in_boxes(objective, x0, jac=True, ftol=_ENOUGH, maxiter=100)
+        best = minimum_in_boxes(objective, x0, jac=True, ftol=_EVIDENCE_TOLERANCE, maxiter=100)
         if np.array_equal(best, x0):
             _warn_of_no_gain(*objective(x0))
     return kernel_at(best)
@@ -177,7 +179,7 @@ class _Blocks:
 
 def _warn_of_no_gain(loss, slope):
     """Say so where a search ended at its start, though the evidence rises from there."""
-    if np.abs(slope).max() > _ENOUGH * (1 + abs(loss)):
+    if np.abs(slope).max() > _EVIDENCE_TOLERANCE * (1 + abs(loss)):
         warn(
             "the search for the kernel's parameters ended where it began, though the evidence "
             "rises from there: begin elsewhere (bandwidth_scale), or keep them as they are with "

@@ -114,10 +114,10 @@ class AggregateRows:
         out, row_weights = np.empty((len(theta), len(self.start))), self.row_weights
         for a, (start, length) in enumerate(zip(self.start, self.length, strict=True)):
             block = slice(start, start + length)
-            at = theta
+            shifted = theta
             if shift is not None:
-                at = np.column_stack([theta[:, :-1], theta[:, -1] + shift[:, a]])
-            out[:, a] = _weighted_rates(self.rows[block], row_weights[block], at, rate)
+                shifted = np.column_stack([theta[:, :-1], theta[:, -1] + shift[:, a]])
+            out[:, a] = _weighted_rates(self.rows[block], row_weights[block], shifted, rate)
         return out
 
 
@@ -167,9 +167,7 @@ def square_factors(
     ]
     length = np.array([len(block) for block in blocks])
     rows = aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
-    return replace(
-        rows, residual_variance=np.array([sum(own for _, own in part) for part in parts])
-    )
+    return replace(rows, residual_variance=np.array([sum(c for _, c in part) for part in parts]))
 
 
 def _triangular_factor(rows, tolerance):
@@ -205,9 +203,9 @@ def point_rows(
     start, weights = np.cumsum(length) - length, weights[counted]
     if not with_residual_variance:
         return aggregate_rows(bags, rows, start, length, weights)
-    own = np.add.reduceat(weights * rows[:, -1], start)
+    residual_variance = np.add.reduceat(weights * rows[:, -1], start)
     rows = aggregate_rows(bags, np.ascontiguousarray(rows[:, :-1]), start, length, weights)
-    return replace(rows, residual_variance=own)
+    return replace(rows, residual_variance=residual_variance)
 
 
 def bag_means(
@@ -284,8 +282,8 @@ def of_each_bag(
     found: list[list[Reduced]] = [[] for _ in range(len(bags))]
     reduced = partial(_of_each_bag_in_part, rows_of=rows_of, reduce=reduce, n_jobs=n_jobs)
     for which, part in bags.map_parts(reduced):
-        for i, own in zip(which, part, strict=True):
-            found[i] += own
+        for i, reduced_chunks in zip(which, part, strict=True):
+            found[i] += reduced_chunks
     return found
 
 

@@ -1,6 +1,6 @@
 """From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,15 +18,15 @@ from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, lan
 from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
 
-# Parameters of the kernel are learned from about so many points, at least so many a bag.
+# Parameters of the kernel are learned from about so many points, at least so many per bag.
 LEARNING_POINTS = 10_000
-LEARNING_POINTS_A_BAG = 10
-_MOST_LEFT_OUT = 0.5  # share of a field's variance, above which users are told
+LEARNING_POINTS_PER_BAG = 10
+_WARNED_RESIDUAL_SHARE = 0.5  # of a field's variance
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,6 @@ class AggregateFeatures:
     mean_points: Array | None = None
 
 
-# Gives the model of bags with these rows.
-ModelOfRows = Callable[[AggregateRows], LatentGaussianModel]
-
-
 def training_features(
     bags: Bags,
     y: Array,
@@ -62,10 +58,12 @@ def training_features(
     link: Link,
     *,
     kernel: str | Kernel,
-    learn: ModelOfRows | None,
+    learn: bool,
     n_landmarks: int | None,
     landmarks: str | ArrayLike,
     trials: Array | None = None,
+    prior: Mapping[str, float] | None = None,
+    bag_effects: bool = False,
     thin: int | None = None,
     seed: Seed = None,
 ) -> AggregateFeatures:
@@ -78,15 +76,17 @@ def training_features(
     likelihood : Likelihood
     link : Link
     kernel : str or Kernel
-    learn : callable, or None
-        Where the kernel's parameters are those of highest evidence, the model of given rows,
-        whose priors count; None takes them as given, or by the median rule.
+    learn : bool
+        Whether the kernel's parameters are those of highest evidence; else they are as given, or by
+        the median rule.
     n_landmarks : int
         Where `landmarks` is a name.
     landmarks : str or array, shape (d, p)
         See `choose_landmarks`; k-means on columns divided by their standard deviations.
     trials : array, shape (n,)
         Of the binomial.
+    prior, bag_effects
+        Of the model, see `aggregate_model`, by which the kernel is learned.
     thin : int, optional
         At most so many weighted points stand for a bag's.
     seed : int, optional
@@ -97,7 +97,7 @@ def training_features(
     """
     # A kernel by name learns a length for each column, so that those that do not matter get long
     # ones; the levels of a category share theirs. An additive one has a length for each as it is.
-    by_column = learn is not None and isinstance(kernel, str) and not is_additive(kernel)
+    by_column = learn and isinstance(kernel, str) and not is_additive(kernel)
     kernel = resolve_kernel(kernel, "ard" if by_column else "scaled", bags, seed=seed)
     together = np.unique(bags.sources, return_inverse=True)[1] if by_column else None
     n_chosen = n_landmarks if isinstance(landmarks, str) else None
@@ -105,9 +105,9 @@ def training_features(
     sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
-    if learn is not None and len(kernel.log_parameters):
-        kernel = learned_kernel(
-            kernel, chosen, bags, y, likelihood, link, learn, trials=trials, together=together
+    if learn and len(kernel.log_parameters):
+        kernel = _learned_kernel(
+            kernel, chosen, bags, y, likelihood, link, trials, prior, bag_effects, together
         )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
@@ -118,11 +118,11 @@ def training_features(
 
 def _warn_of_few_features(feature_map, points, names):
     """Say so where features leave out much of a field, as they do where its lengths are short."""
-    residual_variance = feature_map.residual_variance_of_fields(points, feature_map(points))
+    residual_variances = feature_map.residual_variance_of_fields(points, feature_map(points))
     called = field_names(feature_map.kernel, names, feature_map.n_inputs)
-    for field, name, own in zip(feature_map.fields, called, residual_variance, strict=True):
-        share = own.mean() / field.diagonal(points).mean()
-        if share > _MOST_LEFT_OUT:
+    for field, name, variance in zip(feature_map.fields, called, residual_variances, strict=True):
+        share = variance.mean() / field.diagonal(points).mean()
+        if share > _WARNED_RESIDUAL_SHARE:
             more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
             warn(
                 f"the features of {name} leave out {share:.0%} of its variance, for its lengths "
@@ -131,32 +131,22 @@ def _warn_of_few_features(feature_map, points, names):
             )
 
 
-def learned_kernel(
-    kernel: Kernel,
-    landmarks: Array,
-    bags: Bags,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    model_of: ModelOfRows,
-    *,
-    trials: Array | None = None,
-    together: Array | None = None,
-) -> Kernel:
-    """The kernel with the parameters of highest evidence, on fewer points if there are many.
-
-    `model_of` returns the model of given rows, with its priors; for `together` see `learn_kernel`.
-    """
+def _learned_kernel(
+    kernel, landmarks, bags, y, likelihood, link, trials, prior, bag_effects, together
+):
+    """The kernel with the parameters of highest evidence, on fewer points if there are many."""
     rows_of = link.rows
     if not link.is_linear:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
     if not link.is_linear and len(bags.points) > LEARNING_POINTS:
-        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_A_BAG))
+        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
 
     def rows_at(kernel):
         return rows_of(bags, FieldFeatures(kernel, landmarks))
 
-    model = model_of(rows_at(kernel))
+    model = aggregate_model(
+        rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=bag_effects
+    )
     names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(
         kernel,

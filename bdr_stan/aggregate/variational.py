@@ -141,8 +141,8 @@ def gaussian_posterior(
     """Independent draws from a Gaussian approximation, one chain, with fixed scales."""
     noise = np.random.default_rng(seed).standard_normal((1, draws, len(found.mean)))
     theta = found.mean + noise @ found.factor.T
-    held = {**scales, "rho": found.rho}
-    drawn = {name: np.full((1, draws), value) for name, value in held.items()}
+    fixed = {**scales, "rho": found.rho}
+    drawn = {name: np.full((1, draws), value) for name, value in fixed.items()}
     drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
     attrs = {"inference_method": "vb", "bound": found.bound}
     return Posterior(model.with_landmark_weights(drawn), {}, attrs)

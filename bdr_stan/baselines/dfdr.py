@@ -23,7 +23,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
 from bdr_stan.kernels import RBF, check_bandwidth
-from bdr_stan.results.groups import named_groups
+from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -155,10 +155,9 @@ class DFDR(BagRegressor):
                 )
             )
         scores.sort(key=lambda score: score.rmse)
-        groups = named_groups(
-            {"smoothing": np.full((1, 1), scores[0].smoothing * scores[0].unit)},
-            {},
-            {"inference_method": "smoothing"},
+        groups = estimate_groups(
+            {"smoothing": scores[0].smoothing * scores[0].unit},
+            "smoothing",
             {**scores[0].constants, **self._training_constants(bags, units)},
             bags.index,
             y,

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.bag_effects import (
-    numbered,
-    standard_effects,
-    training_bags,
-)
+from bdr_stan.aggregate.bag_effects import TrainingEffects
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
@@ -23,40 +19,36 @@ from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
+from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_counts,
     check_flags,
     check_landmarks,
-    check_prior,
-    check_stan_file,
-    checked_settings,
     labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
-from bdr_stan.models.totals import exact_fit, totals_model, totals_predictive
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.models.totals import totals_predictive
 from bdr_stan.posterior.priors import RATES
-from bdr_stan.posterior.sampling import Posterior, sample_posterior
-from bdr_stan.posterior.settings import METHODS, SamplerSettings
+from bdr_stan.posterior.sampling import sample_posterior
+from bdr_stan.posterior.settings import METHODS
 from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, Predictive
 from bdr_stan.progress import status
-from bdr_stan.results.groups import fitted_groups
+from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
-from bdr_stan.results.run import run_settings
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 _THINNING_DRAWS = 20
-_POINTS_LOOKED_AT = 100
-_MOST_BEYOND = 0.05  # of the points, above which a warning is given
+_POINTS_CHECKED = 100
+_MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 @estimator
-class AggregateRegressor(BagRegressor):
+class AggregateRegressor(BagRegressor, PosteriorEstimator):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
@@ -104,13 +96,9 @@ class AggregateRegressor(BagRegressor):
     method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
         "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg.
         All but NUTS hold rho at its marginal mode ("vb": at that of the bound).
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     stan_file : path, optional
         Your variant of ``aggregate_square.stan``, ``aggregate_exp.stan``,
         ``aggregate_binomial.stan`` or ``blr.stan``, whichever the link is fitted by.
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------
@@ -162,10 +150,6 @@ class AggregateRegressor(BagRegressor):
     (20,)
     """
 
-    takes_parts = True
-    samples_posterior = True
-    methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
-
     likelihood: str = "negative binomial"
     link: str | None = None
     n_landmarks: int | None = 60
@@ -175,10 +159,9 @@ class AggregateRegressor(BagRegressor):
     landmarks: str | ArrayLike = "kmeans"
     bag_effects: bool = False
     thin: int | None = None
-    method: str = "nuts"
-    prior: Mapping[str, float] | None = None
-    stan_file: PathName | None = None
-    random_state: int | None = None
+
+    methods = (*METHODS, "vb")
+    closed_form = ("vb",)
 
     def fit(
         self,
@@ -235,30 +218,19 @@ class AggregateRegressor(BagRegressor):
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
-        name, y = label_name(y), self.check_labels(bags, y, trials)
+        totals = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        warmup = self._warmup(warmup)
-        checked_settings(
-            SamplerSettings(self.method, chains, warmup, draws, options=cmdstan_options), self
-        )
-        seed = self._seed(seed)
+        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         with status("Choosing the kernel, compressing the points", progress is not False, after=10):
-            training = self.training_features(bags, y, trials=trials, seed=seed)
-        self.fit_features(
-            training,
-            y,
-            chains=chains,
-            warmup=warmup,
-            draws=draws,
-            seed=seed,
-            progress=progress,
-            **cmdstan_options,
+            training = self.training_features(bags, totals, trials=trials, seed=settings.seed)
+        self._fit_features(training, totals, settings)
+        self._keep_too(
+            label_name=label_name(y),
+            trials_column=column,
+            **self._thinning(bags, training.rows),
+            **self._overdispersion(training, totals),
         )
-        self._keep_too(label_name=name, trials_column=column)
-        if self.thin is not None:
-            self._measure_thinning(bags, training.rows)
-        self._measure_overdispersion(training, y)
         return self
 
     def training_features(
@@ -293,10 +265,12 @@ class AggregateRegressor(BagRegressor):
             self._family,
             self._link,
             kernel=self.kernel,
-            learn=(lambda rows: self._model(rows, y, trials)) if self.learn_kernel else None,
+            learn=self.learn_kernel,
             n_landmarks=self.n_landmarks,
             landmarks=self.landmarks,
             trials=trials,
+            prior=self.prior,
+            bag_effects=self.bag_effects,
             thin=self.thin,
             seed=self._seed(seed),
         )
@@ -305,13 +279,7 @@ class AggregateRegressor(BagRegressor):
         self,
         training: AggregateFeatures,
         y: ArrayLike,
-        *,
-        chains: int = 4,
-        warmup: int | None = None,
-        draws: int = 1000,
-        seed: int | None = None,
-        progress: bool | None = None,
-        **cmdstan_options: Any,
+        **sampling: Any,
     ) -> Self:
         """Fit to the bags' rows, from `training_features`; the other arguments are those of `fit`.
 
@@ -321,66 +289,75 @@ class AggregateRegressor(BagRegressor):
         """
         self.check_parameters()
         y = labels_of_training(training, AggregateFeatures, y).astype(float)
-        seed, warmup = self._seed(seed), self._warmup(warmup)
-        method, stan_file = self.method, self.stan_file
-        settings = checked_settings(
-            SamplerSettings(
-                method, chains, warmup, draws, seed, progress, stan_file, cmdstan_options
-            ),
-            self,
-        )
+        return self._fit_features(training, y, self._settings(**sampling))
+
+    def _fit_features(self, training, y, settings):
+        """Fit to the rows of bags whose totals were checked."""
         self._forget()
-        rows, features = training.rows, training.feature_map
+        features, family = training.feature_map, (self._family, self._link)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
-            model = self._model(rows, y, training.trials, features.projection)
+            model = aggregate_model(
+                training.rows,
+                y,
+                *family,
+                trials=training.trials,
+                prior=self.prior,
+                bag_effects=self.bag_effects,
+                weight_basis=features.projection,
+            )
         if self.method == "vb":
-            posterior = self._gaussian(model, rows, y, draws=draws, seed=seed)
+            posterior = variational_fit(
+                model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
+            )
         else:
             posterior = sample_posterior(model, settings)
-        drawn = posterior.flat()
+        constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}
+        if training.mean_points is not None:
+            constants["mean_point"] = (training.mean_points, ["bag", "feature"])
+        self._keep_posterior(
+            model,
+            posterior,
+            training.record,
+            y,
+            settings,
+            constants=constants,
+            kernel=features.kernel,
+        )
+        self._keep_training_predictions(training, posterior, y, settings.seed)
+        self._warn_of_trouble()
+        return self
+
+    def _keep_training_predictions(self, training, posterior, y, seed):
+        """Add the groups posterior_predictive and log_likelihood, unless they are too large.
+
+        With them come the effects of the bags that their labels determine.
+        """
+        drawn, rows, ids = posterior.flat(), training.rows, training.record.index
+        has_effects = self._family.has_effects
+        if not few_enough(len(drawn["w"]), len(y)):
+            if has_effects:
+                warn(
+                    "the effects of the bags are not kept, as draws x bags are too many: "
+                    "predictions of training bags are those of new ones; ask for fewer draws"
+                )
+            return
         means = self._link.means(
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
         )
-        constants = {"landmarks": (features.landmarks, ["landmark", "feature"]), **model.constants}
-        if training.mean_points is not None:
-            constants["mean_point"] = (training.mean_points, ["bag", "feature"])
-        groups = fitted_groups(
-            posterior.draws,
-            posterior.stats,
-            posterior.attrs,
-            constants,
-            training.record.index,
-            y,
-            lambda: self._predictive(means, rows.noise_factor, drawn, training.trials),
-            next(iter(posterior.draws.values())).shape[:2],
-            own_program=self.stan_file is not None,
-            seed=seed,
+        predictive = self._predictive(means, rows.noise_factor, drawn, training.trials)
+        own_program = self.stan_file is not None
+        groups = training_groups(
+            predictive, posterior.draws, y, ids, own_program=own_program, seed=seed
         )
-        keeps_effects = "posterior_predictive" in groups
-        if self._family.has_effects and not keeps_effects:
-            warn(
-                "the effects of the bags are not kept, as draws x bags are too many: predictions "
-                "of training bags are those of new ones; ask for fewer draws"
-            )
-        elif self._family.has_effects:
+        if has_effects:
             effects = self._family.draw_effects(y, means, seed, **self._scales(drawn))
-            totals = np.mean(means * np.exp(effects), axis=0)
-            groups["constant_data"]["expected_total"] = ("bag", totals)
-            draws_of_labels = groups["posterior_predictive"]["y"]
-            groups["posterior_predictive"]["effect"] = (
-                draws_of_labels.dims,
-                effects.reshape(draws_of_labels.shape),
-            )
-        settings = {
-            "kernel": features.kernel,
-            **training.record.settings,
-            "priors": model.priors,
-            "run": run_settings(seed, cmdstan_options, **settings.iterations),
-        }
-        self._keep(Result(groups, settings))
-        self._warn_of_trouble()
-        return self
+            labels = groups["posterior_predictive"]["y"]
+            groups["posterior_predictive"]["effect"] = labels.dims, effects.reshape(labels.shape)
+            expected = np.mean(means * np.exp(effects), axis=0)
+            constants = self.result_.groups["constant_data"]
+            groups["constant_data"] = constants.assign(expected_total=("bag", expected))
+        self._keep_too(groups)
 
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
@@ -393,11 +370,11 @@ class AggregateRegressor(BagRegressor):
         """The likelihood and the link in words, with what the fit found of the counts' scatter."""
         check_is_fitted(self, "result_")
         found = self.result_.settings.get("overdispersion")
-        scales, of = self._scales(self._draws()), self._family.scales
+        scales, units = self._scales(self._draws()), self._family.scales
         return likelihood_text(
             self.likelihood,
             self._link.name,
-            {name: draws for name, draws in scales.items() if of[name].unit == "none"},
+            {name: draws for name, draws in scales.items() if units[name].unit == "none"},
             None if found is None else Overdispersion(**found),
         )
 
@@ -489,10 +466,10 @@ class AggregateRegressor(BagRegressor):
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
-        number, itself = self._districts(bags, district)
-        effects = self._effects(bags, number, itself)
-        found = self._predictive_of(bags, trials, effects, number, itself)
-        return found.of_bags(bags)
+        training = self._training_effects
+        number, itself = training.districts(bags, district)
+        effects = training.of_bags(bags, number, itself, self._draws().get("tau"))
+        return self._predictive_of(bags, trials, effects, number, itself).of_bags(bags)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
@@ -519,9 +496,10 @@ class AggregateRegressor(BagRegressor):
         first, second = self._two_versions(bags_a, bags_b)
         self._check_effects_in_parts(first)
         # A changed version of a training bag has the effect of that bag.
-        number = np.maximum(*(self._districts(bags, True)[0] for bags in (first, second)))
+        training = self._training_effects
+        number = np.maximum(*(training.districts(bags, True)[0] for bags in (first, second)))
         known = number >= 0
-        effects = self._effects(first, number, known)
+        effects = training.of_bags(first, number, known, self._draws().get("tau"))
         return Contrast.between(
             self._predictive_of(first, trials, effects, number, known),
             self._predictive_of(second, trials, effects, number, known),
@@ -555,15 +533,14 @@ class AggregateRegressor(BagRegressor):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
-        drawn, effects, bag = self._draws(), None, None
+        drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if isinstance(points, (Bags, PartitionedBags)):
-            bag = np.repeat(self._districts(bags, district)[0], bags.sizes)
+            bag = np.repeat(training.districts(bags, district)[0], bags.sizes)
         elif not isinstance(district, bool):
             names = district_of_points(points, len(bags.points), district)
-            bag = self._numbered(names, "point")
-        known = self._training_effects()
-        if known is not None and bag is not None and np.any(bag >= 0):
-            effects = evenly_spaced(known, n_draws)
+            bag = training.numbers(names, "point")
+        if training.effects is not None and bag is not None and np.any(bag >= 0):
+            effects = evenly_spaced(training.effects, n_draws)
         predictive = PointPredictive(
             bags.read_checked,
             len(bags.points),
@@ -629,65 +606,16 @@ class AggregateRegressor(BagRegressor):
             trials = values_of_bags(bags, trials, "trials")
         return self._family.check_labels(bags, y, trials)
 
-    def _training_effects(self) -> Array | None:
-        """Effects of the training bags under each draw, shape (S, n), where the model has such."""
-        groups = self.result_.groups
-        for name in ("posterior", "posterior_predictive"):
-            if name in groups and "effect" in groups[name]:
-                effects = groups[name]["effect"].values
-                return effects.reshape(-1, effects.shape[-1])
-        return None
-
-    def _districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
-        """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
-        points, itself = self.result_.constants.get("mean_point"), np.full(len(bags), -1)
-        can_be_known = isinstance(bags, Bags) and self._training_effects() is not None
-        if district is not False and points is not None and can_be_known:
-            itself = training_bags(bags, self._training_ids, points)
-        if isinstance(district, bool):
-            return itself, itself >= 0
-        names = np.asarray(values_of_bags(bags, district, "district"), object)
-        if names.shape != (len(bags),):
-            raise ValueError(
-                f"district has shape {names.shape}, but there are {len(bags)} bags: pass the id of "
-                "a training bag for each"
-            )
-        found = self._numbered(names, "bag")
-        return found, (found >= 0) & (found == itself)
-
-    def _numbered(self, names: Array, what: str) -> Array:
-        """Numbers in the fit of training bags with these ids, whose effects are known."""
-        if self._training_effects() is None:
-            raise ValueError(
-                "district goes with effects of training bags, which this fit does not have: use "
-                "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
-                "bags are beyond 20 million"
-            )
-        return numbered(names, self._training_ids, what)
-
     @property
-    def _training_ids(self) -> Array:
-        return self.result_.groups["observed_data"]["bag"].values
-
-    def _effects(self, bags: Bags, number: Array, itself: Array) -> Array | None:
-        """Effects of bags under each draw, shape (S, n), given what `_districts` finds.
-
-        None where all are new bags without normal effects.
-        """
-        drawn, effects = self._draws(), None
-        if "tau" in drawn:
-            tau = drawn["tau"][:, None]
-            effects = tau * standard_effects(bags, len(tau))
-        of_training = self._training_effects()
-        if of_training is not None and np.any(number >= 0):
-            known, new = of_training[:, number], 0.0
-            if effects is not None:
-                known = known + np.where(
-                    itself, 0.0, effects - tau**2 / 2
-                )  # the exp of it has mean 1
-                new = effects
-            effects = np.where(number >= 0, known, new)
-        return effects
+    def _training_effects(self) -> TrainingEffects:
+        """Effects of the training bags under each draw, where the model has such and keeps them."""
+        groups, effects = self.result_.groups, None
+        for name in ("posterior_predictive", "posterior"):
+            if name in groups and "effect" in groups[name]:
+                values = groups[name]["effect"].values
+                effects = values.reshape(-1, values.shape[-1])
+        ids = groups["observed_data"]["bag"].values
+        return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
 
     def _predictive_of(
         self,
@@ -743,18 +671,10 @@ class AggregateRegressor(BagRegressor):
 
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link
+        super().check_parameters()
         check_kernel(self.kernel)
         check_landmarks(self.landmarks, self.n_landmarks, (*LANDMARKS, "one per bag"))
         check_flags(learn_kernel=self.learn_kernel, bag_effects=self.bag_effects)
-        check_prior(self.prior)
-        if self.method not in self.methods:
-            raise ValueError(
-                f"{type(self).__name__} has no method {self.method!r}; "
-                f"there are: {', '.join(self.methods)}"
-            )
-        if self.stan_file is not None and self.method == "vb":
-            raise ValueError("method='vb' runs no Stan program: leave stan_file out")
-        check_stan_file(self.stan_file)
         if self.bag_effects and not link.takes_effects:
             raise ValueError(
                 "bag_effects go with counts and exponential totals, not with normal ones"
@@ -777,40 +697,6 @@ class AggregateRegressor(BagRegressor):
                 )
             check_counts(thin=self.thin)
 
-    def _model(
-        self,
-        rows: AggregateRows,
-        y: Array,
-        trials: Array | None,
-        weight_basis: Array | None = None,
-    ) -> LatentGaussianModel:
-        if self._link.is_linear:
-            return totals_model(rows, y, prior=self.prior, weight_basis=weight_basis)
-        return aggregate_model(
-            rows,
-            y,
-            self._family,
-            self._link,
-            trials=trials,
-            prior=self.prior,
-            bag_effects=self.bag_effects,
-            weight_basis=weight_basis,
-        )
-
-    def _gaussian(
-        self,
-        model: LatentGaussianModel,
-        rows: AggregateRows,
-        y: Array,
-        *,
-        draws: int,
-        seed: int | None,
-    ) -> Posterior:
-        """Independent draws from the variational posterior, exact for normal totals."""
-        if self._link.is_linear:
-            return exact_fit(model, draws=draws, seed=seed)
-        return variational_fit(model, rows, y, self._family, self._link, draws=draws, seed=seed)
-
     def _predictive(
         self, means: Array, noise: Array, drawn: Mapping[str, Array], trials: Array | None
     ) -> AggregatePredictive | Predictive:
@@ -819,27 +705,30 @@ class AggregateRegressor(BagRegressor):
             return totals_predictive(means, noise, **scales)
         return aggregate_predictive(means, self._family, trials=trials, **scales)
 
-    def _measure_thinning(self, bags: Bags, rows: AggregateRows) -> None:
-        """Add to the result what thinning changes at some of the draws."""
+    def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
+        """What thinning changes at some of the draws, as a setting of the result."""
+        if self.thin is None:
+            return {}
         theta = _thetas(self._draws())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
-        error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
-        self._keep_too(thinning_error=error)
+        return {
+            "thinning_error": thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
+        }
 
-    def _measure_overdispersion(self, training: AggregateFeatures, y: Array) -> None:
-        """Add to the result whether Poisson counts scatter more, and warn where they do."""
+    def _overdispersion(self, training: AggregateFeatures, y: Array) -> dict[str, Any]:
+        """Whether Poisson counts scatter more, as a setting of the result; warns where they do."""
         wider = self._family.gamma_effects
         if wider is None or self.bag_effects or self.stan_file is not None:
-            return
+            return {}
         poisson, wide = (
             aggregate_model(training.rows, y, each, self._link, prior=self.prior)
             for each in (self._family, likelihood_named(wider))
         )
         rho = float(np.median(self.result_.draws("rho")))
         found = overdispersion(wide, poisson, getattr(self, "log_evidence_", None), rho)
-        self._keep_too(overdispersion=asdict(found))
         if found.is_clear:
             warn(found.text[0].upper() + found.text[1:])
+        return {"overdispersion": asdict(found)}
 
     @property
     def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
@@ -910,11 +799,11 @@ def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
     """Warn where so much is left out of log rates that means lie beyond their own intervals."""
     if rates.rho is None or rates.link.name != "exp":
         return
-    some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_LOOKED_AT).astype(int))
+    some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_CHECKED).astype(int))
     draws = rates.draws(some)
     # The mean of what is left out is known, and is the rate of f: see `Link.mean_rate`.
     beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
-    if beyond > _MOST_BEYOND:
+    if beyond > _MAX_SHARE_BEYOND:
         warn(
             f"the features leave out so much of the log rate that its mean lies above its own 95% "
             f"interval at {beyond:.0%} of the points: raise n_landmarks, and use quantile(0.5) in "

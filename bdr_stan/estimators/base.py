@@ -2,7 +2,6 @@
 
 import inspect
 from dataclasses import replace
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -20,18 +19,12 @@ from bdr_stan.bags.matching import match_to_ids, rows_of_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges
 from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
-from bdr_stan.kernels import kernel_text
-from bdr_stan.posterior.priors import table
-from bdr_stan.posterior.settings import WARMUP, WARMUP_OF_VARIANTS
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.results import files
-from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
-from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.encoding import decode, encode
-from bdr_stan.results.inference_data import InferenceData, build, dataset
+from bdr_stan.results.inference_data import Groups, InferenceData, build, dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import ArrayLike, PathName, Seed
-from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +42,6 @@ _OF_SUBCLASSES = {
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
-def _samples_posterior(estimator):
-    return estimator.samples_posterior
-
-
 def _has_predictive(estimator):
     return hasattr(estimator, "predictive")
 
@@ -67,8 +56,6 @@ class BagEstimator(BaseEstimator):
 
     takes_parts: ClassVar[bool] = False  # whether it accepts `PartitionedBags`
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
-    _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
-    prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
 
     result_: Result
     notes_: dict[str, Any]
@@ -106,8 +93,6 @@ class BagEstimator(BaseEstimator):
             + (f", label {label!r}" if label else "")
             + (f", in {settings['seconds']:.1f} s" if "seconds" in settings else ""),
         ]
-        if self.samples_posterior:
-            lines.append(headline(self.diagnostics()))
         return "\n".join(lines)
 
     @property
@@ -122,96 +107,6 @@ class BagEstimator(BaseEstimator):
         if self._idata is None:
             self._idata = build(self.result_.groups)
         return self._idata
-
-    @available_if(_samples_posterior)
-    def summary(self, var_names: list[str] | None = None) -> "pd.DataFrame":
-        """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame."""
-        return summary(self.idata, var_names)
-
-    @available_if(_samples_posterior)
-    def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the sampler, as a dict.
-
-        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
-        """
-        return diagnostics(self.idata)
-
-    @available_if(_samples_posterior)
-    def report(self) -> str:
-        """Diagnostics with the usual thresholds and advice, and the kernel; a str.
-
-        The kernel's length scale is in the units of each column.
-        """
-        lines = [report(self.diagnostics())]
-        kernel = getattr(self, "kernel_", None)
-        if kernel is not None:
-            names = self.result_.settings.get("feature_names")
-            lines.append(f"Kernel: {kernel_text(kernel, names)}")
-        return "\n".join(lines)
-
-    @available_if(_samples_posterior)
-    def report_html(
-        self,
-        path: PathName,
-        bags: BagsLike | None = None,
-        *,
-        label: str | None = None,
-        title: str | None = None,
-        author: str | None = None,
-    ) -> None:
-        """Write an HTML report of the fit for readers who did not run it.
-
-        A summary in sentences, with ridge regression on means as a baseline; predictions and their
-        calibration by bag size, leave-one-out where the fit allows it; maps of rates, the influence
-        of each column, the effect of shrinkage; data and model; in an appendix diagnostics with
-        advice, posterior, priors, the call, seed and versions. Needs the extra "report".
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced once the new one is complete. It needs no network.
-        bags : Bags, list of arrays or table, optional
-            Those of the fit, matched by their ids. A fit does not keep its points: without them
-            the report lists the sections that it omits.
-        label : str, optional
-            Description of the labels with their unit, such as "age, years". Default: the name of
-            the column or Series passed to `fit`, else "label".
-        title, author : str, optional
-            Of the report; the title is by default "Report of a fit" and the label.
-
-        Raises
-        ------
-        ImportError
-            Jinja2 or matplotlib is not installed.
-        FileNotFoundError, NotADirectoryError, IsADirectoryError
-            The file cannot be there.
-        TypeError, ValueError
-            The bags are not those of the fit; the label is not a str.
-        """
-        from bdr_stan.report.document import write_report
-
-        check_is_fitted(self, "result_")
-        if label is None:
-            label = self.result_.settings.get("label_name") or "label"
-        for name, text in {"label": label, "title": title, "author": author}.items():
-            if text is not None and not isinstance(text, str):
-                raise TypeError(f"{name} must be a str, found {text!r}")
-        bags = None if bags is None else self._like_training(bags)
-        write_report(self, path, bags, label, title, author)
-
-    @available_if(_samples_posterior)
-    def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
-        """The priors of this fit, in the units of y.
-
-        Parameters
-        ----------
-        as_table : bool, default True
-            A pandas DataFrame to read; False gives the numbers by name, as the parameter
-            `prior` takes them.
-        """
-        check_is_fitted(self, "result_")
-        priors = self.result_.settings["priors"]
-        return table(priors, self.prior_texts) if as_table else dict(priors)
 
     @available_if(_has_predictive)
     def predict_table(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
@@ -238,14 +133,6 @@ class BagEstimator(BaseEstimator):
     def columns_of_bags(self) -> list[str]:
         """Columns of the bags' metadata that predictions need."""
         return list(getattr(self, "covariates", None) or [])
-
-    def _html_repr(self) -> str:
-        """For notebooks: scikit-learn's, and after a fit with a posterior the text of `report`."""
-        html = super()._html_repr()
-        if not self.samples_posterior or "result_" not in vars(self):
-            return html
-        bags = len(self.result_.labels)
-        return f"{html}<pre>Fitted to {bags} bags. {escape(self.report())}</pre>"
 
     # ------------------------------------------------------------ files
 
@@ -324,9 +211,11 @@ class BagEstimator(BaseEstimator):
             )
         return self._restore(result, {})
 
-    def _keep_too(self, **settings: Any) -> Self:
-        """Add settings to the result of a fit."""
-        return self._keep(replace(self.result_, settings={**self.result_.settings, **settings}))
+    def _keep_too(self, groups: Groups | None = None, **settings: Any) -> Self:
+        """Add groups of arrays, and settings, to the result of a fit."""
+        result = self.result_
+        groups, settings = result.groups | (groups or {}), {**result.settings, **settings}
+        return self._keep(replace(result, groups=groups, settings=settings))
 
     def _restore(self, result, notes):
         self._idata = None
@@ -384,24 +273,12 @@ class BagEstimator(BaseEstimator):
         if isinstance(seed, np.random.Generator) and not self.samples_posterior:
             return seed
         check_seed(seed, "seed")
-        own = vars(self)["random_state"]
-        check_seed(own)
-        return own if seed is None else seed
-
-    def _warmup(self, given: int | None) -> int:
-        """Length of warmup of a call of `fit`; by default longer for a user's own program."""
-        if given is not None:
-            return given
-        return self._default_warmup if vars(self)["stan_file"] is None else WARMUP_OF_VARIANTS
+        default = vars(self)["random_state"]
+        check_seed(default)
+        return default if seed is None else seed
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError for an invalid parameter; the first step of `fit`."""
-
-    def _warn_of_trouble(self) -> None:
-        """Warn, at the call of `fit`, about poor diagnostics."""
-        n_bags = len(self.result_.labels)
-        for trouble in sampling_warnings(self.diagnostics()):
-            warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
@@ -527,8 +404,8 @@ def _described(estimator, arrays):
         "members": [config for config, _ in members],
     }
     groups = dict(result.groups)
-    for k, (_, own) in enumerate(members):
-        groups |= {f"member_{k}_{name}": group for name, group in own.items()}
+    for k, (_, its_groups) in enumerate(members):
+        groups |= {f"member_{k}_{name}": group for name, group in its_groups.items()}
     return config, groups
 
 
@@ -552,9 +429,10 @@ def _restored(groups, config, arrays, notes, path):
     members = []
     for k, member in enumerate(config["members"]):
         prefix = f"member_{k}_"
-        own = {n.removeprefix(prefix): g for n, g in groups.items() if n.startswith(prefix)}
-        groups = {n: g for n, g in groups.items() if not n.startswith(prefix)}
-        members.append(_restored(own, member, arrays, {}, path))
+        its_groups = {n: g for n, g in groups.items() if n.startswith(prefix)}
+        groups = {n: g for n, g in groups.items() if n not in its_groups}
+        its_groups = {n.removeprefix(prefix): g for n, g in its_groups.items()}
+        members.append(_restored(its_groups, member, arrays, {}, path))
     estimator = made(config["estimator"], **decoded(config["params"]))
     result = Result(groups, decoded(config["settings"]), tuple(members))
     return estimator._restore(result, notes)

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -27,15 +26,12 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
     check_positive,
-    check_prior,
-    check_stan_file,
-    checked_settings,
     labels_of_training,
 )
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
@@ -43,14 +39,13 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
-from bdr_stan.posterior.settings import METHODS, SamplerSettings
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
 from bdr_stan.predictive.classes import class_codes
-from bdr_stan.results.groups import fitted_groups
+from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
-from bdr_stan.results.run import run_settings
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 # Uses of the densities of compressed rows, not their definitions.
@@ -60,7 +55,7 @@ _COMPRESSED_MARK = "// takes compressed rows"
 
 
 @estimator
-class EmbeddingEstimator(BagEstimator):
+class EmbeddingEstimator(PosteriorEstimator):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
@@ -82,14 +77,6 @@ class EmbeddingEstimator(BagEstimator):
         Factor on all bandwidths.
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
         Centres of clusters of the points, a random choice of them, or points of your own.
-    prior : dict, optional
-        Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
-    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
-        All but NUTS fix rho at its marginal mode.
-    stan_file : path, optional
-        Your variant of the Stan program, from ``bdr-stan eject``.
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------
@@ -106,15 +93,7 @@ class EmbeddingEstimator(BagEstimator):
     _: KW_ONLY
     bandwidth_scale: float = 1.0
     landmarks: str | ArrayLike = "kmeans"
-    prior: Mapping[str, float] | None = None
-    method: str = "nuts"
-    stan_file: PathName | None = None
-    random_state: int | None = None
 
-    takes_parts = True
-    samples_posterior = True
-    methods: ClassVar[tuple[str, ...]] = METHODS
-    closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
     coordinates: ClassVar[Any] = Coordinates  # of its model
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
@@ -182,18 +161,17 @@ class EmbeddingEstimator(BagEstimator):
         """
         start = time.monotonic()
         bags = as_bags(bags, in_parts=True)
-        name, y = label_name(y), self.check_labels(bags, y)
+        labels = self.check_labels(bags, y)
         self.check_parameters()
         if label_sd is not None:
             self._check_takes_label_sd()
             label_sd = label_sd_values(bags, label_sd)
-            self.check_label_errors(y, label_sd)
-        settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
-        training = self._training_features(
-            bags, settings.seed, progress, self._compressible(y, label_sd)
-        )
-        self._fit_features(training, y, label_sd, settings)
-        return self._keep_too(label_name=name, seconds=time.monotonic() - start)
+            self.check_label_errors(labels, label_sd)
+        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
+        compressible = self._compressible(labels, label_sd)
+        training = self._training_features(bags, settings.seed, progress, compressible)
+        self._fit_features(training, labels, label_sd, settings)
+        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start)
 
     def fit_features(
         self,
@@ -201,12 +179,7 @@ class EmbeddingEstimator(BagEstimator):
         y: ArrayLike,
         *,
         label_sd: ArrayLike | None = None,
-        chains: int = 4,
-        warmup: int | None = None,
-        draws: int = 1000,
-        seed: int | None = None,
-        progress: bool | None = None,
-        **cmdstan_options: Any,
+        **sampling: Any,
     ) -> Self:
         """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
 
@@ -215,80 +188,62 @@ class EmbeddingEstimator(BagEstimator):
         self
         """
         self.check_parameters()
-        y = labels_of_training(training, TrainingFeatures, y)
+        labels = labels_of_training(training, TrainingFeatures, y)
         if label_sd is not None:
             self._check_takes_label_sd()
             label_sd = match_to_ids(label_sd, training.record.ids, "label_sd")
-            label_sd = check_label_sd(label_sd, len(y), training.record.index)
-            self.check_label_errors(np.asarray(y, float), label_sd)
-        settings = self._settings(chains, warmup, draws, seed, progress, cmdstan_options)
+            label_sd = check_label_sd(label_sd, len(labels), training.record.index)
+            self.check_label_errors(np.asarray(labels, float), label_sd)
+        settings = self._settings(**sampling)
         self._check_same_covariates(training)
-        return self._fit_features(training, y, label_sd, settings)
+        return self._fit_features(training, labels, label_sd, settings)
 
-    def _settings(self, chains, warmup, draws, seed, progress, options):
-        """Settings of the sampler from the arguments of `fit`, checked."""
-        seed, warmup = self._seed(seed), self._warmup(warmup)
-        method, stan_file = self.method, self.stan_file
-        return checked_settings(
-            SamplerSettings(method, chains, warmup, draws, seed, progress, stan_file, options),
-            self,
-        )
-
-    def _fit_features(self, training, y, label_sd, settings):
+    def _fit_features(self, training, labels, label_sd, settings):
         """Fit to embedded bags with labels that were checked."""
         self._forget()
-        of_labels = {} if label_sd is None else {"label_sd": label_sd}
-        kept = {
-            "kernel": training.kernel,
-            **training.record.settings,
-            "run": run_settings(settings.seed, settings.options, **settings.iterations),
-        }
-        if training.covariates is not None:
-            kept["covariates"] = vars(training.covariates)
-        classes = None
-        if is_classifier(self):
-            kept["classes"] = np.unique(y)
-            y = class_codes(kept["classes"], y)
-            classes = np.arange(len(kept["classes"]))
-        y = np.asarray(y) if is_classifier(self) else np.asarray(y, float)
+        y, classes = _numbers(labels) if is_classifier(self) else (np.asarray(labels, float), {})
+        known_errors = {} if label_sd is None else {"label_sd": label_sd}
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
-            model = self._model(training, y, **of_labels)
+            model = self._model(training, y, **known_errors)
         posterior, constants = self._sample(model, settings)
-        coordinates = self.coordinates.from_constants(
-            {name: v for name, (v, _) in model.constants.items()}
-        )
-        predicting = replace(posterior, draws=self._thinned(posterior.draws))
-
-        def in_sample():
-            draws = predicting.flat()
-            return self._predictive(coordinates, training.embedding, draws, classes, **of_labels)
-
-        groups = fitted_groups(
-            _in_given_units(posterior.draws, training.covariates),
-            posterior.stats,
-            posterior.attrs,
-            {
-                "landmarks": (training.landmarks, ["landmark", "feature"]),
-                **model.constants,
-                "bag_size": (training.embedding.sizes, ["bag"]),
-                **{name: (values, ["bag"]) for name, values in of_labels.items()},
-                **constants,
-            },
-            training.record.index,
+        self._keep_posterior(
+            model,
+            _in_given_units(posterior, training.covariates),
+            training.record,
             y,
-            in_sample if isinstance(training.embedding, Embedding) else None,
-            next(iter(predicting.draws.values())).shape[:2],
-            covariates=training.covariates.names if training.covariates is not None else (),
-            own_program=self.stan_file is not None,
-            by_bag=not getattr(self, "compress", False),
-            seed=settings.seed,
+            settings,
+            constants=_constants(training, known_errors) | constants,
+            kernel=training.kernel,
+            covariates=training.covariates,
+            **classes,
         )
-        if not self.has_likelihood:
-            groups.pop("log_likelihood", None)
-        self._keep(Result(groups, {**kept, "priors": model.priors}))
+        self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
         self._warn_of_trouble()
         return self
+
+    def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
+        """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
+        draws = self._draws()
+        if not isinstance(training.embedding, Embedding):  # sums over the bags alone
+            return
+        if not few_enough(len(next(iter(draws.values()))), len(y)):
+            return
+        codes = np.arange(len(self.classes_)) if is_classifier(self) else None
+        predictive = self._predictive(
+            self.coordinates_, training.embedding, draws, codes, **known_errors
+        )
+        groups = training_groups(
+            predictive,
+            posterior.draws,
+            y,
+            training.record.index,
+            own_program=self.stan_file is not None,
+            by_bag=not getattr(self, "compress", False),
+            has_likelihood=self.has_likelihood,
+            seed=seed,
+        )
+        self._keep_too(groups)
 
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
@@ -423,14 +378,8 @@ class EmbeddingEstimator(BagEstimator):
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""
         check_is_fitted(self, "result_")
-        kept = self.result_.groups["posterior"]
-        drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
-        draws = Posterior(self._thinned(drawn), {}, {}).flat()
-        if self._covariates is not None:
-            draws["gamma"] = self.result_.draws("gamma") * self._covariates.scale
-        return self._predictive(
-            self.coordinates_, embedding, draws, getattr(self, "classes_", None)
-        )
+        classes = getattr(self, "classes_", None)
+        return self._predictive(self.coordinates_, embedding, self._draws(), classes)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels as an array, checked; see `bags.labels`."""
@@ -440,19 +389,11 @@ class EmbeddingEstimator(BagEstimator):
         """Raise ValueError where the standard errors explain all variation of the labels."""
 
     def check_parameters(self) -> None:
-        if self.method not in self.methods:
-            raise ValueError(
-                f"{type(self).__name__} has no method {self.method!r}; "
-                f"there are: {', '.join(self.methods)}"
-            )
+        super().check_parameters()
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_covariates(getattr(self, "covariates", None))
         check_positive(bandwidth_scale=self.bandwidth_scale)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
-        check_prior(self.prior)
-        if self.stan_file is not None and self.method in self.closed_form:
-            raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
-        check_stan_file(self.stan_file)
         if self.stan_file is not None and hasattr(self, "compress"):
             self._check_likelihood()
 
@@ -531,6 +472,15 @@ class EmbeddingEstimator(BagEstimator):
         """The draws, shape (chain, draw, ...), that predictions use."""
         return draws
 
+    def _draws(self) -> dict[str, Array]:
+        """Draws that predictions use, all chains in one, those of gamma for scaled covariates."""
+        kept = self.result_.groups["posterior"]
+        drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
+        draws = Posterior(self._thinned(drawn), {}, {}).flat()
+        if self._covariates is not None:
+            draws["gamma"] = self.result_.draws("gamma") * self._covariates.scale
+        return draws
+
     # ------------------------------------------------------------ state
 
     def _set_fitted(self, result: Result) -> None:
@@ -558,8 +508,24 @@ def _embedded(bags, feature_map, covariates):
     return replace(embed(bags, feature_map), covariates=x)
 
 
-def _in_given_units(draws, covariates):
-    """Draws with gamma in the units of the covariates as given."""
+def _numbers(labels):
+    """Labels of classes as numbers, and the setting that names the classes."""
+    classes = np.unique(labels)
+    return class_codes(classes, labels), {"classes": classes}
+
+
+def _constants(training, known_errors):
+    """What predictions need of the training bags: name -> (values, dimensions)."""
+    return {
+        "landmarks": (training.landmarks, ["landmark", "feature"]),
+        "bag_size": (training.embedding.sizes, ["bag"]),
+        **{name: (values, ["bag"]) for name, values in known_errors.items()},
+    }
+
+
+def _in_given_units(posterior, covariates):
+    """The posterior with gamma in the units of the covariates as given."""
     if covariates is None:
-        return draws
-    return {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
+        return posterior
+    draws = posterior.draws
+    return replace(posterior, draws={**draws, "gamma": covariates.in_given_units(draws["gamma"])})

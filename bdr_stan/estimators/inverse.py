@@ -26,8 +26,8 @@ from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.types import Array, ArrayLike
 
-_FEWEST_BAGS = 3
-_MOST_DRAWS = 100  # averaged by predictions: the curves are precise, and more change nothing
+_MIN_BAGS = 3
+_MAX_DRAWS = 100  # averaged by predictions: the curves are precise, and more change nothing
 
 
 @estimator
@@ -93,7 +93,7 @@ class InverseEstimator(EmbeddingEstimator):
 
     def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
         first = next(iter(draws.values()))
-        step = -(-first.shape[0] * first.shape[1] // _MOST_DRAWS)
+        step = -(-first.shape[0] * first.shape[1] // _MAX_DRAWS)
         return {name: values[:, ::step] for name, values in draws.items()}
 
     def _predictive(
@@ -188,10 +188,10 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
         """Labels as an array, once they are known to be of use and within the bounds."""
         check_bounds(self.bounds)
         y = super().check_labels(bags, y)
-        if len(y) < _FEWEST_BAGS:
+        if len(y) < _MIN_BAGS:
             raise ValueError(
                 f"{len(y)} bags are too few to tell how embeddings scatter about a line: give at "
-                f"least {_FEWEST_BAGS}"
+                f"least {_MIN_BAGS}"
             )
         if self.bounds is not None and self.label_noise != "size":
             check_within(bags, y, self.bounds)

@@ -31,7 +31,7 @@ from bdr_stan.kernel_means.outer_kernels import (
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.predictive import Predictive
-from bdr_stan.results.groups import named_groups
+from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -189,10 +189,9 @@ class MERR(BagRegressor):
             "scale": scale,
             "sigma": scale * np.sqrt(len(y) * alpha),
         }
-        groups = named_groups(
-            {name: np.asarray(value)[None, None] for name, value in estimate.items()},
-            {},
-            {"inference_method": "ridge"},
+        groups = estimate_groups(
+            estimate,
+            "ridge",
             {
                 "alpha": (alpha, []),
                 "bag_size": (bags.sizes, ["bag"]),
@@ -267,10 +266,8 @@ class MERR(BagRegressor):
         means = _means(self._like_training(bags), self.kernel_, self.landmarks_)
         squares = means.squared_norms()
         cross = between(self.outer_, means.products(self.means_), squares, self._squares)
-        prior = squares if self.outer_ is None else np.full(len(squares), self.outer_.variance)
-        left = np.maximum(prior - self._path.explained(cross, self.alpha_), 0)
-        scale, sigma = (self.result_.draws(name)[0] for name in ("scale", "sigma"))
-        mean, sd = self._mean(cross), np.sqrt(scale**2 * left + sigma**2)
+        variance = squares if self.outer_ is None else np.full(len(squares), self.outer_.variance)
+        mean, sd = self._mean(cross), self._path.label_sd(cross, variance, self.alpha_)
         return Predictive(lambda i: (mean[None, i], sd[None, i]), len(mean), 1)
 
     # ------------------------------------------------------------ parts of a fit
@@ -328,8 +325,7 @@ class MERR(BagRegressor):
             )
         if self.landmarks is not None:
             check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
-        if not (isinstance(self.alpha, str) and self.alpha == "loo"):
-            check_alphas(self.alpha, "alpha", "'loo'")
+        check_alphas(self.alpha, "alpha", "loo")
 
 
 def _means(bags, kernel, landmarks):

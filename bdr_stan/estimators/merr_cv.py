@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from bdr_stan.kernels import (
     check_kernel,
     resolve_kernel,
 )
-from bdr_stan.results.groups import named_groups
+from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -161,14 +162,14 @@ class MERRCV(BagRegressor):
         products = set_kernels(together, [kernel for _, kernel in named])
         n = len(y)
         candidates = [
-            _Candidate(family, kernel, kind, outer, of_kernel)
-            for (family, kernel), of_kernel in zip(named, products, strict=True)
-            for kind, outer in self._outer_grid(of_kernel[:n, :n])
+            _Candidate(family, kernel, kind, outer, gram)
+            for (family, kernel), gram in zip(named, products, strict=True)
+            for kind, outer in self._outer_grid(gram[:n, :n])
         ]
         scores = _scores(candidates, labels, splits, self.alphas)
         kinds: dict[Any, _Score] = {}  # the best score of each kind, best first
         for score in scores if self.average else scores[:1]:
-            kinds.setdefault((score.of.family, score.of.kind), score)
+            kinds.setdefault((score.candidate.family, score.candidate.kind), score)
         weights = stacking_weights(
             np.column_stack([score.predictions for score in kinds.values()]),
             labels[np.concatenate([test for _, test in splits])],
@@ -178,14 +179,8 @@ class MERRCV(BagRegressor):
         members = tuple(
             score.fitted(bags, y) for score, use in zip(kinds.values(), used, strict=True) if use
         )
-        groups = named_groups(
-            {"weight": weights[used][None, None]},
-            {},
-            {"inference_method": "ridge"},
-            {"bag_size": (bags.sizes, ["bag"])},
-            bags.index,
-            y,
-        )
+        sizes = {"bag_size": (bags.sizes, ["bag"])}
+        groups = estimate_groups({"weight": weights[used]}, "ridge", sizes, bags.index, y)
         return self._keep(Result(groups, {"table": _table(scores)}, members), bags)
 
     def predict(self, bags: BagsLike) -> Array:
@@ -251,7 +246,7 @@ class MERRCV(BagRegressor):
                     "kernels must be a list of kernels, or a dict of such lists by family, none of "
                     "them empty"
                 )
-            for kernel in (kernel for own in lists for kernel in own):
+            for kernel in chain.from_iterable(lists):
                 check_kernel(kernel)
         if isinstance(self.outers, str) or not isinstance(self.outers, Sequence) or not self.outers:
             raise ValueError(
@@ -264,8 +259,7 @@ class MERRCV(BagRegressor):
         for scale in np.atleast_1d(self.outer_scales):
             check_bandwidth(scale, "outer_scales")
         check_flags(average=self.average)
-        if self.alphas is not None:
-            check_alphas(self.alphas, "alphas", "None")
+        check_alphas(self.alphas, "alphas", None)
 
 
 class _Candidate(NamedTuple):
@@ -289,15 +283,16 @@ class _Candidate(NamedTuple):
 class _Score(NamedTuple):
     """A candidate with its best penalty."""
 
-    of: _Candidate
+    candidate: _Candidate
     alpha: float
     rmse: float
     predictions: Array  # of the labels held out
 
     def fitted(self, bags, y):
         """The regression on all training bags, the first of the candidate's."""
-        model = MERR(self.of.kernel, outer=self.of.outer or "linear", alpha=self.alpha)
-        return model.fit(bags, y, products=self.of.products[: len(y), : len(y)].copy())
+        _, kernel, _, outer, products = self.candidate
+        model = MERR(kernel, outer=outer or "linear", alpha=self.alpha)
+        return model.fit(bags, y, products=products[: len(y), : len(y)].copy())
 
 
 def _scores(candidates, y, splits, alphas):
@@ -314,7 +309,7 @@ def _table(scores):
     import pandas as pd
 
     rows = [
-        (s.of.family, repr(s.of.kernel), repr(s.of.outer or "linear"), s.alpha, s.rmse)
-        for s in scores
+        (c.family, repr(c.kernel), repr(c.outer or "linear"), alpha, rmse)
+        for c, alpha, rmse, _ in scores
     ]
     return pd.DataFrame(rows, columns=["family", "kernel", "outer", "alpha", "rmse"])

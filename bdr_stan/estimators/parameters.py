@@ -24,16 +24,16 @@ def estimator(cls: type[T]) -> type[T]:
     cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
     order = list(inspect.signature(cls).parameters)
     docs = [_sections(c.__dict__["__doc__"]) for c in cls.__mro__ if c.__dict__.get("__doc__")]
-    own = docs[0]
+    doc = docs[0]
     for name in _INHERITED:
         entries: dict[str, str] = {}
         for sections in docs:
             entries = {**_entries(sections.get(name, "")), **entries}
         if name == "Parameters":
             entries = {each: entries[each] for each in order}
-        own[name] = "\n".join(entries.values())
+        doc[name] = "\n".join(entries.values())
     cls.__doc__ = "\n\n".join(
-        [own.pop(""), *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in own.items() if text)]
+        [doc.pop(""), *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in doc.items() if text)]
     )
     return cls
 

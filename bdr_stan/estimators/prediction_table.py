@@ -52,9 +52,9 @@ def _table_by_parts(model, bags, level):
     predict = partial(_predict_part, model=model, level=level)
     tables = []
     for which, (columns, pieces) in bags.map_parts(predict, sizes, x, cut):
-        own = cut[which]
-        tables.append(pd.DataFrame(columns, index=which[~own]))
-        joined.join(place[which[own]], pieces, None)
+        is_cut = cut[which]
+        tables.append(pd.DataFrame(columns, index=which[~is_cut]))
+        joined.join(place[which[is_cut]], pieces, None)
     if cut.any():
         embedding = Embedding(
             sizes[cut], joined.mean, None, covariates=None if x is None else x[cut]

@@ -39,7 +39,7 @@ from bdr_stan.kernels import (
     landmark_features,
     resolve_kernel,
 )
-from bdr_stan.results.groups import named_groups
+from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -201,10 +201,9 @@ class RBFNetwork(BagRegressor):
             errors = np.mean((predicted - np.asarray(held_out_y, float)[:, None]) ** 2, axis=0)
         best = path.best(alphas, errors)
         row = "frequency" if self.features == "fourier" else "landmark"
-        groups = named_groups(
-            {"intercept": np.full((1, 1), path.level), "beta": weights[None, None, :, best]},
-            {},
-            {"inference_method": "ridge"},
+        groups = estimate_groups(
+            {"intercept": path.level, "beta": weights[:, best]},
+            "ridge",
             {
                 "landmarks": (training.landmarks, [row, "feature"]),
                 "m0": (path.origin, ["landmark"]),
@@ -290,8 +289,7 @@ class RBFNetwork(BagRegressor):
             kernel = self.kernel
             _gaussian(kernel_named(kernel, "scaled") if isinstance(kernel, str) else kernel)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
-        if not (isinstance(self.alpha, str) and self.alpha == "loo"):
-            check_alphas(self.alpha, "alpha", "'loo'")
+        check_alphas(self.alpha, "alpha", "loo")
 
     # ------------------------------------------------------------ parts of a fit
 

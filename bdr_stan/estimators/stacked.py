@@ -23,7 +23,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
 from bdr_stan.types import ArrayLike
 
-_MOST_ADDITIVE = 20  # columns; with more, each has fewer than three landmarks
+_MAX_ADDITIVE_COLUMNS = 20  # columns; with more, each has fewer than three landmarks
 
 
 @estimator
@@ -89,7 +89,7 @@ class Stack(BagEstimator):
         models = self._candidates(features[0].feature_map.n_inputs)
         with self._without_k_hat():
             pairs = zip(models, features, strict=True)
-            fitted = [clone(model).fit_features(own, y, **options) for model, own in pairs]
+            fitted = [clone(model).fit_features(its, y, **options) for model, its in pairs]
         return self._weigh(fitted)
 
     def predictive(self, bags: BagsLike) -> Any:
@@ -144,7 +144,7 @@ class Stack(BagEstimator):
             return self.models
         direct, inverse = self.default_types
         models = [direct(), inverse(method="laplace")]
-        if n_columns <= _MOST_ADDITIVE:
+        if n_columns <= _MAX_ADDITIVE_COLUMNS:
             models.append(inverse(kernel="additive", method="laplace"))
         return models
 

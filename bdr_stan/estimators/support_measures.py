@@ -27,7 +27,7 @@ from bdr_stan.kernel_means.set_kernels import bag_weights
 from bdr_stan.kernel_means.shrinkage import check_estimator
 from bdr_stan.kernel_means.support_vectors import class_decisions, pair_decisions
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
-from bdr_stan.results.groups import named_groups
+from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
@@ -87,13 +87,9 @@ class _MeasureMachine(BagEstimator):
         outer = resolved_outer(self.outer, self.outer_bandwidth, products)
         machine.fit(between(outer, products, squares, squares), y)
         support = means.take(machine.support_)
-        groups = named_groups(
-            {
-                "intercept": machine.intercept_[None, None],
-                "dual_coef": machine.dual_coef_[None, None],
-            },
-            {},
-            {"inference_method": "support vectors"},
+        groups = estimate_groups(
+            {"intercept": machine.intercept_, "dual_coef": machine.dual_coef_},
+            "support vectors",
             {
                 "bag_size": (bags.sizes, ["bag"]),
                 "shrinkage": (shrinkage, ["bag"]),

@@ -170,15 +170,17 @@ def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tupl
     return splits
 
 
-def check_alphas(alphas: Any, name: str, otherwise: str) -> None:
-    """Raise ValueError unless these are positive numbers; `otherwise` is the other valid value."""
+def check_alphas(alphas: Any, name: str, default: str | None) -> None:
+    """Raise ValueError unless these are the default, or one or several positive numbers."""
+    if (alphas is None or isinstance(alphas, str)) and alphas == default:
+        return
     try:
         values = np.atleast_1d(np.asarray(alphas, float))
     except (TypeError, ValueError):
         values = np.array([])
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & (values < np.inf)):
         raise ValueError(
-            f"{name} must be {otherwise}, a positive number or several, found {alphas!r}"
+            f"{name} must be {default!r}, a positive number or several, found {alphas!r}"
         )
 
 

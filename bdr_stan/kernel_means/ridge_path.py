@@ -137,6 +137,15 @@ class KernelRidgePath(_Path):
         """k' (K + n alpha I)^-1 k for each row k of `cross`, shape (m, n); array, shape (m,)."""
         return (cross @ self._vectors) ** 2 @ (1 / self._shifted(alpha)[:, 0])
 
+    def label_sd(self, cross: Array, variance: Array, alpha: float) -> Array:
+        """Standard deviations of the labels of m bags under that normal distribution, shape (m,).
+
+        `cross`, shape (m, n), is K between them and the training bags, `variance`, shape (m,), K
+        of each with itself.
+        """
+        unexplained = np.maximum(variance - self.explained(cross, alpha), 0)
+        return self.scale(alpha) * np.sqrt(unexplained + len(self._outside) * alpha)
+
 
 def held_out(
     gram: Array,

@@ -15,6 +15,7 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
+from bdr_stan.models.totals import exact_fit, totals_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import with_user_values
@@ -95,10 +96,12 @@ def aggregate_model(
 ) -> LatentGaussianModel:
     """The model of the link's program, ``stan/aggregate_*.stan``, with its data.
 
-    `rows` are from `link.rows`; for the link "identity" see `models.totals`. `bag_effects` adds a
-    normal effect of each bag to the log rate, or the log odds. `weight_basis`, shape (d, d), has
-    the weights of the kernel at the landmarks per weight of a feature.
+    `rows` are from `link.rows`; with the link "identity" it is a linear regression, `totals_model`.
+    `bag_effects` adds a normal effect of each bag to the log rate, or the log odds. `weight_basis`,
+    shape (d, d), has the weights of the kernel at the landmarks per weight of a feature.
     """
+    if link.is_linear:
+        return totals_model(rows, y, prior=prior, weight_basis=weight_basis)
     defaults = rate_priors(rows, y, link, trials) | likelihood.default_priors(rows, y)
     scales: tuple[str, ...] = ("rho", *likelihood.scales)
     if bag_effects:
@@ -169,7 +172,12 @@ def variational_fit(
     draws: int,
     seed: int | None = None,
 ) -> Posterior:
-    """VBAgg: `draws` independent draws from the Gaussian posterior of highest variational bound."""
+    """VBAgg: `draws` independent draws from the Gaussian posterior of highest variational bound.
+
+    With the link "identity" it is exact given the scales.
+    """
+    if link.is_linear:
+        return exact_fit(model, draws=draws, seed=seed)
     scales, mode, _ = most_probable_scales(model)
     rho = scales.pop("rho")
     found = variational_posterior(

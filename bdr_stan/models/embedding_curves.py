@@ -21,9 +21,9 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
 _INTERPOLATION_ERROR = 1e-12
-_LEAST_LEFT = 1e-3  # of the spread of embeddings, by the label: it explains no more
-_LEAST_OWN = 0.1  # of tau^2, that is not of uncertain labels
-_FARTHEST = 15.0  # from the middle of the priors that a mode may be, on the log scale
+_MIN_UNEXPLAINED_SHARE = 1e-3  # of the spread of embeddings, by the label: it explains no more
+_MIN_RESIDUAL_SHARE = 0.1  # of tau^2, that is not of uncertain labels
+_MAX_LOG_DISTANCE = 15.0  # from the middle of the priors that a mode may be, on the log scale
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class CurveSums:
         n_nodes = int(np.ceil(-np.log(_INTERPOLATION_ERROR) / rate))
         if n_nodes >= len(self.size):
             return self
-        at = np.cos(np.pi * np.arange(n_nodes)[::-1] / (n_nodes - 1))
+        nodes = np.cos(np.pi * np.arange(n_nodes)[::-1] / (n_nodes - 1))
         places = (2 * np.log(self.size) - low - high) / (high - low)
-        at_nodes, at_sizes = (chebvander(x, n_nodes - 1) for x in (at, places))
+        at_nodes, at_sizes = (chebvander(x, n_nodes - 1) for x in (nodes, places))
         weights = np.linalg.solve(at_nodes.T, at_sizes.T)
-        size = np.exp((low + high + at * (high - low)) / 2)
+        size = np.exp((low + high + nodes * (high - low)) / 2)
         size[[0, -1]] = self.size[[0, -1]]
         parts = self.n_bags, self.gram, self.cross, self.squares
         return type(self)(size, *(np.tensordot(weights, part, 1) for part in parts))
@@ -188,7 +188,7 @@ def most_probable_curves(
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(at - _FARTHEST, at + _FARTHEST) for at in start],  # beyond numbers overflow
+        bounds=[(x - _MAX_LOG_DISTANCE, x + _MAX_LOG_DISTANCE) for x in start],  # else overflow
         options={"maxiter": 1000, "ftol": 1e-12},
     )
     tau, amplitude, curvature = unpacked(found.x)
@@ -227,8 +227,9 @@ def rows_without_blur(
     B, z : arrays, shapes (n, J) and (n, K)
     """
     extra = np.einsum("kj,nji,ki->nk", curve, blur, curve, optimize=True)
-    own = np.maximum(tau**2 - extra.mean(axis=0), _LEAST_OWN * tau**2) + lam / sizes[:, None]
-    kept = np.sqrt(own / (own + extra))
+    residual = np.maximum(tau**2 - extra.mean(axis=0), _MIN_RESIDUAL_SHARE * tau**2)
+    residual = residual + lam / sizes[:, None]
+    kept = np.sqrt(residual / (residual + extra))
     scale = kept.min(axis=1, keepdims=True)
     path = B @ curve.T
     return scale * B, scale * path + kept * (z - path)
@@ -246,7 +247,7 @@ def residual_coordinates(
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)
-    least = _LEAST_LEFT * np.sum((embedding.mean - m0) ** 2) / len(B)
+    least = _MIN_UNEXPLAINED_SHARE * np.sum((embedding.mean - m0) ** 2) / len(B)
     # Small bags say less: their weight is as in `between_bag_covariance`, learned in two rounds.
     weight = np.ones(len(B))
     for _ in range(2):

@@ -28,7 +28,7 @@ _POWER_TOLERANCE = 0.01  # on the log scale
 _KERNEL_SHARES = 0.0, 0.1, 1.0  # that held-out bags choose from
 _FOLDS = 5
 _FEWEST_BAGS = 10  # from which a power can be learned
-_MOST_HELD = 1_000  # bags held out of a fold; more say no more of two numbers
+_MAX_HELD_OUT = 1_000  # bags held out of a fold; more say no more of two numbers
 # Noise of one point that held-out bags choose from, in units of its prior's scale; how many values.
 _POINT_NOISES = 0.03, 1.5
 _NOISES_TRIED, _NOISES_TRIED_CLOSELY = 9, 5
@@ -118,7 +118,7 @@ def learned_power(
     The weak prior is lognormal about 0.6, which is the power if there are no folds. The loss is
     the negative log density of labels and power.
     """
-    parts = [_log_density(fold, fold.held_out[:_MOST_HELD], embedding, y) for fold in folds]
+    parts = [_log_density(fold, fold.held_out[:_MAX_HELD_OUT], embedding, y) for fold in folds]
 
     def loss(log_power):
         away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
@@ -164,7 +164,7 @@ def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, powe
     """Log density of each label given its bag by the fold that held it out, NaN where none did."""
     value = np.full(len(y), np.nan)
     for fold in folds:
-        for bags in np.array_split(fold.held_out, -(-len(fold.held_out) // _MOST_HELD)):
+        for bags in np.array_split(fold.held_out, -(-len(fold.held_out) // _MAX_HELD_OUT)):
             value[bags] = _log_density(fold, bags, embedding, y)(power)
     return value
 
@@ -174,12 +174,12 @@ def _log_density(fold, bags, embedding, y):
     coordinates, embedding, y = fold.fitted.coordinates, embedding.take(bags), y[bags]
     tau, curve = fold.fitted.modes["tau"], fold.fitted.curves.mean
     z, sizes = coordinates.transform(embedding.mean), embedding.sizes
-    at_labels = log_likelihoods(
+    on_grid = log_likelihoods(
         coordinates, z, sizes, tau, curve, coordinates.functions(coordinates.labels)
     )
     path = coordinates.functions(y) @ curve.T
-    own = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
-    own_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
+    at_label = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
+    label_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
     continuous = not coordinates.functions.of_classes
     widths = (
         trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
@@ -189,12 +189,12 @@ def _log_density(fold, bags, embedding, y):
         errors = _errors_at(y, coordinates.labels, fold.error_sd[np.isin(fold.held_out, bags)])
 
     def log_density(power):
-        values = power * at_labels + coordinates.log_prior
-        own_value = power * own + own_prior
+        values = power * on_grid + coordinates.log_prior
+        label_value = power * at_label + label_prior
         if errors is not None:
             log_weights, wide = errors
-            own_value = np.where(wide, logsumexp(values + log_weights, axis=1), own_value)
-        return own_value - logsumexp(values, b=widths, axis=1)
+            label_value = np.where(wide, logsumexp(values + log_weights, axis=1), label_value)
+        return label_value - logsumexp(values, b=widths, axis=1)
 
     return log_density
 
@@ -205,5 +205,5 @@ def _errors_at(y, grid, error_sd):
     For smaller errors the density at the label itself is more accurate.
     """
     log_weights = np.log(np.maximum(weights_at(y, grid, error_sd), np.exp(_NO_LABEL)))
-    left = np.clip(np.searchsorted(grid, y) - 1, 0, len(grid) - 2)
-    return log_weights, error_sd > np.diff(grid)[left]
+    interval = np.clip(np.searchsorted(grid, y) - 1, 0, len(grid) - 2)
+    return log_weights, error_sd > np.diff(grid)[interval]

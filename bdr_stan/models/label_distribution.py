@@ -13,14 +13,14 @@ from bdr_stan.types import Array
 LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 
 _LEAST_DENSITY = 1e-300  # of a label far from all others
-_MOST_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
-_MOST_SEARCHED = 1_000  # of which edges are looked for: more add nothing
-_MOST_AT_ONCE = 1_000_000  # distances of labels
+_MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
+_MAX_LABELS_FOR_EDGES = 1_000  # of which edges are looked for: more add nothing
+_DISTANCES_AT_ONCE = 1_000_000  # distances of labels
 _FOLDS = 10
 # Of the wide part: degrees of freedom, and scale in standard deviations of the labels.
 _WIDE_DF, _WIDE_SCALE = 3.0, 2.0
 _LEAST_SPACING = 0.1  # of labels at an end, in average spacings: there they may be equal
-_BEYOND = 60  # labels of the grid beyond those seen, at either end
+_LABELS_BEYOND = 60  # labels of the grid beyond those seen, at either end
 # Standard deviations by which the grid goes beyond the labels seen.
 _MARGINS = {"empirical": 1000.0, "normal": 4.0, "uniform": np.inf}
 
@@ -44,8 +44,8 @@ class LabelDistribution:
         """n labels evenly from the least to the most seen, and some beyond, ever farther apart."""
         seen = np.linspace(self.least, self.most, n)
         first = (seen[1] - seen[0]) / 10  # an edge of the labels may be near
-        below = np.geomspace(first, max(first, self.least - self.low), _BEYOND)
-        above = np.geomspace(first, max(first, self.high - self.most), _BEYOND)
+        below = np.geomspace(first, max(first, self.least - self.low), _LABELS_BEYOND)
+        above = np.geomspace(first, max(first, self.high - self.most), _LABELS_BEYOND)
         grid = np.unique(np.concatenate([self.least - below, seen, self.most + above]))
         return np.unique(np.clip(grid, self.low, self.high))
 
@@ -99,9 +99,9 @@ def _flat(labels):
 
 def _empirical(y, low, high, seed):
     """Kernel density estimate, reflected at stated bounds and at edges that the labels support."""
-    if len(y) > _MOST_LABELS:
-        y = _quantiles(y, _MOST_LABELS)
-    searched = y if len(y) <= _MOST_SEARCHED else _quantiles(y, _MOST_SEARCHED)
+    if len(y) > _MAX_KERNEL_LABELS:
+        y = _quantiles(y, _MAX_KERNEL_LABELS)
+    searched = y if len(y) <= _MAX_LABELS_FOR_EDGES else _quantiles(y, _MAX_LABELS_FOR_EDGES)
     return _with_edges(y, low, high, _edges(searched, low, high, seed))
 
 
@@ -158,7 +158,7 @@ def _with_edges(y, low, high, edges):
 def _kernel_density(y, at):
     """Of a normal kernel, its standard deviation by Scott's rule."""
     sd = np.std(y, ddof=1) * len(y) ** -0.2
-    parts = np.array_split(at, -(-len(at) * len(y) // _MOST_AT_ONCE) or 1)
+    parts = np.array_split(at, -(-len(at) * len(y) // _DISTANCES_AT_ONCE) or 1)
     sums = [np.exp(-0.5 * ((part[:, None] - y) / sd) ** 2).sum(axis=1) for part in parts]
     return np.concatenate(sums) / (np.sqrt(2 * np.pi) * sd * len(y))
 

@@ -19,15 +19,15 @@ from scipy.stats import norm
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.types import Array, ArrayLike
 
-_NODES = 31  # of Gauss-Hermite quadrature; the functions have kinks at the ends of the labels
-_NEARLY_ALL = 0.95  # of the noise that explains the labels, so that something is left to learn
-_LEAST_SPREAD = 0.01  # of the variance of labels, where their errors explain all of it
-_LEAST_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
+_QUADRATURE_NODES = 31  # so many, as the functions have kinks at the ends of the labels
+_MAX_NOISE_SHARE = 0.95  # of the noise that explains the labels, so that something is left to learn
+_MIN_VARIANCE_SHARE = 0.01  # of the variance of labels, where their errors explain all of it
+_MIN_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
 
 
 @dataclass(frozen=True)
 class TrueLabels:
-    """What labels with errors tell of the true ones, units of y.
+    """Distributions of the true labels given labels with errors, units of y.
 
     mean, sd : arrays, shape (n,), of the true label given the one seen
     plausible : array, shape (n,), labels that together spread as the true ones do
@@ -42,7 +42,7 @@ class TrueLabels:
 
         Shapes (n, J) and (n, J, J).
         """
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODES)
         weights = weights / weights.sum()
         labels = self.mean + nodes[:, None] * self.sd
         values = functions(labels.ravel()).reshape(*labels.shape, -1)
@@ -54,7 +54,7 @@ class TrueLabels:
 def true_labels(
     y: Array, error_variance: Array, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> TrueLabels:
-    """What labels tell of the true ones, given the variance of their errors.
+    """Distributions of the true labels given the labels and the variance of their errors.
 
     Parameters
     ----------
@@ -68,12 +68,14 @@ def true_labels(
     Where the errors explain all that the labels differ by, as they may in a part of the bags, a
     hundredth of the labels' variance is taken for that of the true ones.
     """
-    explained = unexplained(y, error_variance) <= 0
-    spread = _LEAST_SPREAD * np.var(y) if explained else spread_of_true_labels(y, error_variance)
-    weight = 1 / (spread + error_variance)
-    middle = np.average(y, weights=weight)
-    mean = middle + spread * weight * (y - middle)
-    sd = np.sqrt(spread * weight * error_variance)
+    if unexplained(y, error_variance) > 0:
+        variance = spread_of_true_labels(y, error_variance)
+    else:
+        variance = _MIN_VARIANCE_SHARE * np.var(y)
+    weight = 1 / (variance + error_variance)
+    average = np.average(y, weights=weight)
+    mean = average + variance * weight * (y - average)
+    sd = np.sqrt(variance * weight * error_variance)
     # The scores of a normal distribution, one per bag, the same in each fit.
     scores = norm.ppf((np.random.default_rng(0).permutation(len(y)) + 0.5) / len(y))
     return TrueLabels(mean, sd, np.clip(mean + sd * scores, *bounds))
@@ -111,8 +113,8 @@ def unexplained(y: Array, variance: Array) -> float:
     0 where the variances are right, > 0 where they are too small.
     """
     weight = 1 / variance
-    middle = np.average(y, weights=weight)
-    return float(np.sum(weight * (y - middle) ** 2) - (len(y) - 1))
+    average = np.average(y, weights=weight)
+    return float(np.sum(weight * (y - average) ** 2) - (len(y) - 1))
 
 
 def most_point_noise(y: Array, sizes: Array, known_variance: ArrayLike = 0.0) -> float:
@@ -122,4 +124,4 @@ def most_point_noise(y: Array, sizes: Array, known_variance: ArrayLike = 0.0) ->
     def left(log_share):
         return unexplained(y, known_variance + (np.exp(log_share) * widest) ** 2 / sizes)
 
-    return _NEARLY_ALL * widest * float(np.exp(brentq(left, _LEAST_LOG_SHARE, 0.0)))
+    return _MAX_NOISE_SHARE * widest * float(np.exp(brentq(left, _MIN_LOG_SHARE, 0.0)))

@@ -4,21 +4,21 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-_HEAP = 0.1  # share of equal labels
-_NEAR = 0.1  # share of labels within two standard deviations of the errors of a bound
-_FEWEST = 5  # labels that count as a share
+_HEAP_SHARE = 0.1  # share of equal labels
+_NEAR_BOUND_SHARE = 0.1  # share of labels within two standard deviations of the errors of a bound
+_MIN_LABELS = 5  # labels that count as a share
 
 
 def label_advice(y: Array, sigma: float) -> list[str]:
     """A line on what labels (n,) have that normal errors of sd sigma lack; none if nothing."""
     values, counts = np.unique(y, return_counts=True)
     most = counts.max()
-    if _FEWEST <= most < len(y) and most >= _HEAP * len(y):
+    if _MIN_LABELS <= most < len(y) and most >= _HEAP_SHARE * len(y):
         found = f"{most / len(y):.0%} of the labels are {values[counts.argmax()]:g}"
     else:
         bounds = [0.0, 1.0] if y.min() >= 0 and y.max() <= 1 else [0.0] if y.min() >= 0 else []
         near = [np.mean(np.abs(y - bound) < 2 * sigma) for bound in bounds]
-        if not near or max(near) < max(_NEAR, _FEWEST / len(y)):
+        if not near or max(near) < max(_NEAR_BOUND_SHARE, _MIN_LABELS / len(y)):
             return []
         found = (
             f"{max(near):.0%} of the labels are within two sd of the errors of "

@@ -16,7 +16,7 @@ from bdr_stan.types import Array
 # Log evidence that the dispersion must gain. Twice the gain is, of Poisson counts, 0 or chi-square
 # of one degree of freedom with equal probability: it is above 2 in 2% of such fits.
 LARGE_GAIN = 2.0
-_TROUBLE = "the counts scatter more about the fitted rates than Poisson numbers"
+_FINDING = "the counts scatter more about the fitted rates than Poisson numbers"
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Overdispersion:
         """A sentence for a report."""
         found = f"evidence of the negative binomial over the Poisson: e^{self.gain:.3g}"
         if not self.is_clear:
-            return f"no sign that {_TROUBLE} ({found})."
+            return f"no sign that {_FINDING} ({found})."
         return (
-            f"{_TROUBLE} ({found}, dispersion "
+            f"{_FINDING} ({found}, dispersion "
             f"{self.dispersion:.2g}), so intervals are too narrow: use "
             'likelihood="negative binomial".'
         )

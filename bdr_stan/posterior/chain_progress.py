@@ -11,10 +11,10 @@ _LINE = re.compile(
     r"(?:Chain \[(?P<chain>\d+)\] )?"
     r"(?:Iteration: +(?P<iteration>\d+) /|Gradient evaluation took (?P<seconds>\S+) seconds)"
 )
-_STEPS = 15  # leapfrog steps of an iteration, until iterations tell
-_ENOUGH = 0.02  # share of all iterations from which the time of the others is estimated
-_LONG = 120.0  # seconds
-_QUICKER = '; method="laplace" takes seconds'
+_LEAPFROG_STEPS = 15  # leapfrog steps of an iteration, until iterations tell
+_MIN_SHARE = 0.02  # share of all iterations from which the time of the others is estimated
+_LONG_SECONDS = 120.0  # seconds
+_QUICKER_METHOD = '; method="laplace" takes seconds'
 
 
 class ChainProgress:
@@ -23,7 +23,7 @@ class ChainProgress:
     def __init__(self, chains: int, warmup: int, draws: int, side_by_side: int):
         self.chains, self.warmup, self.iterations = chains, warmup, warmup + draws
         self.side_by_side = side_by_side
-        self.at: dict[int, int] = {}  # of the chains that have begun
+        self.iteration: dict[int, int] = {}  # of the chains that have begun
         self.gradient_seconds = 0.0
         self.start = time.monotonic()
 
@@ -35,34 +35,34 @@ class ChainProgress:
         if found["seconds"]:
             self.gradient_seconds = float(found["seconds"])
         else:
-            self.at[int(found["chain"] or process + 1)] = int(found["iteration"])
+            self.iteration[int(found["chain"] or process + 1)] = int(found["iteration"])
 
     def text(self) -> str:
         """Such as "iterations 34 and 320 of 2000 (warm-up), 2 chains waiting, about 4 min left".
 
         Empty before the first iteration.
         """
-        if not self.at:
+        if not self.iteration:
             return ""
-        at = [self.at[chain] for chain in sorted(self.at)]
-        text = f"iteration{'s' * (len(at) > 1)} {_listed(at)} of {self.iterations}"
-        if max(at) < self.warmup:
+        reached = [self.iteration[chain] for chain in sorted(self.iteration)]
+        text = f"iteration{'s' * (len(reached) > 1)} {_listed(reached)} of {self.iterations}"
+        if max(reached) < self.warmup:
             text += " (warm-up)"
-        waiting = self.chains - len(at)
+        waiting = self.chains - len(reached)
         if waiting:
             text += f", {waiting} chain{'s' * (waiting > 1)} waiting"
-        left = self.seconds_left()
-        hint = _QUICKER if left > _LONG and max(at) < self.warmup else ""
-        return text + time_left(left) + hint
+        seconds = self.seconds_left()
+        hint = _QUICKER_METHOD if seconds > _LONG_SECONDS and max(reached) < self.warmup else ""
+        return text + time_left(seconds) + hint
 
     def seconds_left(self) -> float:
         """Seconds until all chains have ended; a rough estimate, 0 where nothing is known."""
         elapsed = time.monotonic() - self.start
-        done = sum(self.at.values()) / (self.chains * self.iterations)
-        if done >= _ENOUGH:
+        done = sum(self.iteration.values()) / (self.chains * self.iterations)
+        if done >= _MIN_SHARE:
             return elapsed * (1 - done) / done
         rounds = -(-self.chains // self.side_by_side)
-        whole = self.gradient_seconds * _STEPS * self.iterations * rounds
+        whole = self.gradient_seconds * _LEAPFROG_STEPS * self.iterations * rounds
         return max(0.0, whole - elapsed)
 
 

@@ -25,8 +25,8 @@ from bdr_stan.types import PathName
 
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
 # bags and the unit of the labels: by its default, 1e7 epsilons, up to 0.2 below the mode.
-_NEAR_THE_MODE: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
-_LINES_OF_A_CHAIN = 100  # of its progress
+_MODE_OPTIONS: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
+_PROGRESS_LINES = 100  # of its progress
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def run(
                         "chains": chains,
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
-                        "refresh": max(1, (settings.warmup + draws) // _LINES_OF_A_CHAIN),
+                        "refresh": max(1, (settings.warmup + draws) // _PROGRESS_LINES),
                         **({} if has_metric else _first_metric(model, stan_input)),
                         **options,
                     }
@@ -170,7 +170,7 @@ def _optimized(model, options):
     if "algorithm" in options:  # whose tolerances are its own
         return model.optimize(**options)
     try:
-        return model.optimize(**{**_NEAR_THE_MODE, **options})
+        return model.optimize(**{**_MODE_OPTIONS, **options})
     except RuntimeError:  # steps lost in rounding; other errors come again
         return model.optimize(**options)
 

@@ -1,6 +1,6 @@
 """ArviZ groups of a fit: draws, data and pointwise quantities."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,19 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     from bdr_stan.predictive.mixture import LabelMixture
 
-# log_likelihood and posterior_predictive are saved up to this many numbers each (160 MB).
+# log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
+# Draws that a user's Stan program may write: log_likelihood and posterior_predictive of each bag.
+PER_BAG = ("log_lik", "y_rep")
+
+_NO_LOG_LIK = (
+    "your Stan program writes no log_lik, so the fit has no log_likelihood, which az.loo, "
+    "az.compare and stacking need: define log_lik[i] for each bag in generated quantities"
+)
+_COMPRESSED_ROWS = (
+    "your Stan program gets compressed rows, which have no log_lik of each bag, so the fit has no "
+    "log_likelihood, which az.loo, az.compare and stacking need: pass compress=False"
+)
 
 _DIMS = {
     "w": ["component"],
@@ -42,8 +53,10 @@ def named_groups(
     """Groups posterior, sample_stats, observed_data and constant_data.
 
     `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
-    dimensions); `covariates` are the names of the entries of gamma.
+    dimensions); `covariates` are the names of the entries of gamma. For draws `PER_BAG` see
+    `training_groups`.
     """
+    draws = {name: values for name, values in draws.items() if name not in PER_BAG}
     dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
     coords: dict[str, Sequence | Array] = {"bag": ids, "covariate": covariates}
     for values, axes in constants.values():
@@ -64,80 +77,60 @@ def named_groups(
     return groups
 
 
+def estimate_groups(
+    estimate: Mapping[str, ArrayLike],
+    method: str,
+    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
+    ids: Sequence | Array,
+    y: ArrayLike,
+) -> Groups:
+    """Groups of an estimate in closed form, as a single draw; `method` is its inference_method."""
+    draws = {name: np.asarray(value)[None, None] for name, value in estimate.items()}
+    return named_groups(draws, {}, {"inference_method": method}, constants, ids, y)
+
+
 def _dims(name, n):
     """Dimension names of a variable with n dimensions after chain and draw."""
     axes = _DIMS.get(name, [])
     return axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
 
 
-def pointwise_groups(
-    training: Callable[[], "LabelMixture"] | None,
-    y: Array,
-    ids: Sequence | Array,
-    shape: tuple[int, int],
-    *,
-    log_lik: Array | None = None,
-    y_rep: Array | None = None,
-    seed: Seed = None,
-) -> Groups:
-    """Groups log_likelihood and posterior_predictive of the n training bags.
-
-    `shape` is (chains, draws). `log_lik` and `y_rep`, shape (chains, draws, n), replace the values
-    of the predictive, which `training()` computes only if needed. Empty without it, or if the
-    arrays would exceed `LARGEST_POINTWISE` numbers; no log_likelihood for a single draw, as model
-    comparison needs several.
-    """
-    if training is None or np.prod(shape) * len(y) > LARGEST_POINTWISE:
-        return {}
-    predictive = training()
-    if y_rep is None:
-        y_rep = predictive.sample(seed=seed).reshape(*shape, len(y))
-    groups = {"posterior_predictive": dataset({"y": y_rep}, _DIMS, {"bag": ids})}
-    if np.prod(shape) > 1:
-        if log_lik is None:
-            log_lik = predictive.log_likelihood(y).reshape(*shape, len(y))
-        groups["log_likelihood"] = dataset({"y": log_lik}, _DIMS, {"bag": ids})
-    return groups
+def few_enough(n_draws: int, n_bags: int) -> bool:
+    """Whether a fit keeps a number per draw and bag."""
+    return n_draws * n_bags <= LARGEST_POINTWISE
 
 
-def fitted_groups(
+def training_groups(
+    predictive: "LabelMixture",
     draws: Mapping[str, Array],
-    stats: Mapping[str, Array],
-    attrs: Mapping[str, str | float],
-    constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
-    ids: Sequence | Array,
     y: Array,
-    training: Callable[[], "LabelMixture"] | None,
-    shape: tuple[int, int],
+    ids: Sequence | Array,
     *,
-    covariates: Sequence[str] = (),
     own_program: bool = False,
     by_bag: bool = True,
+    has_likelihood: bool = True,
     seed: Seed = None,
 ) -> Groups:
-    """All groups of a fit: those of `named_groups` and `pointwise_groups`.
+    """Groups posterior_predictive and log_likelihood of the n training bags.
 
-    Draws called log_lik and y_rep, which a user's Stan program may write per bag, become
-    log_likelihood and posterior_predictive. Only the user's program (`own_program`) can compute its
-    log_lik: without it, log_likelihood is dropped with a warning. Both are dropped if rows
-    are not bags (`by_bag` is False), as log_lik[i] then does not belong to bag i.
+    `draws`, shape (chain, draw, ...), may have the `PER_BAG` values of a user's own program
+    (`own_program`), which come before those of the predictive distribution: only such a program
+    can compute its log_lik, so that without it there is no log_likelihood, with a warning. They do
+    not count if its rows are not bags (`by_bag` is False), as log_lik[i] then does not belong to
+    bag i. A single draw has no log_likelihood, as model comparison needs several.
     """
-    written = {name: draws[name] for name in ("log_lik", "y_rep") if name in draws}
-    parameters = {name: values for name, values in draws.items() if name not in written}
-    per_bag = {name: values for name, values in written.items() if by_bag and values.size}
-    groups = named_groups(parameters, stats, attrs, constants, ids, y, covariates=covariates)
-    groups |= pointwise_groups(training, y, ids, shape, **per_bag, seed=seed)
-    if own_program and "log_lik" not in per_bag and groups.pop("log_likelihood", None) is not None:
-        if by_bag:
-            warn(
-                "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
-                "az.loo, az.compare and stacking need: define log_lik[i] for each bag in "
-                "generated quantities"
-            )
-        else:
-            warn(
-                "your Stan program gets compressed rows, which have no log_lik of each bag, so "
-                "the fit has no log_likelihood, which az.loo, az.compare and stacking need: pass "
-                "compress=False"
-            )
-    return groups
+    n_chains = len(next(iter(draws.values())))
+    own = {name: draws[name] for name in PER_BAG if by_bag and name in draws and draws[name].size}
+
+    def group(values):
+        return dataset({"y": values.reshape(n_chains, -1, len(y))}, _DIMS, {"bag": ids})
+
+    y_rep = own["y_rep"] if "y_rep" in own else predictive.sample(seed=seed)
+    groups = {"posterior_predictive": group(y_rep)}
+    if predictive.n_draws == 1 or not has_likelihood:
+        return groups
+    if own_program and "log_lik" not in own:
+        warn(_NO_LOG_LIK if by_bag else _COMPRESSED_ROWS)
+        return groups
+    log_lik = own["log_lik"] if "log_lik" in own else predictive.log_likelihood(y)
+    return groups | {"log_likelihood": group(log_lik)}

@@ -5,13 +5,14 @@ from importlib.metadata import version
 from typing import Any
 
 from bdr_stan import __version__
+from bdr_stan.posterior.settings import SamplerSettings
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")
 
 
-def run_settings(seed: Any, options: dict[str, Any], **arguments: int) -> dict[str, Any]:
+def run_settings(settings: SamplerSettings) -> dict[str, Any]:
     """Arguments of `fit` that are numbers or text, and versions of the libraries."""
-    given = {**arguments, "seed": seed, **options}
+    given = {**settings.iterations, "seed": settings.seed, **settings.options}
     return {
         "arguments": {n: v for n, v in given.items() if isinstance(v, (bool, int, float, str))},
         "versions": {

@@ -10,8 +10,6 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.training import training_features
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import RBF, Matern32
-from bdr_stan.models.aggregate import aggregate_model
-from bdr_stan.models.totals import totals_model
 
 EVERY = pytest.mark.parametrize("likelihood, link", totals.MODELS)
 TRIALS = np.full(12, 50.0)
@@ -38,11 +36,6 @@ def features(bags, likelihood, link, *, learn=False, added=0.0, **options):
     family, of = LIKELIHOODS[likelihood], LINKS[link]
     y, trials = labels(bags, likelihood) + added, TRIALS if family.has_trials else None
 
-    def model_of(rows):
-        if of.is_linear:
-            return totals_model(rows, y)
-        return aggregate_model(rows, y, family, of, trials=trials)
-
     given = {
         "kernel": RBF(1.0),
         "n_landmarks": 5,
@@ -50,9 +43,7 @@ def features(bags, likelihood, link, *, learn=False, added=0.0, **options):
         "trials": trials,
         "seed": 1,
     }
-    return training_features(
-        bags, y, family, of, learn=model_of if learn else None, **{**given, **options}
-    )
+    return training_features(bags, y, family, of, learn=learn, **{**given, **options})
 
 
 @EVERY
@@ -110,6 +101,6 @@ def test_many_points_are_thinned_for_learning(bags, likelihood, link, monkeypatc
     """But weighted sums, which need no points, learn from all."""
     whole = features(bags, likelihood, link, learn=True).feature_map.kernel.bandwidth
     monkeypatch.setattr(training, "LEARNING_POINTS", 24)
-    monkeypatch.setattr(training, "LEARNING_POINTS_A_BAG", 1)
+    monkeypatch.setattr(training, "LEARNING_POINTS_PER_BAG", 1)
     few = features(bags, likelihood, link, learn=True).feature_map.kernel.bandwidth
     assert (few == whole) == LINKS[link].is_linear

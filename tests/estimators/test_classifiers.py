@@ -16,6 +16,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from bdr_stan import Bags, BDRClassifier, BLRClassifier, ShrinkageClassifier
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.models.bdr_probit import bdr_probit_model, rows_by_size
+from bdr_stan.posterior.settings import SamplerSettings
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 150, "seed": 1}
 
@@ -315,7 +316,9 @@ def test_rows_of_a_program_come_back_in_the_order_of_the_bags(rng):
     bags = [rng.normal(size=(int(size), 2)) for size in sizes]
     model = BDRClassifier(4, bandwidth=1.0)
     of_program = bdr_probit_model(model.training_features(bags, seed=1), np.arange(30) % 2)
-    back = of_program.draws({"log_lik": np.tile(written, (2, 3, 1)), "rho": np.ones((2, 3))})
+    scalars = dict.fromkeys(("intercept", "rho", "eta"), np.ones((2, 3)))
+    drawn = {"log_lik": np.tile(written, (2, 3, 1)), "w": np.ones((2, 3, 4)), **scalars}
+    back = of_program.read(drawn, SamplerSettings(stan_file="mine.stan"))
     np.testing.assert_array_equal(back["log_lik"], np.broadcast_to(y, (2, 3, 30)))
     np.testing.assert_array_equal(back["rho"], np.ones((2, 3)))
 

@@ -147,7 +147,7 @@ def test_many_labels_are_as_good_as_all(rng, monkeypatch):
     y = rng.exponential(1, 3000)
     at = np.linspace(-1, 8, 200)
     everything = label_distribution("empirical", y)
-    monkeypatch.setattr("bdr_stan.models.label_distribution._MOST_LABELS", 2000)
+    monkeypatch.setattr("bdr_stan.models.label_distribution._MAX_KERNEL_LABELS", 2000)
     fewer = label_distribution("empirical", y)
     assert (fewer.low, fewer.high) == (everything.low, everything.high)
     densities = np.exp([fewer.log_density(at), everything.log_density(at)])

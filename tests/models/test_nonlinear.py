@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from builders import reference
-from builders.training import bags_of_one_size
+from builders.training import bags_of_one_size, labelled_bags, training_of
 
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.nonlinear import nonlinear_likelihood, nonlinear_model
+from bdr_stan.posterior.settings import SamplerSettings
 
 RNG = np.random.default_rng(4)
 N, D = 14, 3
@@ -67,3 +68,15 @@ def test_eta_of_bags_of_one_size_is_the_moment_estimate():
     """By the linear model, which labels of such bags do not help to find it."""
     eta = nonlinear_model(*bags_of_one_size()).constants["eta"][0]
     assert eta == pytest.approx(1, rel=0.05)
+
+
+def test_what_a_program_writes_of_its_rows_comes_back_in_the_order_of_the_bags(rng):
+    bags, y = labelled_bags(rng)
+    model = nonlinear_model(training_of(bags, "rbf", rng.normal(size=(4, 3))), y)
+    of_rows = model.data["rows"][:, -1]
+    assert not np.array_equal(of_rows, y)
+    written = {name: np.zeros((2, 3)) for name in ("intercept", "sigma")} | {
+        "w": np.zeros((2, 3, 4)), "c": np.zeros((2, 3, 1)), "log_lik": np.tile(of_rows, (2, 3, 1)),
+    }  # fmt: skip
+    drawn = model.read(written, SamplerSettings(stan_file="mine.stan"))
+    np.testing.assert_array_equal(drawn["log_lik"], np.tile(y, (2, 3, 1)))

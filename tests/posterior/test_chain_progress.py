@@ -45,7 +45,7 @@ def test_chains_of_one_process(clock):
     chains = ChainProgress(2, 10, 10, side_by_side=1)
     chains.read("Chain [2] Iteration: 4 / 20 [ 20%]  (Warmup)", 0)
     chains.read("Chain [1] Iteration: 8 / 20 [ 40%]  (Warmup)", 0)
-    assert chains.at == {1: 8, 2: 4}
+    assert chains.iteration == {1: 8, 2: 4}
 
 
 def test_a_long_run_names_the_quicker_method(clock):

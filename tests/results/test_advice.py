@@ -8,10 +8,10 @@ import pytest
 
 from bdr_stan import BDR, BLR
 from bdr_stan.posterior import sampling
+from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.advice import checks, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics
-from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.results.inference_data import build, dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # the troubles are wanted
@@ -227,13 +227,12 @@ def test_trees_end_earlier_under_narrow_priors():
 def run_wide_scale(method, K, log_sd, in_units, warmup=500, draws=1000, seed=1):
     """Draws, sample_stats and diagnostics of the test program; the truth is known."""
     rng = np.random.default_rng(seed)
-    draws_, stats, attrs = sampling.run(
-        WIDE_SCALE,
+    stan_input = StanInput(
         {"K": K, "log_sd": log_sd, "in_units": int(in_units)},
         [{"scale": rng.uniform(0.5, 2), "t": rng.normal(size=K)} for _ in range(4)],
-        SamplerSettings(method, 4, warmup, draws, seed, progress=False),
-        reader=lambda fit: (stan_draws(fit), sample_stats(fit), fit_attrs(fit)),
     )
+    settings = SamplerSettings(method, 4, warmup, draws, seed, progress=False)
+    draws_, stats, attrs = sampling.run(WIDE_SCALE, stan_input, settings)
     posterior = dataset(draws_, {"x": ["k"], "t": ["k"]}, attrs=attrs)
     found = diagnostics(build({"posterior": posterior, "sample_stats": dataset(stats, {})}))
     return draws_, stats, found

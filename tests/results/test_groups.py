@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from bdr_stan import BLR
+from bdr_stan.estimators import linear
 from bdr_stan.results import groups
-from bdr_stan.results.groups import named_groups, pointwise_groups
+from bdr_stan.results.groups import named_groups, training_groups
 
 IDS = ["a", "b", "c"]
 Y = np.array([1.0, 2.0, 4.0])
@@ -48,36 +50,73 @@ def test_no_statistics_no_group(rng):
 class Training:
     """Stands for the predictive distribution of the training bags, 10 draws."""
 
+    n_draws = 10
+
     def log_likelihood(self, y):
-        return np.arange(10)[:, None] + 100 * y
+        return np.arange(self.n_draws)[:, None] + 100 * y
 
     def sample(self, seed=None):
-        return np.full((10, 3), float(seed))
+        return np.full((self.n_draws, 3), float(seed))
 
 
-def test_pointwise_groups_are_by_chain_and_draw():
-    found = pointwise_groups(Training, Y, IDS, (2, 5), seed=8)
+def test_training_groups_are_by_chain_and_draw():
+    found = training_groups(Training(), {"w": np.zeros((2, 5, 3))}, Y, IDS, seed=8)
     log_lik = found["log_likelihood"]["y"]
     assert log_lik.dims == ("chain", "draw", "bag") and log_lik.shape == (2, 5, 3)
     assert log_lik.sel(chain=1, draw=2, bag="b") == 7 + 100 * 2
     assert (found["posterior_predictive"]["y"] == 8).all()
 
 
+OWN = {"w": np.ones((2, 5, 4)), "log_lik": np.zeros((2, 5, 3)), "y_rep": np.ones((2, 5, 3))}
+
+
 def test_what_the_program_wrote_itself_is_kept():
-    own = np.zeros((2, 5, 3))
-    found = pointwise_groups(Training, Y, IDS, (2, 5), log_lik=own, y_rep=own + 1, seed=8)
+    found = training_groups(Training(), OWN, Y, IDS, own_program=True, seed=8)
     assert (found["log_likelihood"]["y"] == 0).all()
     assert (found["posterior_predictive"]["y"] == 1).all()
+    posterior = named_groups(OWN, {}, {}, {}, IDS, Y)["posterior"]
+    assert set(posterior) == {"w"}
 
 
-@pytest.mark.parametrize("largest, kept", [(30, 2), (29, 0)])
+@pytest.mark.parametrize(
+    "draws, by_bag, message",
+    [
+        ({"w": OWN["w"]}, True, "writes no log_lik"),
+        ({"w": OWN["w"], "log_lik": np.zeros((2, 5, 0))}, True, "writes no log_lik"),
+        (OWN, False, "gets compressed rows"),
+    ],
+)
+def test_only_a_program_of_ones_own_can_compute_its_log_likelihood(draws, by_bag, message):
+    with pytest.warns(UserWarning, match=message):
+        found = training_groups(Training(), draws, Y, IDS, own_program=True, by_bag=by_bag, seed=8)
+    assert set(found) == {"posterior_predictive"}
+    assert (found["posterior_predictive"]["y"] == 8).all()
+
+
+def test_a_posterior_that_is_not_given_labels_has_no_log_likelihood():
+    found = training_groups(Training(), OWN, Y, IDS, has_likelihood=False, seed=8)
+    assert set(found) == {"posterior_predictive"}
+
+
+@pytest.mark.parametrize("largest, kept", [(300, True), (299, False)])
 def test_groups_too_large_are_left_out(monkeypatch, largest, kept):
     monkeypatch.setattr(groups, "LARGEST_POINTWISE", largest)
-    made = []
-    found = pointwise_groups(lambda: made.append(1) or Training(), Y, IDS, (2, 5), seed=8)
-    assert len(found) == kept and len(made) == (kept > 0)  # what is not kept is not computed
+    bags = [np.array([[x], [x + 1]]) for x in range(6)]
+    model = BLR(2, method="exact").fit(bags, np.arange(6.0), draws=50, seed=4)
+    found = {"posterior_predictive", "log_likelihood"} & set(model.result_.groups)
+    assert len(found) == (2 if kept else 0)
+
+
+def test_what_is_left_out_is_not_computed(monkeypatch):
+    bags = [np.array([[x], [x + 1]]) for x in range(6)]
+    monkeypatch.setattr(groups, "LARGEST_POINTWISE", 299)
+    monkeypatch.setattr(linear, "label_predictive", None)
+    BLR(2, method="exact").fit(bags, np.arange(6.0), draws=50, seed=4)
 
 
 def test_one_draw_has_no_log_likelihood_to_compare_by():
-    y_rep = np.zeros((1, 1, 3))
-    assert set(pointwise_groups(Training, Y, IDS, (1, 1), y_rep=y_rep)) == {"posterior_predictive"}
+    class Mode(Training):
+        n_draws = 1
+
+    found = training_groups(Mode(), {"w": np.zeros((1, 1, 3))}, Y, IDS, seed=8)
+    assert set(found) == {"posterior_predictive"}

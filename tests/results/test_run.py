@@ -6,6 +6,7 @@ import numpy as np
 
 from bdr_stan import BLR, __version__, load
 from bdr_stan.cmdstan.programs import eject
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.run import run_settings
 
 
@@ -29,5 +30,6 @@ def test_warmup_is_longer_for_a_program_of_ones_own(tmp_path):
 
 
 def test_what_no_file_could_hold_is_left_out():
-    run = run_settings(None, {"inits": object(), "adapt_delta": 0.9}, chains=2)
-    assert run["arguments"] == {"chains": 2, "adapt_delta": 0.9}
+    options = {"inits": object(), "adapt_delta": 0.9}
+    run = run_settings(SamplerSettings(chains=2, draws=50, options=options))
+    assert run["arguments"] == {"chains": 2, "warmup": 300, "draws": 50, "adapt_delta": 0.9}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.posterior import sampling
+from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 
 WHITENING = {
@@ -113,13 +114,8 @@ def run_curves(**changed):
 
 
 def started(name, data, start, method):
-    return sampling.run(
-        name,
-        data,
-        [start],
-        SamplerSettings(method, chains=1, warmup=50, draws=50, seed=1, progress=False),
-        reader=lambda fit: fit.stan_variables(),
-    )
+    settings = SamplerSettings(method, chains=1, warmup=50, draws=50, seed=1, progress=False)
+    return sampling.run(name, StanInput(data, [start]), settings)[0]
 
 
 def message(name, **changed):

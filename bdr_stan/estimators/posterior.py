@@ -1,0 +1,216 @@
+"""Base of the estimators whose fit is draws from a posterior."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sklearn.utils.validation import check_is_fitted
+
+from bdr_stan.bags import BagsLike
+from bdr_stan.bags.record import BagsRecord
+from bdr_stan.embedding.covariates import Covariates
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
+from bdr_stan.kernels import kernel_text
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import table
+from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
+from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
+from bdr_stan.results.diagnostics import diagnostics, summary
+from bdr_stan.results.groups import named_groups
+from bdr_stan.results.result import Result
+from bdr_stan.results.run import run_settings
+from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@estimator
+class PosteriorEstimator(BagEstimator):
+    """Base of the estimators whose fit is draws from a posterior.
+
+    Parameters
+    ----------
+    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
+        All but NUTS fix rho at its marginal mode.
+    prior : dict, optional
+        Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
+    stan_file : path, optional
+        Your variant of the Stan program, from ``bdr-stan eject``.
+    random_state : int, optional
+        Seed where `fit` gets none.
+    """
+
+    _: KW_ONLY
+    method: str = "nuts"
+    prior: Mapping[str, float] | None = None
+    stan_file: PathName | None = None
+    random_state: int | None = None
+
+    takes_parts = True
+    samples_posterior = True
+    methods: ClassVar[tuple[str, ...]] = METHODS
+    closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
+    prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
+    _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}\n{headline(self.diagnostics())}" if "result_" in vars(self) else text
+
+    def summary(self, var_names: list[str] | None = None) -> "pd.DataFrame":
+        """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame."""
+        return summary(self.idata, var_names)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Diagnostics of the sampler, as a dict.
+
+        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
+        """
+        return diagnostics(self.idata)
+
+    def report(self) -> str:
+        """Diagnostics with the usual thresholds and advice, and the kernel; a str.
+
+        The kernel's length scale is in the units of each column.
+        """
+        lines = [report(self.diagnostics())]
+        kernel = getattr(self, "kernel_", None)
+        if kernel is not None:
+            names = self.result_.settings.get("feature_names")
+            lines.append(f"Kernel: {kernel_text(kernel, names)}")
+        return "\n".join(lines)
+
+    def report_html(
+        self,
+        path: PathName,
+        bags: BagsLike | None = None,
+        *,
+        label: str | None = None,
+        title: str | None = None,
+        author: str | None = None,
+    ) -> None:
+        """Write an HTML report of the fit for readers who did not run it.
+
+        A summary in sentences, with ridge regression on means as a baseline; predictions and their
+        calibration by bag size, leave-one-out where the fit allows it; maps of rates, the influence
+        of each column, the effect of shrinkage; data and model; in an appendix diagnostics with
+        advice, posterior, priors, the call, seed and versions. Needs the extra "report".
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced once the new one is complete. It needs no network.
+        bags : Bags, list of arrays or table, optional
+            Those of the fit, matched by their ids. A fit does not keep its points: without them
+            the report lists the sections that it omits.
+        label : str, optional
+            Description of the labels with their unit, such as "age, years". Default: the name of
+            the column or Series passed to `fit`, else "label".
+        title, author : str, optional
+            Of the report; the title is by default "Report of a fit" and the label.
+
+        Raises
+        ------
+        ImportError
+            Jinja2 or matplotlib is not installed.
+        FileNotFoundError, NotADirectoryError, IsADirectoryError
+            The file cannot be there.
+        TypeError, ValueError
+            The bags are not those of the fit; the label is not a str.
+        """
+        from bdr_stan.report.document import write_report
+
+        check_is_fitted(self, "result_")
+        if label is None:
+            label = self.result_.settings.get("label_name") or "label"
+        for name, text in {"label": label, "title": title, "author": author}.items():
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{name} must be a str, found {text!r}")
+        bags = None if bags is None else self._like_training(bags)
+        write_report(self, path, bags, label, title, author)
+
+    def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
+        """The priors of this fit, in the units of y.
+
+        Parameters
+        ----------
+        as_table : bool, default True
+            A pandas DataFrame to read; False gives the numbers by name, as the parameter
+            `prior` takes them.
+        """
+        check_is_fitted(self, "result_")
+        priors = self.result_.settings["priors"]
+        return table(priors, self.prior_texts) if as_table else dict(priors)
+
+    def _html_repr(self) -> str:
+        """For notebooks: scikit-learn's, and after a fit with a posterior the text of `report`."""
+        html = super()._html_repr()
+        if "result_" not in vars(self):
+            return html
+        bags = len(self.result_.labels)
+        return f"{html}<pre>Fitted to {bags} bags. {escape(self.report())}</pre>"
+
+    # ------------------------------------------------------------ parts of a fit
+
+    def check_parameters(self) -> None:
+        if self.method not in self.methods:
+            raise ValueError(
+                f"{type(self).__name__} has no method {self.method!r}; "
+                f"there are: {', '.join(self.methods)}"
+            )
+        check_prior(self.prior)
+        if self.stan_file is not None and self.method in self.closed_form:
+            raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
+        check_stan_file(self.stan_file)
+
+    def _settings(
+        self,
+        chains: int = 4,
+        warmup: int | None = None,
+        draws: int = 1000,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> SamplerSettings:
+        """Settings of the sampler from the arguments of `fit`, checked."""
+        if warmup is None:
+            warmup = self._default_warmup if self.stan_file is None else WARMUP_OF_VARIANTS
+        settings = SamplerSettings(
+            self.method, chains, warmup, draws, self._seed(seed), progress, self.stan_file, options
+        )
+        return checked_settings(settings, self)
+
+    def _keep_posterior(
+        self,
+        model: Model,
+        posterior: Posterior,
+        record: BagsRecord,
+        y: Array,
+        settings: SamplerSettings,
+        *,
+        constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
+        covariates: Covariates | None = None,
+        **kept: Any,
+    ) -> None:
+        """Set the result of a fit: draws, `constants` for predictions, and settings."""
+        names = ()
+        if covariates is not None:
+            names, kept["covariates"] = covariates.names, vars(covariates)
+        draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
+        constants = {**model.constants, **constants}
+        ids = record.index
+        groups = named_groups(draws, stats, attrs, constants, ids, y, covariates=names)
+        run = run_settings(settings)
+        self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
+
+    def _warn_of_trouble(self) -> None:
+        """Warn, at the call of `fit`, about poor diagnostics."""
+        n_bags = len(self.result_.labels)
+        for trouble in sampling_warnings(self.diagnostics()):
+            warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
