@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bdr_stan import BLR, Shrinkage, learned_landmarks, progress, tuning
-from bdr_stan.posterior import sampling
+from bdr_stan.posterior import latent_gaussian, sampling
 from bdr_stan.progress import Share, status, time_left
 
 
@@ -93,7 +93,7 @@ def no_wait(monkeypatch):
     def at_once(text, show=True, *, after=1.0, detail=lambda: ""):
         return real(text, show, after=0.0 if after == 10 else after, detail=detail)
 
-    for module in (sampling, tuning, learned_landmarks):
+    for module in (latent_gaussian, sampling, tuning, learned_landmarks):
         monkeypatch.setattr(module, "status", at_once)
 
 
