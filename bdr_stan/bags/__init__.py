@@ -1,34 +1,17 @@
-"""Bags of points: the container, its readers, and labels of bags."""
+"""Bags of points: the container and its readers; below, checks for other packages."""
 
-from bdr_stan.bags.checks import LARGEST_VALUE, values_are_usable
+from bdr_stan.bags.checks import LARGEST_VALUE as LARGEST_VALUE
+from bdr_stan.bags.checks import values_are_usable as values_are_usable
 from bdr_stan.bags.chunks import Chunk
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags, BagsLike, as_bags
-from bdr_stan.bags.labels import (
-    check_classes,
-    check_label_sd,
-    check_labels,
-    check_one_per_bag,
-    check_within,
-    label_sd_values,
-    values_of_bags,
-)
+from bdr_stan.bags.labels import check_classes as check_classes
+from bdr_stan.bags.labels import check_label_sd as check_label_sd
+from bdr_stan.bags.labels import check_labels as check_labels
+from bdr_stan.bags.labels import check_one_per_bag as check_one_per_bag
+from bdr_stan.bags.labels import check_within as check_within
+from bdr_stan.bags.labels import label_sd_values as label_sd_values
+from bdr_stan.bags.labels import values_of_bags as values_of_bags
 from bdr_stan.bags.partitions import PartitionedBags
 
-__all__ = [
-    "LARGEST_VALUE",
-    "Bags",
-    "BagsLike",
-    "Chunk",
-    "PartitionedBags",
-    "TableColumns",
-    "as_bags",
-    "check_classes",
-    "check_label_sd",
-    "check_labels",
-    "check_one_per_bag",
-    "check_within",
-    "label_sd_values",
-    "values_are_usable",
-    "values_of_bags",
-]
+__all__ = ["Bags", "BagsLike", "Chunk", "PartitionedBags", "TableColumns", "as_bags"]

@@ -20,22 +20,7 @@ _SEARCHED = 1_000  # values of an array that are searched for an example in a me
 
 
 def values_are_usable(block: Array) -> bool:
-    """Whether every value is finite and not a nodata marker.
-
-    Parameters
-    ----------
-    block : array of floats, of any shape
-        Nodata markers are numbers beyond `LARGEST_VALUE`, 1e30.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import values_are_usable
-    >>> values_are_usable(np.array([1.0, 2.0]))
-    True
-    >>> values_are_usable(np.array([1.0, np.nan])), values_are_usable(np.array([1.0, -3.4e38]))
-    (False, False)
-    """
+    """Whether every value of floats is finite and not a nodata marker (beyond `LARGEST_VALUE`)."""
     return block.size == 0 or bool(
         block.min() >= -LARGEST_VALUE and block.max() <= LARGEST_VALUE  # NaN fails both
     )

@@ -1,56 +1,72 @@
 """Which columns of a table are features, bags, weights and metadata."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from bdr_stan.bags.checks import near_names
 
 
-def feature_columns(
-    columns: Sequence[Any],
-    bag: str,
-    features: Sequence[str] | None,
-    weight: str | None,
-    metadata: Sequence[str] | None,
-) -> list[str]:
-    """The columns of a point: those given, or all without another role; raises without any."""
-    named = named_columns(columns, bag, features, weight, metadata)
-    if features is not None and len(features) == 0:
-        raise ValueError("features is empty: name the columns of a point, or leave it out")
-    if features is None:
-        features = [column for column in columns if column not in named]
-        if not features:
-            raise ValueError("the table has no column left to be a feature")
-    return list(features)
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Names of a table's columns by role, as the arguments of `Bags.from_dataframe`."""
 
+    bag: str
+    features: Sequence[str] | None = None  # None: all without another role
+    weight: str | None = None
+    metadata: Sequence[str] | None = None
 
-def named_columns(columns, bag, features, weight, metadata):
-    """The columns named by the arguments, each once; raises where one is missing."""
-    for argument, names in (("features", features), ("metadata", metadata)):
-        if isinstance(names, str):
-            raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
-    for name in columns:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"the table has a column named {name!r}, which is not text: rename its columns, as "
-                "by df.columns = df.columns.astype(str)"
-            )
-    features, metadata = list(features or []), list(metadata or [])
-    named = [bag, *features, *([] if weight is None else [weight]), *metadata]
-    for name in named:
-        if name not in columns:
-            raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
-    repeated = [name for k, name in enumerate(features) if name in features[:k]]
-    if repeated:
-        raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
-    roles = {"bag": [bag], "weight": [] if weight is None else [weight], "metadata": metadata}
-    for role, names in roles.items():
-        for name in names:
+    @property
+    def given(self) -> list[str]:
+        """All names, each once, unchecked."""
+        weights = [] if self.weight is None else [self.weight]
+        names = [self.bag, *(self.features or []), *weights, *(self.metadata or [])]
+        return list(dict.fromkeys(names))
+
+    def like(self, like: Any) -> Self:
+        """The roles with the features of bags or a fit, or unchanged for None."""
+        if like is None:
+            return self
+        columns = resolve_like(like, self.features, "error", None, "error")
+        return replace(self, features=columns.names)
+
+    def named(self, columns: Sequence[Any]) -> list[str]:
+        """All names, each once; raises where one is not among the columns or has two roles."""
+        for argument, names in (("features", self.features), ("metadata", self.metadata)):
+            if isinstance(names, str):
+                raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
+        for name in columns:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"the table has a column named {name!r}, which is not text: rename its "
+                    "columns, as by df.columns = df.columns.astype(str)"
+                )
+        for name in self.given:
+            if name not in columns:
+                raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
+        features = list(self.features or [])
+        repeated = [name for k, name in enumerate(features) if name in features[:k]]
+        if repeated:
+            raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
+        others = [("bag", self.bag), ("weight", self.weight)]
+        for role, name in [*others, *(("metadata", name) for name in self.metadata or [])]:
             if name in features:
                 raise ValueError(
                     f"column {name!r} is both {role} and among the features: leave it out of one"
                 )
-    return list(dict.fromkeys(named))
+        return self.given
+
+    def with_features(self, columns: Sequence[Any]) -> Self:
+        """The roles with the features as a list of names; raises where there are none."""
+        named = self.named(columns)
+        if self.features is not None and len(self.features) == 0:
+            raise ValueError("features is empty: name the columns of a point, or leave it out")
+        if self.features is not None:
+            return replace(self, features=list(self.features))
+        features = [column for column in columns if column not in named]
+        if not features:
+            raise ValueError("the table has no column left to be a feature")
+        return replace(self, features=features)
 
 
 def resolve_like(like, features, missing, transformer, unseen):
@@ -79,9 +95,3 @@ def resolve_like(like, features, missing, transformer, unseen):
             f"{type(like).__name__} have no record of a table"
         )
     return columns
-
-
-def known_features(like, features):
-    """Names of the feature columns if they are known before the table is read, else None."""
-    columns = resolve_like(like, features, "error", None, "error") if like is not None else None
-    return features if columns is None else list(columns.names)

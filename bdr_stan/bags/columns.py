@@ -6,11 +6,13 @@ array of points: an encoder of scikit-learn would make a second array of all ind
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from bdr_stan.bags.checks import plain
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_values import (
     as_categories,
     as_numbers,
@@ -232,24 +234,20 @@ def same_content(first: Any, second: Any) -> bool:
 
 
 def learn_columns(
-    table: Any,
-    names: Sequence[str],
-    *,
-    missing: str = "error",
-    transformer: Any = None,
-    bag: str | None = None,
-    weight: str | None = None,
+    table: Any, roles: ColumnRoles, *, missing: str, transformer: Any = None
 ) -> TableColumns:
-    """Encoding of the columns `names` of a narwhals DataFrame.
+    """Encoding of the features of a narwhals DataFrame.
 
     Raises TypeError or ValueError for dates, nested values, mixed types, too many texts or missing
     values.
     """
     import narwhals as nw
 
+    names = tuple(roles.features or ())
+    with_roles = partial(TableColumns, names, bag=roles.bag, weight=roles.weight)
     if transformer is not None:
-        fitted = _fitted_transformer(transformer, table.select(list(names)).to_pandas())
-        return TableColumns(tuple(names), bag=bag, weight=weight, transformer=fitted)
+        fitted = _fitted_transformer(transformer, table.select(names).to_pandas())
+        return with_roles(transformer=fitted)
     categories, fills, counts = {}, {}, {}
     for name in names:
         series = table[name]
@@ -268,7 +266,7 @@ def learn_columns(
             fills[name], counts[name] = fill, int(gaps.sum())
     if counts and missing != "indicator":
         raise ValueError(_missing_message(counts))
-    return TableColumns(tuple(names), categories, fills, bag, weight)
+    return with_roles(categories=categories, fills=fills)
 
 
 def _fitted_transformer(transformer, table):

@@ -20,6 +20,7 @@ from bdr_stan.bags.checks import (
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.matching import as_metadata
 from bdr_stan.bags.memory_map import memory_map, release
@@ -293,10 +294,9 @@ class Bags(BagsBase):
         [0.7, 0.6]
         """
         df, bag = readers.ungrouped(df, bag)
+        roles = ColumnRoles(bag, features, weight, metadata)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
-        return cls(
-            **readers.from_dataframe(df, bag, features, weight, metadata, **options), copy=False
-        )
+        return cls(**readers.from_dataframe(df, roles, **options), copy=False)
 
     @classmethod
     def from_parquet(
@@ -338,21 +338,19 @@ class Bags(BagsBase):
         ImportError, OSError, TypeError, ValueError
             As in `from_dataframe`, and where the columns of files differ.
         """
+        roles = ColumnRoles(bag, features, weight, metadata)
         if lazy:
             if options.pop("transformer", None) is not None:
                 raise ValueError(
                     "lazy=True takes no transformer, which is fitted to all points at once: "
                     "transform the table before it is written, or leave lazy out"
                 )
-            parts = parquet.parts_of(path, bag, features, weight, metadata, options.get("like"))
-            lazy_bags = PartitionedBags.from_parts(
-                cls, parts, bag, features, weight, metadata, client=client, **options
-            )
-            return lazy_bags._read_from(path)
+            parts = parquet.parts_of(path, roles, options.get("like"))
+            bags = PartitionedBags.from_parts(cls, *parts, roles, client=client, **options)
+            return bags._read_from(path)
         if client is not None:
             raise ValueError("client goes with lazy=True: leave one out, or pass both")
-        made = readers.from_parquet(path, bag, features, weight, metadata, **options)
-        return cls(**made, copy=False)._read_from(path)
+        return cls(**readers.from_parquet(path, roles, **options), copy=False)._read_from(path)
 
     @classmethod
     @answered
@@ -400,9 +398,10 @@ class Bags(BagsBase):
         UserWarning
             Columns that are constant or the same for all points of a bag; dropped rows.
         """
-        parts = parts_of_dask(ddf, bag, features, weight, metadata, like)
+        roles = ColumnRoles(bag, features, weight, metadata)
+        parts = parts_of_dask(ddf, roles, like)
         options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
-        return PartitionedBags.from_parts(cls, parts, bag, features, weight, metadata, **options)
+        return PartitionedBags.from_parts(cls, *parts, roles, **options)
 
     @classmethod
     def from_csv(
@@ -427,8 +426,8 @@ class Bags(BagsBase):
         **options
             The other arguments of `from_dataframe`, and those of `pandas.read_csv`.
         """
-        made = readers.from_csv(path, bag, features, weight, metadata, **options)
-        return cls(**made, copy=False)._read_from(path)
+        roles = ColumnRoles(bag, features, weight, metadata)
+        return cls(**readers.from_csv(path, roles, **options), copy=False)._read_from(path)
 
     @classmethod
     @answered

@@ -1,10 +1,10 @@
 """Tables in CSV files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bdr_stan.bags.column_roles import named_columns
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.text_columns import ids_of_text
 from bdr_stan.types import PathName
 
@@ -16,14 +16,7 @@ _LINE_OPTIONS = (
 )
 
 
-def csv_table(
-    path: PathName,
-    bag: str,
-    features: Sequence[str] | None,
-    weight: str | None,
-    metadata: Sequence[str] | None,
-    options: dict[str, Any],
-) -> Any:
+def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> Any:
     """The table in a CSV file, a pandas DataFrame; `options` are those of pandas.
 
     Reads only the named columns where the features are known. Ids stay text where one of them, such
@@ -35,12 +28,12 @@ def csv_table(
         raise FileNotFoundError(f"there is no file {path}")
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
     _check_header(path, options)
-    named = named_columns(list(header), bag, features, weight, metadata)
-    if features is not None:
+    named = roles.named(list(header))
+    if roles.features is not None:
         options = {"usecols": named} | options
     else:
         _check_named_header(path, header)
-    kinds = options.get("dtype")
+    bag, kinds = roles.bag, options.get("dtype")
     ids_as_written = bag not in (options.get("converters") or {}) and (
         kinds is None or (isinstance(kinds, Mapping) and bag not in kinds)
     )

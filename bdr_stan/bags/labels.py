@@ -12,33 +12,10 @@ from bdr_stan.types import Array, ArrayLike
 
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
-    """Labels of bags as numbers, float64, shape (n,).
+    """Labels of bags as numbers, float64, shape (n,); `y` as for `values_of_bags`.
 
-    Parameters
-    ----------
-    bags : Bags, or list of n arrays
-    y : array, shape (n,), or str
-        As for `values_of_bags`.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, NaN, infinite or a nodata marker (the message names the bag), or all equal; a
-        Series whose index does not match the ids.
-    TypeError
-        Not numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import check_labels
-    >>> bags = [np.zeros((2, 1)), np.ones((3, 1))]
-    >>> check_labels(bags, [1, 2])
-    array([1., 2.])
-    >>> check_labels(bags, [1, None])
-    Traceback (most recent call last):
-        ...
-    ValueError: the label of bag 1 is nan (1 in all): leave these bags out
+    Raises TypeError for what is no number, and ValueError for another shape, for NaN, infinite
+    values and nodata markers (the message names the bag), and for labels that are all equal.
     """
     y = values_of_bags(bags, y, "y")
     try:
@@ -67,25 +44,9 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
-    """Raise ValueError, naming the first bag, for labels outside bounds (lower, upper).
+    """Raise ValueError, naming the first bag, for labels outside bounds (lower, upper), inclusive.
 
-    Parameters
-    ----------
-    bags : Bags, or list of n arrays
-    y : array, shape (n,)
-    bounds : pair (lower, upper), units of y
-        Inclusive; None for no bound.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import check_within
-    >>> bags = [np.zeros((2, 1)), np.ones((3, 1))]
-    >>> check_within(bags, np.array([0.5, 7.0]), (0, None))
-    >>> check_within(bags, np.array([0.5, 7.0]), (0, 5))
-    Traceback (most recent call last):
-        ...
-    ValueError: the label of bag 1 is 7, beyond the bound 5 (1 in all): widen the bounds, ...
+    A bound None is no bound.
     """
     lower, upper = bounds
     for end, outside in (
@@ -101,35 +62,11 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
 
 
 def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
-    """Labels of bags of two classes, or of two or more; shape (n,), of the labels' own type.
+    """Labels of bags of two classes, or with `several` of more; (n,), in the labels' own type.
 
-    Parameters
-    ----------
-    bags : Bags, or list of n arrays
-    y : array, shape (n,), or str
-        All numbers, all strings or all true or false; or as for `values_of_bags`.
-    several : bool, default False
-        Whether there may be more than two classes.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, a missing label (the message names the bag), other than two classes, or, with
-        `several`, as many classes as bags.
-    TypeError
-        Labels of several types, which have no order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import check_classes
-    >>> bags = [np.zeros((2, 1)), np.ones((3, 1)), np.ones((1, 1))]
-    >>> check_classes(bags, ["sick", "well", "sick"])
-    array(['sick', 'well', 'sick'], dtype='<U4')
-    >>> check_classes(bags, ["sick", "well", None])
-    Traceback (most recent call last):
-        ...
-    ValueError: the label of bag 2 is missing (1 in all): leave these bags out
+    `y` has numbers, strings, or true and false, or is as for `values_of_bags`. Raises TypeError for
+    labels of several types, which have no order, and ValueError for another shape, a missing label
+    (the message names the bag), another number of classes, or as many classes as bags.
     """
     import pandas as pd
 
@@ -164,73 +101,16 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
 
 
 def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
-    """Known standard errors of labels, from numbers or a column of the bags' metadata.
-
-    Parameters
-    ----------
-    bags : Bags
-    label_sd : array, shape (n,), units of y, or str
-
-    Returns
-    -------
-    float64 array, shape (n,)
-
-    Raises
-    ------
-    ValueError, TypeError
-        There is no such column, and as for `check_label_sd`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.bags import label_sd_values
-    >>> survey = pd.DataFrame({"se": [0.5, 0.2]})
-    >>> bags = Bags.from_list([np.zeros((2, 1)), np.ones((3, 1))], metadata=survey)
-    >>> label_sd_values(bags, "se")
-    array([0.5, 0.2])
-    >>> label_sd_values(bags, [0.1, 0.3])
-    array([0.1, 0.3])
-    """
+    """Standard errors of labels, float64, (n,), from numbers or a column of the bags' metadata."""
     return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
 
 
 def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
-    """Values of an argument in the order of the bags, or the metadata column that it names.
+    """Values of the argument `name` in the order of the bags, or the metadata column of this name.
 
-    Parameters
-    ----------
-    bags : Bags, or list of n arrays
-    values : array, shape (n,), or str
-        A pandas Series is matched to the ids by its index, unless that is the default 0, 1, ..;
-        everything else is taken by position.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    `values`, or a pandas Series, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        There is no such column; the index of a Series does not match the ids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.bags import values_of_bags
-    >>> table = pd.DataFrame({"trials": [10, 20]})
-    >>> bags = Bags.from_list([np.zeros((2, 1)), np.ones((3, 1))], metadata=table)
-    >>> values_of_bags(bags, "trials", "trials").to_list()
-    [10, 20]
-    >>> values_of_bags(bags, "tests", "trials")
-    Traceback (most recent call last):
-        ...
-    ValueError: trials='tests' is no column of the bags' metadata, which have 'trials': name ...
+    A pandas Series is matched to the ids by its index, unless that is the default 0, 1, ..;
+    everything else is in order already. Raises ValueError where there is no such column, or the
+    index does not match the ids.
     """
     if not isinstance(values, str):
         return match_to_ids(values, getattr(bags, "ids", None), name)
@@ -245,32 +125,10 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
-    """Known standard errors of the labels of n bags, float64, shape (n,).
+    """Standard errors of the labels of n bags, float64, shape (n,).
 
-    Parameters
-    ----------
-    label_sd : array, shape (n,), units of y
-    n : int
-    ids : array, shape (n,), optional
-        Ids of the bags, for messages.
-
-    Raises
-    ------
-    ValueError
-        Another shape; a standard error that is missing, infinite or not positive (the message names
-        the bag).
-    TypeError
-        Not numbers.
-
-    Examples
-    --------
-    >>> from bdr_stan.bags import check_label_sd
-    >>> check_label_sd([0.5, 0.2], 2)
-    array([0.5, 0.2])
-    >>> check_label_sd([0.5, 0.0], 2, ids=["ann", "bob"])
-    Traceback (most recent call last):
-        ...
-    ValueError: label_sd of bag 1 (id 'bob') is 0 (1 in all), but a standard error is ...
+    Raises TypeError for what is no number, and ValueError for another shape or a standard error
+    that is missing, infinite or not positive; the message names the bag, by `ids` if any.
     """
     import pandas as pd
 
@@ -297,18 +155,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
 
 
 def check_one_per_bag(labels: Array, n: int) -> None:
-    """Raise ValueError unless there is one label per bag, shape (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import check_one_per_bag
-    >>> check_one_per_bag(np.array([1.0, 2.0]), 2)
-    >>> check_one_per_bag(np.array([[1.0], [2.0]]), 2)
-    Traceback (most recent call last):
-        ...
-    ValueError: y has shape (2, 1), expected (2,): pass y.ravel()
-    """
+    """Raise ValueError unless there is one label per bag, shape (n,)."""
     if labels.shape == (n, 1):
         raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
     if labels.ndim != 1:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bdr_stan.bags.column_roles import feature_columns, known_features, named_columns
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
 from bdr_stan.bags.parts import Part
 from bdr_stan.types import PathName
@@ -56,32 +56,23 @@ def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def parts_of(
-    path: PathName,
-    bag: str,
-    features: Sequence[str] | None,
-    weight: str | None,
-    metadata: Sequence[str] | None,
-    like: Any = None,
-) -> tuple[list[Part], list[str]]:
+def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part], Sequence[str]]:
     """Parts of the table in Parquet files, and names of the feature columns.
 
-    Reads only the files' footers; arguments as for `Bags.from_dataframe`. Raises where Dask or
-    pyarrow is missing, there is no valid file, or a column is missing or differs in type between
-    files.
+    Reads only the files' footers. Raises where Dask or pyarrow is missing, there is no valid file,
+    or a column is missing or differs in type between files.
     """
     delayed = _delayed()
     files = parquet_files(path)
     states = {path: _state_of(path) for path in files}
-    known = known_features(like, features)
-    schemas, folder_values = _schemas(files, [bag, weight, *(known or []), *(metadata or [])])
-    names = [*schemas[0], *folder_values[0]]
-    features = feature_columns(names, bag, known, weight, metadata)
-    columns = named_columns(names, bag, features, weight, metadata)
-    _check_same_columns(files, schemas, folder_values, columns, closed=known is None)
+    wanted = roles.like(like)
+    schemas, folder_values = _schemas(files, wanted.given)
+    roles = wanted.with_features([*schemas[0], *folder_values[0]])
+    columns = roles.given
+    _check_same_columns(files, schemas, folder_values, columns, closed=wanted.features is None)
     groups = _row_groups(states, folder_values, len(columns))
     read = delayed(read_groups, pure=False)
-    return [Part(_where(part), read(part, columns)) for part in groups], features
+    return [Part(_where(part), read(part, columns)) for part in groups], roles.features or []
 
 
 def _where(groups):

@@ -54,7 +54,7 @@ def folder_columns(files: Sequence[str]) -> Any:
     return ds.partitioning(pa.schema(fields), flavor="hive")
 
 
-def index_columns(schema: Any, wanted: Sequence[str | None]) -> set[str]:
+def index_columns(schema: Any, wanted: Sequence[str]) -> set[str]:
     """Columns of a Parquet schema with the pandas index of its rows, except wanted ones."""
     kept = (schema.pandas_metadata or {}).get("index_columns", [])
     kept = {name for name in kept if isinstance(name, str)}

@@ -15,12 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import offsets_of_sizes
-from bdr_stan.bags.column_roles import (
-    feature_columns,
-    known_features,
-    named_columns,
-    resolve_like,
-)
+from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.dask_tasks import check_client, in_order
 from bdr_stan.bags.parts import Part, PartReader
@@ -94,34 +89,32 @@ class PartitionedBags(BagsBase):
     def from_parts(
         cls,
         kind: Callable[..., Any],
-        parts: tuple[Sequence[Part], Sequence[str]],
-        bag: str,
-        features: Sequence[str] | None = None,
-        weight: str | None = None,
-        metadata: Sequence[str] | None = None,
+        parts: Sequence[Part],
+        features: Sequence[str],
+        roles: ColumnRoles,
         *,
         missing: str = "error",
         like: Any = None,
         unseen: str = "error",
         client: Any = None,
     ) -> Self:
-        """Bags of (parts, feature columns): one pass that counts, checks values and learns columns.
+        """Bags of parts with these features: one pass counts, checks values and learns columns.
 
-        `kind` is `Bags`, the type of the rows of a part in memory; the others are those of
-        `Bags.from_dask`.
+        `kind` is `Bags`, the type of the rows of a part in memory; `roles` has the features that
+        the user gave; the others are those of `Bags.from_dask`.
         """
-        columns = resolve_like(like, features, missing, None, unseen)
+        columns = resolve_like(like, roles.features, missing, None, unseen)
         check_client(client)
-        tables, names = parts
-        reader = PartReader(kind, bag, weight, metadata, names, missing, unseen, columns)
-        found = list(in_order(survey, [(p.table, p.where) for p in tables], reader, client=client))
+        reader = PartReader(kind, replace(roles, features=features), missing, unseen, columns)
+        found = list(in_order(survey, [(p.table, p.where) for p in parts], reader, client=client))
         surveys = [each for each, _ in found if each is not None]
         merged = merge_surveys(surveys, [dropped for _, dropped in found], reader)
         return cls(
-            [part for part, (each, _) in zip(tables, found) if each is not None],
+            [part for part, (each, _) in zip(parts, found) if each is not None],
             merged.codes,
             [each.sizes for each in surveys],
-            replace(reader, columns=merged.columns, metadata=None),  # metadata have been read
+            # Metadata have been read.
+            replace(reader, columns=merged.columns, roles=replace(reader.roles, metadata=None)),
             ids=merged.ids,
             sizes=merged.sizes,
             effective_sizes=merged.effective_sizes,
@@ -156,7 +149,7 @@ class PartitionedBags(BagsBase):
     @property
     def weighted(self) -> bool:
         """Whether points have weights."""
-        return self._reader.weight is not None
+        return self._reader.roles.weight is not None
 
     @property
     def n_parts(self) -> int:
@@ -292,14 +285,7 @@ class PartitionedBags(BagsBase):
         return bags
 
 
-def parts_of_dask(
-    ddf: Any,
-    bag: str,
-    features: Sequence[str] | None,
-    weight: str | None,
-    metadata: Sequence[str] | None,
-    like: Any = None,
-) -> tuple[list[Part], list[str]]:
+def parts_of_dask(ddf: Any, roles: ColumnRoles, like: Any) -> tuple[list[Part], Sequence[str]]:
     """Partitions of a Dask DataFrame and names of the feature columns, see `Bags.from_dask`."""
     try:
         import dask.dataframe as dd
@@ -312,13 +298,11 @@ def parts_of_dask(
             f"expected a Dask DataFrame, found a {type(ddf).__name__}: use Bags.from_dataframe for "
             "tables in memory"
         )
-    if bag not in ddf.columns and bag == ddf.index.name:
+    if roles.bag not in ddf.columns and roles.bag == ddf.index.name:
         ddf = ddf.reset_index()
-    names = list(ddf.columns)
-    features = feature_columns(names, bag, known_features(like, features), weight, metadata)
-    ddf = ddf[named_columns(names, bag, features, weight, metadata)]
-    parts = [Part(f"partition {k}", table) for k, table in enumerate(ddf.to_delayed())]
-    return parts, features
+    roles = roles.like(like).with_features(list(ddf.columns))
+    delayed = ddf[roles.given].to_delayed()
+    return [Part(f"partition {k}", table) for k, table in enumerate(delayed)], roles.features or []
 
 
 # ------------------------------------------------------------------ what runs on a part

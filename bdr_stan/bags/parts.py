@@ -1,9 +1,10 @@
 """Parts of a table that is too large for memory, and how their rows become bags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_values import dropped_rows
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.readers import bags_of_table, row_codes
@@ -26,10 +27,7 @@ class PartReader:
     """
 
     kind: Callable[..., Any]
-    bag: str
-    weight: str | None
-    metadata: Sequence[str] | None
-    names: Sequence[str]
+    roles: ColumnRoles  # with features
     missing: str
     unseen: str
     columns: TableColumns | None = None
@@ -43,19 +41,17 @@ class PartReader:
 
         rows = nw.from_native(table, eager_only=True)
         if self.missing == "drop":
-            missing = dropped_rows(rows, self.names)
+            missing = dropped_rows(rows, self.roles.features or [])
             rows = rows.filter((~missing).tolist()) if missing.any() else rows
         if keep is None:
             return rows
-        codes, _ = row_codes(rows, self.bag)
+        codes, _ = row_codes(rows, self.roles.bag)
         return rows.filter(keep[codes].tolist())
 
     def read(self, rows: Any) -> dict[str, Any]:
         """Arguments of `Bags` from rows of `rows`."""
         columns = cast(TableColumns, self.columns)
-        return bags_of_table(
-            rows, columns, self.bag, self.weight, self.metadata, unseen=self.unseen
-        )
+        return bags_of_table(rows, columns, self.roles, unseen=self.unseen)
 
     def bags(self, rows: Any) -> Any:
         """Bags of rows from `rows`."""

@@ -21,12 +21,7 @@ from bdr_stan.bags.checks import (
     offsets_of_sizes,
     plain,
 )
-from bdr_stan.bags.column_roles import (
-    feature_columns,
-    known_features,
-    named_columns,
-    resolve_like,
-)
+from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
 from bdr_stan.bags.column_values import as_numbers, counts_text, dropped_rows, missing_counts
 from bdr_stan.bags.column_warnings import (
     dropped_message,
@@ -51,11 +46,11 @@ _TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_datafra
 
 
 def from_list(
-    arrays: Sequence[ArrayLike] | Array,
-    ids: Sequence[object] | Array | None = None,
-    weights: Sequence[ArrayLike] | None = None,
-    metadata: "pd.DataFrame | None" = None,
-    features: Iterable[object] | None = None,
+    arrays: Any,
+    ids: Sequence[object] | Array | None,
+    weights: Sequence[ArrayLike] | None,
+    metadata: "pd.DataFrame | None",
+    features: Iterable[object] | None,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from 2-D arrays, one per bag."""
     if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
@@ -118,13 +113,13 @@ def _names_of_columns(features, columns):
 
 def from_points(
     points: ArrayLike,
-    bag: ArrayLike | None = None,
-    sizes: ArrayLike | None = None,
+    bag: ArrayLike | None,
+    sizes: ArrayLike | None,
     *,
-    weights: ArrayLike | None = None,
-    ids: ArrayLike | None = None,
-    metadata: "pd.DataFrame | None" = None,
-    features: Iterable[object] | None = None,
+    weights: ArrayLike | None,
+    ids: ArrayLike | None,
+    metadata: "pd.DataFrame | None",
+    features: Iterable[object] | None,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from stacked points."""
     if (bag is None) == (sizes is None):
@@ -178,10 +173,7 @@ def ungrouped(table: Any, bag: str | None) -> tuple[Any, str]:
 
 def from_dataframe(
     df: "IntoDataFrame",
-    bag: str,
-    features: Sequence[str] | None = None,
-    weight: str | None = None,
-    metadata: Sequence[str] | None = None,
+    roles: ColumnRoles,
     *,
     missing: str = "error",
     transformer: Any = None,
@@ -192,29 +184,26 @@ def from_dataframe(
     import narwhals as nw
 
     frame: Any = df
-    if bag in getattr(getattr(df, "index", None), "names", ()) and bag not in frame.columns:
-        df = frame.reset_index(level=bag)
+    index_names = getattr(getattr(df, "index", None), "names", ())
+    if roles.bag in index_names and roles.bag not in frame.columns:
+        df = frame.reset_index(level=roles.bag)
     try:
         table = nw.from_native(df, eager_only=True)
     except TypeError:
         raise TypeError(
             f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
         ) from None
-    columns = resolve_like(like, features, missing, transformer, unseen)
-    if columns is not None:
-        features = columns.names
-    features = feature_columns(table.columns, bag, features, weight, metadata)
+    columns = resolve_like(like, roles.features, missing, transformer, unseen)
+    roles = roles.like(like).with_features(table.columns)
     if len(table) == 0:
         raise ValueError("the table has no rows: there are no bags")
     if missing == "drop":
-        table = _without_missing(table, features, bag)
+        table = _without_missing(table, roles)
     if columns is None:
-        columns = learn_columns(
-            table, features, missing=missing, transformer=transformer, bag=bag, weight=weight
-        )
+        columns = learn_columns(table, roles, missing=missing, transformer=transformer)
     else:
         columns.check_complete(table)
-    read = bags_of_table(table, columns, bag, weight, metadata, unseen=unseen)
+    read = bags_of_table(table, columns, roles, unseen=unseen)
     warn_of_similar_ids(read["ids"])
     warn_of_copies(read["points"], read["offsets"])
     if columns.transformer is None:
@@ -225,28 +214,25 @@ def from_dataframe(
 
 
 def bags_of_table(
-    table: Any,
-    columns: TableColumns,
-    bag: str,
-    weight: str | None = None,
-    metadata: Sequence[str] | None = None,
-    *,
-    unseen: str = "error",
+    table: Any, columns: TableColumns, roles: ColumnRoles, *, unseen: str
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
-    weights = None if weight is None else as_numbers(table[weight], weight)
-    codes, ids = row_codes(table, bag)
+    weights = None if roles.weight is None else as_numbers(table[roles.weight], roles.weight)
+    codes, ids = row_codes(table, roles.bag)
     order = _grouping(codes)
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
-    values = None if metadata is None else {name: _values_of(table[name]) for name in metadata}
+    metadata = None
+    if roles.metadata is not None:
+        values = {name: _values_of(table[name]) for name in roles.metadata}
+        metadata = one_row_per_bag(values, codes, ids, roles.bag)
     return {
         "points": points,
         "offsets": offsets_of_sizes(np.bincount(codes)),
         "weights": weights,
         "ids": ids,
-        "metadata": None if values is None else one_row_per_bag(values, codes, ids, bag),
+        "metadata": metadata,
         "columns": columns,
     }
 
@@ -267,14 +253,7 @@ def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
     )
 
 
-def from_parquet(
-    path: PathName,
-    bag: str,
-    features: Sequence[str] | None = None,
-    weight: str | None = None,
-    metadata: Sequence[str] | None = None,
-    **options: Any,
-) -> dict[str, Any]:
+def from_parquet(path: PathName, roles: ColumnRoles, **options: Any) -> dict[str, Any]:
     """Arguments of `Bags` from a Parquet file or folder."""
     try:
         import pyarrow.parquet as pq
@@ -286,39 +265,28 @@ def from_parquet(
     dataset = pq.ParquetDataset(
         path if Path(path).exists() else files, partitioning=folder_columns(files)
     )
-    wanted = known_features(options.get("like"), features)
-    index = index_columns(dataset.schema, [bag, weight, *(wanted or []), *(metadata or [])])
+    wanted = roles.like(options.get("like"))
+    index = index_columns(dataset.schema, wanted.given)
     columns = [c for c in dataset.schema.names if c not in index]
-    named = named_columns(columns, bag, wanted, weight, metadata)
-    table = dataset.read(columns=columns if wanted is None else named)
-    return from_dataframe(table, bag, features, weight, metadata, **options)
+    named = wanted.named(columns)
+    table = dataset.read(columns=columns if wanted.features is None else named)
+    return from_dataframe(table, roles, **options)
 
 
-def from_csv(
-    path: PathName,
-    bag: str,
-    features: Sequence[str] | None = None,
-    weight: str | None = None,
-    metadata: Sequence[str] | None = None,
-    **options: Any,
-) -> dict[str, Any]:
+def from_csv(path: PathName, roles: ColumnRoles, **options: Any) -> dict[str, Any]:
     """Arguments of `Bags` from a CSV file; `options` of `from_dataframe` and of pandas."""
     import pandas as pd
 
     for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
-    wanted = known_features(for_table.get("like"), features)
     try:
-        table = csv_table(path, bag, wanted, weight, metadata, options)
+        table = csv_table(path, roles.like(for_table.get("like")), options)
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
-    return from_dataframe(table, bag, features, weight, metadata, **for_table)
+    return from_dataframe(table, roles, **for_table)
 
 
 def from_anndata(
-    adata: Any,
-    bag: str,
-    features: str | Sequence[str] = "X_pca",
-    metadata: Sequence[str] | None = None,
+    adata: Any, bag: str, features: str | Sequence[str], metadata: Sequence[str] | None
 ) -> dict[str, Any]:
     """Arguments of `Bags` from an AnnData object."""
     check_anndata(adata)
@@ -340,18 +308,18 @@ def from_anndata(
     }
 
 
-def _without_missing(table, features, bag):
+def _without_missing(table, roles):
     """Rows of a table in which no feature is missing; warns with counts of the others."""
-    missing = dropped_rows(table, features)
+    missing = dropped_rows(table, roles.features)
     if not missing.any():
         return table
-    counts = missing_counts(table, features)
+    counts = missing_counts(table, roles.features)
     kept = table.filter((~missing).tolist())
     if len(kept) == 0:
         raise ValueError(
             f"every row has a missing value ({counts_text(counts)}): leave these columns out"
         )
-    lost = table[bag].n_unique() - kept[bag].n_unique()
+    lost = table[roles.bag].n_unique() - kept[roles.bag].n_unique()
     warn(dropped_message(missing.sum(), len(table), counts, lost))
     return kept
 

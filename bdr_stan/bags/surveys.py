@@ -93,18 +93,17 @@ def _dropped(table, rows, reader):
     whole = nw.from_native(table, eager_only=True)
     if len(rows) == len(whole):
         return None
-    _, ids = row_codes(whole, reader.bag)
-    known = set(rows[reader.bag].to_list())
+    bag = reader.roles.bag
+    _, ids = row_codes(whole, bag)
+    known = set(rows[bag].to_list())
     lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
-    return Dropped(len(whole) - len(rows), missing_counts(whole, reader.names), lost)
+    return Dropped(len(whole) - len(rows), missing_counts(whole, reader.roles.features), lost)
 
 
 def _survey(table, rows, reader, where):
     columns = reader.columns
     if columns is None:
-        columns = learn_columns(
-            rows, reader.names, missing=reader.missing, bag=reader.bag, weight=reader.weight
-        )
+        columns = learn_columns(rows, reader.roles, missing=reader.missing)
     else:
         columns.check_complete(rows)
     reader = replace(reader, columns=columns)
@@ -164,24 +163,25 @@ def merge_surveys(
             counts = counts_text(_missing_in_dropped(dropped))
             raise ValueError(f"every row has a missing value ({counts}): leave these columns out")
         raise ValueError("no part of the table has a row: there are no bags")
-    codes, ids = _number_bags(surveys, reader.bag)
+    roles = reader.roles
+    codes, ids = _number_bags(surveys, roles.bag)
     code_of_piece = np.concatenate(codes)
     sizes = np.zeros(len(ids), np.int64)
     np.add.at(sizes, code_of_piece, np.concatenate([each.sizes for each in surveys]))
     _warn_of_dropped(dropped, sizes, ids)
     metadata = None
-    if reader.metadata is not None:
+    if roles.metadata is not None:
         values = {
             name: np.concatenate([cast(Any, each.metadata)[name].to_numpy() for each in surveys])
-            for name in reader.metadata
+            for name in roles.metadata
         }
-        metadata = one_row_per_bag(values, code_of_piece, ids, reader.bag)
+        metadata = one_row_per_bag(values, code_of_piece, ids, roles.bag)
     columns = reader.columns
     if columns is None:
         columns = merged_columns([each.columns for each in surveys])
         _warn_of_columns(surveys, columns)
     effective_sizes = totals = sizes.astype(float)
-    if reader.weight is not None:
+    if roles.weight is not None:
         effective_sizes, totals = _merged_weights(surveys, codes, ids)
         # Where all weights of a bag in a part are 0, its points there contribute nothing.
         codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, surveys)]

@@ -1,8 +1,10 @@
 """Kernels of points, and the feature maps made of them."""
 
-from bdr_stan.kernels.bandwidth import check_bandwidth, column_spreads, median_bandwidth
+from bdr_stan.kernels.bandwidth import check_bandwidth as check_bandwidth
+from bdr_stan.kernels.bandwidth import column_spreads, median_bandwidth
 from bdr_stan.kernels.cauchy import Cauchy
-from bdr_stan.kernels.config import kernel_config, kernel_of_config
+from bdr_stan.kernels.config import kernel_config as kernel_config
+from bdr_stan.kernels.config import kernel_of_config as kernel_of_config
 from bdr_stan.kernels.convolution import rbf_convolution
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
@@ -19,13 +21,9 @@ from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.names import (
-    KERNELS,
-    check_kernel,
-    check_kernel_and_bandwidth,
-    kernel_named,
-    resolve_kernel,
-)
+from bdr_stan.kernels.names import KERNELS, kernel_named, resolve_kernel
+from bdr_stan.kernels.names import check_kernel as check_kernel
+from bdr_stan.kernels.names import check_kernel_and_bandwidth as check_kernel_and_bandwidth
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
 from bdr_stan.kernels.quadratic_effects import QuadraticEffects
@@ -33,7 +31,8 @@ from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.student_t import StudentT
-from bdr_stan.kernels.summands import SummandFeatures, landmark_features, shares, summands
+from bdr_stan.kernels.summands import SummandFeatures, landmark_features, summands
+from bdr_stan.kernels.summands import shares as shares
 from bdr_stan.kernels.text import kernel_text
 
 __all__ = [
@@ -64,22 +63,16 @@ __all__ = [
     "StudentT",
     "Sum",
     "SummandFeatures",
-    "check_bandwidth",
-    "check_kernel",
-    "check_kernel_and_bandwidth",
     "column_spreads",
     "draw_frequencies",
     "field_names",
     "fields_of",
-    "kernel_config",
     "kernel_named",
-    "kernel_of_config",
     "kernel_text",
     "landmark_features",
     "map_kernel",
     "median_bandwidth",
     "rbf_convolution",
     "resolve_kernel",
-    "shares",
     "summands",
 ]

@@ -102,28 +102,10 @@ def column_spreads(points: Array, sources: Array | None = None) -> Array:
 def check_bandwidth(
     value: ArrayLike, name: str = "bandwidth", *, n_features: int | None = None
 ) -> None:
-    """Raise unless `value` is a positive finite number, or an array of such, one per feature.
+    """Raise ValueError unless this is a positive finite number, or an array of `n_features` of
+    them.
 
-    Parameters
-    ----------
-    value : float, or array, shape (p,)
-    name : str, default "bandwidth"
-        Name in the message.
-    n_features : int, optional
-        p, the length that an array must have.
-
-    Raises
-    ------
-    ValueError : a number that is not positive and finite, or another number of them.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import check_bandwidth
-    >>> check_bandwidth([0.5, 2.0], n_features=2)
-    >>> check_bandwidth([0.5, -2.0], n_features=2)
-    Traceback (most recent call last):
-        ...
-    ValueError: bandwidth of feature 1 must be a positive number, found -2.0
+    The message calls it `name`.
     """
     try:
         lengths = np.asarray(value, np.float64)

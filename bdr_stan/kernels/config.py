@@ -18,14 +18,7 @@ _CLASSES = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
 def kernel_config(kernel: Any) -> dict[str, Any]:
-    """A kernel as a dict that JSON can hold; `kernel_of_config` reads it back.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, kernel_config
-    >>> kernel_config(RBF(2.0, columns=["age"]))
-    {'kernel': 'RBF', 'bandwidth': 2.0, 'columns': ['age'], 'variance': 1.0, 'units': None}
-    """
+    """A kernel as a dict that JSON can hold; `kernel_of_config` is the inverse."""
     values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     for name, value in values.items():
         if isinstance(value, Kernel):
@@ -38,16 +31,7 @@ def kernel_config(kernel: Any) -> dict[str, Any]:
 
 
 def kernel_of_config(config: dict[str, Any]) -> Kernel:
-    """The kernel of which `kernel_config` gave this dict.
-
-    Examples
-    --------
-    >>> import json
-    >>> from bdr_stan.kernels import RBF, kernel_config, kernel_of_config
-    >>> text = json.dumps(kernel_config(RBF(2.0, columns=["age"])))
-    >>> kernel_of_config(json.loads(text))
-    RBF(bandwidth=2.0, columns=('age',))
-    """
+    """The kernel of which `kernel_config` gave this dict."""
     values = {name: value for name, value in config.items() if name != "kernel"}
     for name, value in values.items():
         if isinstance(value, dict):

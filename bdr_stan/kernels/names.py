@@ -43,26 +43,9 @@ _MOST_COLUMNS_OF_TABLES = 60
 
 
 def check_kernel(kernel: str | Kernel) -> None:
-    """Raise unless this is a kernel, or there is one of this name.
+    """Raise ValueError unless this is a kernel, or a name of `KERNELS`.
 
-    Parameters
-    ----------
-    kernel : str or Kernel
-        A name of `KERNELS`, also with "additive" or "linear + " before it, or "additive" alone.
-
-    Raises
-    ------
-    ValueError : neither.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, check_kernel
-    >>> check_kernel("matern32")
-    >>> check_kernel(RBF(2.0))
-    >>> check_kernel("matern")
-    Traceback (most recent call last):
-        ...
-    ValueError: kernel must be a Kernel, 'auto' or one of 'rbf', ..., found 'matern'
+    "additive" or "linear + " may precede the name; "auto" and "additive" are names too.
     """
     if isinstance(kernel, Kernel):
         return
@@ -132,26 +115,9 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
 
 
 def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
-    """Raise unless the two go together: a kernel has a bandwidth of its own.
+    """Raise ValueError unless the two go together: a Kernel has a bandwidth already.
 
-    Parameters
-    ----------
-    kernel : str or Kernel
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-        A Kernel has its own, and "scaled", the default of the estimators, is ignored.
-
-    Raises
-    ------
-    ValueError : no such kernel, no valid bandwidth, or one given for a Kernel.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, check_kernel_and_bandwidth
-    >>> check_kernel_and_bandwidth("rbf", 2.0)
-    >>> check_kernel_and_bandwidth(RBF(2.0), 3.0)
-    Traceback (most recent call last):
-        ...
-    ValueError: bandwidth=3.0 goes with the name of a kernel: give RBF its own
+    With a Kernel "scaled", the default of the estimators, is ignored.
     """
     check_kernel(kernel)
     if isinstance(kernel, Kernel):

@@ -178,28 +178,9 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
 
 
 def shares(total: Any, parts: Collection[Any]) -> list[int]:
-    """A number of landmarks divided among summands, as evenly as can be.
+    """A number of landmarks divided evenly among summands, a list of int >= 1.
 
-    Parameters
-    ----------
-    total : int
-    parts : collection of summands
-
-    Returns
-    -------
-    list of int, >= 1, one a summand
-
-    Raises
-    ------
-    ValueError : fewer than one for each.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import shares
-    >>> shares(60, ["age", "income"])
-    [30, 30]
-    >>> shares(8, ["age", "income", "hours"])
-    [3, 3, 2]
+    Raises ValueError if there are fewer landmarks than summands.
     """
     n = len(parts)
     if total < n:

@@ -4,7 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan.bags import Bags, check_classes, check_labels, check_within, values_of_bags
+from bdr_stan.bags import (
+    Bags,
+    check_classes,
+    check_label_sd,
+    check_labels,
+    check_within,
+    label_sd_values,
+    values_are_usable,
+    values_of_bags,
+)
 
 
 def test_check_labels(bags):
@@ -121,3 +130,19 @@ def test_values_are_taken_as_they_are_or_from_the_metadata():
     plain = Bags.from_points(np.zeros((3, 1)), sizes=[1, 2])
     with pytest.raises(ValueError, match="trials='asked' is no column .* which have none"):
         values_of_bags(plain, "asked", "trials")
+
+
+def test_standard_errors_are_numbers_or_metadata():
+    metadata = pd.DataFrame({"se": [0.5, 0.2]})
+    bags = Bags.from_points(np.zeros((3, 1)), sizes=[1, 2], metadata=metadata)
+    np.testing.assert_array_equal(label_sd_values(bags, "se"), [0.5, 0.2])
+    np.testing.assert_array_equal(label_sd_values(bags, [0.1, 0.3]), [0.1, 0.3])
+    refused = r"label_sd of bag 1 \(id 'bob'\) is 0 \(1 in all\), but a standard error is positive"
+    with pytest.raises(ValueError, match=refused):
+        check_label_sd([0.5, 0.0], 2, ids=["ann", "bob"])
+
+
+def test_values_that_are_usable():
+    assert values_are_usable(np.array([1.0, 2.0]))
+    assert not values_are_usable(np.array([1.0, np.nan]))
+    assert not values_are_usable(np.array([1.0, -3.4e38]))
