@@ -23,6 +23,7 @@ N_FEATURES = 5
 LABELS = (4.0, 8.0)
 SMALLEST_NOISE = 0.05  # with less, the table of the noisy density becomes too large
 _STEPS_PER_NOISE = 20  # of that table, in x
+_N_LABELS = 801  # of the grid of the posterior
 
 
 def gamma_bags(data_seed=23, *, s5=25, fixed_size=None, noise=0.0, splits=tuple(SPLITS)):
@@ -87,14 +88,13 @@ def _split(seed, sizes, noise):
     return Bags.from_points(points, sizes=sizes), y
 
 
-def optimal_predictive(bags, *, noise=0.0, n_grid=801):
+def optimal_predictive(bags, *, noise=0.0):
     """Bayes-optimal predictions of gamma bags: the posterior of y under the model that made them.
 
     Parameters
     ----------
     bags : Bags, or list of n arrays, shapes (n_points, p), entries i.i.d. as in `gamma_bags`
     noise : float, the sd of the noise in the points, 0 or at least 0.05
-    n_grid : int, values of y in [4, 8] at which the posterior is computed
 
     Returns
     -------
@@ -112,7 +112,7 @@ def optimal_predictive(bags, *, noise=0.0, n_grid=801):
     gives the likelihood.
     """
     bags = as_bags(bags)
-    grid = np.linspace(*LABELS, n_grid)
+    grid = np.linspace(*LABELS, _N_LABELS)
     if not (noise == 0 or noise >= SMALLEST_NOISE):
         raise ValueError(f"noise must be 0 or at least {SMALLEST_NOISE}, found {noise}")
     if noise == 0:
