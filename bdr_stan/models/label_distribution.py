@@ -134,7 +134,7 @@ def _with_edges(y, low, high, edges):
     unknown scale, from one of the size s.
     """
     share = 1 / (len(y) + 1)
-    wide = student_t(_WIDE_DF, np.mean(y), _WIDE_SCALE * np.std(y))
+    centre, scale = np.mean(y), _WIDE_SCALE * np.std(y)
     spacings = _spacing(y), _spacing(-y)
     a = y.min() - spacings[0] if edges[0] else low
     b = y.max() + spacings[1] if edges[1] else high
@@ -146,7 +146,7 @@ def _with_edges(y, low, high, edges):
             if np.isfinite(mirror):
                 value += _kernel_density(y, 2 * mirror - flat)
         value = np.where((flat >= a) & (flat <= b), value, 0.0) * (1 - share * (1 + sum(edges)))
-        value += share * wide.pdf(flat)
+        value += share * student_t.pdf(flat, _WIDE_DF, centre, scale)
         for edge, beyond, spacing in zip(edges, (a - flat, flat - b), spacings, strict=True):
             if edge:
                 value += share * lomax.pdf(beyond, 1, scale=spacing)
