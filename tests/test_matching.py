@@ -1,6 +1,7 @@
 """What has a name or an id is matched by it, or refused: every estimator, `tune` and `Stacked`."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -66,12 +67,20 @@ def series(bags, values, order):
 # ------------------------------------------------------------------ labels
 
 
+@pytest.fixture(scope="module")
+def fit_in_order(people):
+    """Fits of estimators to labels in the order of the bags, each made once."""
+    table, centres = people
+    bags = read(table)
+    return cache(lambda model: fitted(model, bags, labels_for(model, bags, centres)))
+
+
 @each_of(LABELLED)
-def test_labels_are_matched_by_their_index(model, people, shuffled):
+def test_labels_are_matched_by_their_index(model, people, shuffled, fit_in_order):
     table, centres = people
     bags = read(table)
     y = labels_for(model, bags, centres)
-    expected = fitted(model, bags, y)
+    expected = fit_in_order(model)
     by_index = fitted(model, bags, series(bags, y, shuffled))
     assert_array_equal(predictions(by_index, bags), predictions(expected, bags))
     assert by_index.score(bags, series(bags, y, shuffled)) == expected.score(bags, y)
@@ -86,25 +95,25 @@ def test_labels_are_matched_by_their_index(model, people, shuffled):
 
 
 @each_of(LABELLED)
-def test_labels_by_the_name_of_a_metadata_column(model, people):
+def test_labels_by_the_name_of_a_metadata_column(model, people, fit_in_order):
     table, centres = people
     y = labels_for(model, read(table), centres)
     votes = dict(zip(read(table).ids, y))
     bags = read(table.assign(vote=table["town"].map(votes)), metadata=["vote"])
     by_name = fitted(model, bags, "vote")
-    assert_array_equal(predictions(by_name, bags), predictions(fitted(model, bags, y), bags))
+    assert_array_equal(predictions(by_name, bags), predictions(fit_in_order(model), bags))
     assert by_name.score(bags, "vote") == by_name.score(bags, y)
     with pytest.raises(ValueError, match=r"y='votes' is no column .* 'vote'"):
         fitted(model, bags, "votes")
 
 
 @each_of(LABELLED)
-def test_labels_with_row_numbers_are_in_the_order_of_the_bags(model, people):
+def test_labels_with_row_numbers_are_in_the_order_of_the_bags(model, people, fit_in_order):
     table, centres = people
     bags = read(table)
     y = labels_for(model, bags, centres)
     found = fitted(model, bags, pd.Series(y))
-    assert_array_equal(predictions(found, bags), predictions(fitted(model, bags, y), bags))
+    assert_array_equal(predictions(found, bags), predictions(fit_in_order(model), bags))
     as_list = fitted(model, list(bags), series(bags, y, range(40)))
     assert_array_equal(predictions(as_list, list(bags)), predictions(found, bags))
 

@@ -23,7 +23,7 @@ def test_plain_arguments_and_versions_are_kept(tmp_path):
 
 def test_warmup_is_longer_for_a_program_of_ones_own(tmp_path):
     bags = [np.array([[x], [x + 1]]) for x in range(6)]
-    model = BLR(2, stan_file=eject("blr", tmp_path / "mine.stan")[0], method="optimize")
+    model = BLR(2, stan_file=eject("blr", tmp_path)[0], method="optimize")
     for given, expected in [({}, 1000), ({"warmup": 50}, 50)]:
         model.fit(bags, np.arange(6.0), seed=4, **given)
         assert model.result_.settings["run"]["arguments"]["warmup"] == expected
