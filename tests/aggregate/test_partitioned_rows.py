@@ -13,6 +13,13 @@ from bdr_stan.kernels import LandmarkFeatures
 
 OPTIONS = {**COLUMNS, "features": ["age", "income"]}
 
+# Of labels that no Poisson numbers are; tests/models/test_overdispersion.py and tests/results
+# assert these warnings.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The counts scatter more:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Pareto k-hat:UserWarning"),
+]
+
 
 @pytest.fixture(scope="module")
 def in_memory():

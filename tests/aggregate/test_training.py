@@ -15,6 +15,10 @@ EVERY = pytest.mark.parametrize("likelihood, link", totals.MODELS)
 TRIALS = np.full(12, 50.0)
 
 
+# Five landmarks; tests/estimators/test_aggregate_fields.py asserts it.
+pytestmark = pytest.mark.filterwarnings("ignore:the features of .* leave out:UserWarning")
+
+
 @pytest.fixture
 def bags(rng):
     sizes = rng.integers(1, 9, 12)

@@ -11,6 +11,12 @@ from numpy.testing import assert_equal
 
 from bdr_stan.bags import Bags
 
+# Tables of a few rows; tests/bags/test_columns.py asserts these warnings.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:constant columns:UserWarning"),
+    pytest.mark.filterwarnings("ignore:columns that are the same for all points:UserWarning"),
+]
+
 
 @pytest.fixture
 def people():
