@@ -1,17 +1,23 @@
 """BDR by NUTS where there are many bags: as many as the faces, and a million of 10^7 points.
 
-python benchmarks/bdr_scale.py                          both, 4 chains x (1000 + 1000)
+python benchmarks/bdr_scale.py                          both, 4 chains x (300 + 1000)
 python benchmarks/bdr_scale.py --case bags --bags 1e5
-python benchmarks/bdr_scale.py --case bags --bags 16000 --median 60 --columns 3
+python benchmarks/bdr_scale.py --case bags --bags 16000 --median 60 --rows both
+python benchmarks/bdr_scale.py --case bags --bags 1e6 --median 250 --folder points
 python benchmarks/bdr_scale.py --case bags --bags 1000 --median 20 --columns 10 --kernel rbf
 
-Wall times are those of a quiet machine alone; processor times and leapfrog steps of any.
+Points lie in a memory map in a temporary folder, or in --folder, 20 bytes each: with a median of
+250, 10^6 bags take 8 GB. Wall times are those of a quiet machine alone; processor times and
+leapfrog steps of any. The time of a gradient is that of steps of one length, without the start of
+the program.
 """
 
 import argparse
 import resource
 import tempfile
 import time
+import warnings
+from pathlib import Path
 
 import numpy as np
 from bdr_fit import training_bags
@@ -19,38 +25,57 @@ from bdr_fit import training_bags
 from bdr_stan import BDR, Bags
 from bdr_stan.cmdstan.programs import compile_program
 
-
-def heavy_tailed_bags(n, smallest=3.5, *, n_features=5, seed=0):
-    """n bags of 10 points on average, sizes of infinite variance up to 20,000, and their labels."""
-    rng = np.random.default_rng(seed)
-    sizes = np.clip(smallest / rng.random(n) ** (2 / 3), 1, 20_000).astype(int)
-    return bags_and_labels(rng, sizes, n_features)
+BAGS_AT_ONCE = 10_000
 
 
-def bags_and_labels(rng, sizes, n_features):
+def heavy_tailed_sizes(rng, n, smallest=3.5):
+    """10 points on average; of infinite variance, up to 20,000."""
+    return np.clip(smallest / rng.random(n) ** (2 / 3), 1, 20_000).astype(int)
+
+
+def lognormal_sizes(rng, n, median):
+    """Sizes of which most differ."""
+    return np.ceil(rng.lognormal(np.log(median), 1, n)).astype(int)
+
+
+def bags_and_labels(rng, sizes, n_features, folder):
     """Points around a centre of each bag, in whose coordinates the label is not linear."""
     n = len(sizes)
     centre = rng.standard_normal((n, n_features), dtype=np.float32)
-    points = rng.standard_normal((sizes.sum(), n_features), dtype=np.float32)
-    points += 0.6 * np.repeat(centre, sizes, axis=0)
+    with open(folder / "points", "wb") as file:
+        for first in range(0, n, BAGS_AT_ONCE):
+            some = slice(first, first + BAGS_AT_ONCE)
+            points = rng.standard_normal((sizes[some].sum(), n_features), dtype=np.float32)
+            points += 0.6 * np.repeat(centre[some], sizes[some], axis=0)
+            points.tofile(file)
     y = np.sin(1.5 * centre[:, 0]) + 0.5 * centre[:, 1] * centre[:, 2] + 0.2 * rng.normal(size=n)
+    points = np.memmap(folder / "points", np.float32, "r", shape=(sizes.sum(), n_features))
     return Bags.from_points(points, sizes=sizes), y.astype(float)
 
 
-def lognormal_bags(n, median, *, n_features, seed=0):
-    """n bags with lognormal sizes, of which most differ, and their labels."""
-    rng = np.random.default_rng(seed)
-    sizes = np.ceil(rng.lognormal(np.log(median), 1, n)).astype(int)
-    return bags_and_labels(rng, sizes, n_features)
+def milliseconds_of_gradient(model, training, y):
+    """Processor time of a leapfrog step of one chain, from two runs of different lengths."""
+    steps, seconds = [], []
+    for draws in (20, 220):
+        before = _children()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # these are no draws to use
+            model.fit_features(
+                training, y, chains=1, warmup=0, draws=draws, seed=0,
+                adapt_engaged=False, step_size=0.01, max_treedepth=4,
+            )  # fmt: skip
+        seconds.append(_children() - before)
+        steps.append(model.idata["sample_stats"]["n_steps"].values.sum())
+    return 1e3 * np.diff(seconds)[0] / np.diff(steps)[0]
 
 
-def report(name, model, bags, y, *, chains, iterations):
+def report(name, model, bags, y, *, chains, warmup, draws):
     """Fit once, and print what it took."""
     begin = time.perf_counter()
     training = model.training_features(bags, seed=0)
     embedded = time.perf_counter()
     before = _children()
-    model.fit_features(training, y, chains=chains, warmup=iterations, draws=iterations, seed=0)
+    model.fit_features(training, y, chains=chains, warmup=warmup, draws=draws, seed=0)
     fitted = time.perf_counter()
     found = model.diagnostics()
     steps = model.idata["sample_stats"]["n_steps"].values
@@ -65,6 +90,7 @@ def report(name, model, bags, y, *, chains, iterations):
     )
     for key, value in found.items():
         print(f"  {key}: {value:.4g}" if isinstance(value, float) else f"  {key}: {value}")
+    print(f"  a gradient {milliseconds_of_gradient(model, training, y):.3g} ms")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"  peak memory {peak:.0f} MB", flush=True)
 
@@ -81,7 +107,8 @@ def main():
     parser.add_argument("--case", choices=["faces", "bags", "both"], default="both")
     parser.add_argument("--bags", type=float, default=1e6)
     parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--iterations", type=int, default=1000, help="warmup, and draws")
+    parser.add_argument("--warmup", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--median", type=float, help="of lognormal sizes; default heavy tails")
     parser.add_argument(
         "--rows", choices=["compressed", "all", "both"], default="compressed",
@@ -89,10 +116,11 @@ def main():
     )  # fmt: skip
     parser.add_argument("--kernel", default="auto", help="its name, such as rbf")
     parser.add_argument("--columns", type=int, default=5, help="features of a point")
+    parser.add_argument("--folder", type=Path, help="for the points; default a temporary one")
     parser.add_argument("--quick", action="store_true", help="1,000 bags, 10 landmarks")
     args = parser.parse_args()
 
-    run = {"chains": args.chains, "iterations": 200 if args.quick else args.iterations}
+    run = {"chains": args.chains, "warmup": args.warmup, "draws": 200 if args.quick else args.draws}
     compile_program("bdr")
     if args.case != "bags" and not args.quick:
         with tempfile.TemporaryDirectory() as folder:
@@ -100,13 +128,15 @@ def main():
         report("faces", BDR(128, bandwidth="median", bandwidth_scale=0.75), bags, y, **run)
     if args.case != "faces":
         n = 1000 if args.quick else int(args.bags)
-        many = lognormal_bags if args.median else heavy_tailed_bags
-        bags, y = many(n, args.median or 3.5, n_features=args.columns)
+        rng = np.random.default_rng(0)
+        sizes = lognormal_sizes(rng, n, args.median) if args.median else heavy_tailed_sizes(rng, n)
         n_landmarks = 10 if args.quick else 60
-        for rows in ("all", "compressed"):
-            if args.rows in (rows, "both"):
-                model = BDR(n_landmarks, kernel=args.kernel, compress=rows == "compressed")
-                report(f"bags, {rows} rows", model, bags, y, **run)
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+            bags, y = bags_and_labels(rng, sizes, args.columns, Path(folder))
+            for rows in ("all", "compressed"):
+                if args.rows in (rows, "both"):
+                    model = BDR(n_landmarks, kernel=args.kernel, compress=rows == "compressed")
+                    report(f"bags, {rows} rows", model, bags, y, **run)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
     python benchmarks/dask_scale.py                        10^6 points x 5 in 10^4 bags
     python benchmarks/dask_scale.py --points 100000000 --bags 1000000 --folder points
+    python benchmarks/dask_scale.py --points 100000000 --bags 10000000 --cluster-only --folder many
 
 Writes the points to a temporary folder and removes it; a folder that is named is kept, and taken
 as it is where it has files. In memory and on a LocalCluster of processes of one thread each the
 same is done: read, choose landmarks and bandwidth, embed, fit, predict every bag. Points per
 processor second are those of landmarks, bandwidth and embedding together, and with reading before
 them, all processes counted: in memory points are read once, from files they are at each pass.
-Memory is the largest of each process (ru_maxrss), of workers as well.
+"sent MB" left the workers during landmarks and embedding. Memory is the largest of each process
+(ru_maxrss), of workers as well.
 """
 
 import multiprocessing
@@ -54,27 +56,35 @@ def bag_sizes(n_points, n_bags, share, seed):
     return np.concatenate([[first], others]) if first else others
 
 
-def run(folder, n_landmarks, method, lazy, processor_seconds):
-    """Seconds of each step by the clock and the processors, landmarks, embedding, predictions."""
-    seconds, start, used = {}, time.perf_counter(), processor_seconds()
+class TimedBDR(BDR):
+    """Calls `embedded()` between embedding and fit, and keeps the covariance within bags."""
 
-    def took(step):
-        nonlocal start, used
-        now, used_now = time.perf_counter(), processor_seconds()
-        seconds[step], seconds[f"{step} cpu"] = now - start, used_now - used
-        start, used = now, used_now
+    def _fit_features(self, training, *more):
+        self.embedded()
+        self.within_bags = training.embedding.covariance
+        return super()._fit_features(training, *more)
+
+
+def run(folder, n_landmarks, method, lazy, used_so_far):
+    """What each step took of the clock, the processors and the network; landmarks, m0, .. ."""
+    took, at, used = {}, time.perf_counter(), used_so_far()
+
+    def end_of(step):
+        nonlocal at, used
+        now, used_now = time.perf_counter(), used_so_far()
+        cpu, sent = np.subtract(used_now, used)
+        took[step], took[f"{step} cpu"], took[f"{step} sent"] = now - at, cpu, sent
+        at, used = now, used_now
 
     bags = Bags.from_parquet(folder, "bag", metadata=["y"], lazy=lazy)
-    y = bags.metadata["y"].to_numpy()
-    took("read")
-    model = BDR(n_landmarks, method=method)
-    training = model.training_features(bags, seed=1)
-    took("embed")
-    model.fit_features(training, y, seed=1)
-    took("fit")
+    end_of("read")
+    model = TimedBDR(n_landmarks, method=method)
+    model.embedded = lambda: end_of("embed")
+    model.fit(bags, "y", seed=1)
+    end_of("fit")
     table = model.predict_table(bags)
-    took("predict")
-    return seconds, training.landmarks, training.embedding, table
+    end_of("predict")
+    return took, model.landmarks_, model.coordinates_.m0, model.within_bags, table
 
 
 def peak_mb():
@@ -83,9 +93,9 @@ def peak_mb():
 
 
 def in_memory(folder, n_landmarks, method, results):
-    seconds, *found = run(folder, n_landmarks, method, False, time.process_time)
+    took, *found = run(folder, n_landmarks, method, False, lambda: (time.process_time(), 0))
     pd.to_pickle(found, results)
-    return seconds, peak_mb(), []
+    return took, peak_mb(), []
 
 
 def on_cluster(folder, n_landmarks, method, results, workers):
@@ -94,13 +104,19 @@ def on_cluster(folder, n_landmarks, method, results, workers):
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
 
-        def processor_seconds():
-            return time.process_time() + sum(client.run(time.process_time).values())
+        def used_so_far():
+            seconds = time.process_time() + sum(client.run(time.process_time).values())
+            return seconds, sum(client.run(sent_mb).values())
 
-        seconds, *found = run(folder, n_landmarks, method, True, processor_seconds)
+        took, *found = run(folder, n_landmarks, method, True, used_so_far)
         of_workers = list(client.run(peak_mb).values())
     pd.to_pickle(found, results)
-    return seconds, peak_mb(), of_workers
+    return took, peak_mb(), of_workers
+
+
+def sent_mb(dask_worker):
+    """What a worker has sent so far, in MB."""
+    return dask_worker.transfer_outgoing_bytes_total / 1e6
 
 
 def gap(first, second):
@@ -111,15 +127,11 @@ def gap(first, second):
 
 def gaps(folder):
     """How far the results of two runs are from each other, by what was computed."""
-    (landmarks, embedding, table), (landmarks2, embedding2, table2) = (
-        pd.read_pickle(path) for path in sorted(folder.glob("*.pickle"))
-    )
-    return {
-        "landmarks": gap(landmarks, landmarks2),
-        "mean embeddings": gap(embedding.mean, embedding2.mean),
-        "covariance": gap(embedding.covariance, embedding2.covariance),
-        "predicted means": gap(table["mean"].to_numpy(), table2["mean"].to_numpy()),
-    }
+    names = "landmarks", "average embedding", "covariance within bags", "predicted means"
+    first, second = (pd.read_pickle(path) for path in sorted(folder.glob("*.pickle")))
+    for found in (first, second):
+        found[-1] = found[-1]["mean"].to_numpy()
+    return {name: gap(*pair) for name, *pair in zip(names, first, second, strict=True)}
 
 
 @click.command()
@@ -148,8 +160,8 @@ def main(
     """Print seconds of each step, memory, and how far the results are from each other."""
     if quick:
         n_points, n_bags, n_landmarks = 20_000, 200, 10
-    temporary = folder is None
-    folder = Path(tempfile.mkdtemp()) if temporary else folder
+    own = folder is None
+    folder = Path(tempfile.mkdtemp()) if own else folder
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if not list(folder.glob("*.parquet")):
@@ -162,22 +174,23 @@ def main(
         )
         print(
             f"{'':14} {'read s':>7} {'embed s':>8} {'fit s':>7} {'predict s':>9} "
-            f"{'points/cpu s':>13} {'with reading':>13} {'peak MB':>8} {'of workers':>12}"
+            f"{'points/cpu s':>13} {'with reading':>13} {'sent MB':>8} {'peak MB':>8} "
+            f"{'of workers':>12}"
         )
         with tempfile.TemporaryDirectory() as results:
             runs = {f"{workers} workers": (on_cluster, Path(results) / "cluster.pickle", workers)}
             if not cluster_only:
                 runs = {"in memory": (in_memory, Path(results) / "memory.pickle")} | runs
             for name, (function, path, *more) in runs.items():
-                seconds, peak, of_workers = in_own_process(
+                took, peak, of_workers = in_own_process(
                     function, folder, n_landmarks, method, path, *more
                 )
-                embedding = seconds["embed cpu"]
-                rates = [n_points / used for used in (embedding, embedding + seconds["read cpu"])]
+                embedding = took["embed cpu"]
+                rates = [n_points / used for used in (embedding, embedding + took["read cpu"])]
                 print(
-                    f"{name:14} {seconds['read']:7.1f} {seconds['embed']:8.1f} "
-                    f"{seconds['fit']:7.1f} {seconds['predict']:9.1f} "
-                    f"{rates[0]:13,.0f} {rates[1]:13,.0f} {peak:8,.0f} "
+                    f"{name:14} {took['read']:7.1f} {took['embed']:8.1f} "
+                    f"{took['fit']:7.1f} {took['predict']:9.1f} "
+                    f"{rates[0]:13,.0f} {rates[1]:13,.0f} {took['embed sent']:8,.0f} {peak:8,.0f} "
                     f"{' '.join(f'{mb:,.0f}' for mb in of_workers):>12}"
                 )
             if not cluster_only:
@@ -186,7 +199,7 @@ def main(
                 )
                 print(f"relative differences: {found}")
     finally:
-        if temporary:
+        if own:
             shutil.rmtree(folder)
 
 
