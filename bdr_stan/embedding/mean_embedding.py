@@ -42,6 +42,10 @@ class Deviations(NamedTuple):
         """Average over the bags of a quadratic function with these values of the rows, (T,)."""
         return float(np.sum(self.sign * values) / self.n_bags)
 
+    def along(self, basis: Array) -> "Deviations":
+        """The same in coordinates, columns of the basis, shape (d, d)."""
+        return self._replace(rows=self.rows @ basis)
+
     def scatter(self, weight: Array) -> Array:
         """Sum of weight times deviation deviation' over the bags; its values of the rows, (T,)."""
         return (self.rows.T * (self.sign * weight)) @ self.rows
@@ -93,7 +97,7 @@ class Embedding:
     def labelled(
         self, z: Array, y: Array, sizes: Array, known_variance: ArrayLike, *, lossless: bool
     ) -> Rows:
-        """Rows [z, x, 1, y] for coordinates z of `deviations`, noise by `sizes`; see `compress`."""
+        """Rows [z, x, 1, y], z the `deviations` in coordinates; see `compress`."""
         rows = compress(
             np.column_stack([z, self.x]), y, sizes, lossless=lossless, known_variance=known_variance
         )

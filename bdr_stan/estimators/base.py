@@ -101,7 +101,8 @@ class BagEstimator(BaseEstimator):
 
         Groups: constant_data and, where the estimator has them, posterior, sample_stats,
         observed_data and, while draws x bags stay below 20 million, posterior_predictive and, of
-        more than one draw, log_likelihood.
+        more than one draw, log_likelihood; not where the mean embeddings of bags in partitions
+        were too many to keep, 20 million numbers.
         """
         check_is_fitted(self, "result_")
         if self._idata is None:

@@ -87,13 +87,13 @@ def bdr_model(
 
     def model_at(measure_scale):
         embedding = training.embedding
-        sizes, deviations = embedding.sizes, embedding.deviations
+        sizes = embedding.sizes
         K, R, Sigma = landmark_matrices(
             training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
         )
         coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
-        z = deviations.rows @ coordinates.basis
-        rows = embedding.labelled(z, y, sizes, known_variance, lossless=lossless)
+        z = embedding.deviations.along(coordinates.basis)
+        rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
         n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2
         likelihood = partial(normal_likelihood, rows, coordinates.lam)
         size_scales = ["sigma_point"] if by_size else []
@@ -109,7 +109,7 @@ def bdr_model(
             def rescaled(whitened, scales, mode):
                 return with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
 
-            prior_variance = deviations.average(coordinates.prior_variance(z))
+            prior_variance = z.average(coordinates.prior_variance(z.rows))
             defaults = weight_priors(y, prior_variance, n_covariates) | scale_priors
             priors = with_user_values(defaults, prior)
             return LatentGaussianModel(

@@ -58,13 +58,13 @@ def blr_model(
 ) -> LatentGaussianModel:
     """The model of ``stan/blr.stan`` with its data; arguments as of `bdr_model`."""
     by_size = label_noise == "size"
-    coordinates, deviations = principal_axes(embedding), embedding.deviations
-    z = deviations.rows @ coordinates.basis
+    coordinates = principal_axes(embedding)
+    z = embedding.deviations.along(coordinates.basis)
     sizes = embedding.sizes if by_size else np.ones(len(y))  # one group of equal noise
     known_variance = 0.0 if label_sd is None else label_sd**2
-    rows = embedding.labelled(z, y, sizes, known_variance, lossless=lossless)
-    n_covariates = rows.rows.shape[1] - z.shape[1] - 2
-    defaults = weight_priors(y, deviations.average(np.sum(z**2, axis=1)), n_covariates)
+    rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
+    n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2
+    defaults = weight_priors(y, z.average(np.sum(z.rows**2, axis=1)), n_covariates)
     if by_size:
         defaults |= size_noise_prior(y, embedding.sizes)
     priors, size_scales = with_user_values(defaults, prior), ["sigma_point"] if by_size else []

@@ -122,11 +122,7 @@ def test_covariates_size_noise_and_label_errors(table):
     labels = Labels(y, label_sd**2, True)
     found = training_features(bags_in(table, 5), labels=labels, **at)
     options = {"label_noise": "size", "label_sd": label_sd}
-    models = [
-        make(of, y, **options, lossless=of is found)
-        for of in (found, exact)
-        for make in (bdr_model,)
-    ]
+    models = [bdr_model(of, y, **options, lossless=of is found) for of in (found, exact)]
     assert_same_model(*models, beta, [1e-4, 0.1, 1.0])
 
 
@@ -191,6 +187,22 @@ def test_few_bags_in_partitions_keep_predictions(table):
     with dask.config.set(scheduler="synchronous"):
         model = BDR(10, method="laplace").fit(bags_in(table, 3), "y", seed=1)
     assert {"posterior_predictive", "log_likelihood"} <= set(model.result_.groups)
+
+
+@pytest.mark.usefixtures("compressed")
+def test_the_same_bits_in_threads_and_in_one(table):
+    at = {"kernel": "rbf", "landmarks": bags_in(table, None).points[::1500], **QUICK}
+    labels = Labels(np.arange(float(N)), None, True)
+
+    def embedding():
+        return training_features(bags_in(table, 9), labels=labels, **at).embedding
+
+    expected = embedding()
+    with dask.config.set(scheduler="threads", num_workers=4):
+        found = embedding()
+    np.testing.assert_array_equal(found.sums.rows.rows, expected.sums.rows.rows)
+    np.testing.assert_array_equal(found.sums.powers, expected.sums.powers)
+    np.testing.assert_array_equal(found.covariance, expected.covariance)
 
 
 @pytest.mark.usefixtures("compressed")
