@@ -17,15 +17,6 @@ LARGEST_POINTWISE = 20_000_000
 # Draws that a user's Stan program may write: log_likelihood and posterior_predictive of each bag.
 PER_BAG = ("log_lik", "y_rep")
 
-_NO_LOG_LIK = (
-    "your Stan program writes no log_lik, so the fit has no log_likelihood, which az.loo, "
-    "az.compare and stacking need: define log_lik[i] for each bag in generated quantities"
-)
-_COMPRESSED_ROWS = (
-    "your Stan program gets compressed rows, which have no log_lik of each bag, so the fit has no "
-    "log_likelihood, which az.loo, az.compare and stacking need: pass compress=False"
-)
-
 _DIMS = {
     "w": ["component"],
     "tau": ["component"],
@@ -130,7 +121,21 @@ def training_groups(
     if predictive.n_draws == 1 or not has_likelihood:
         return groups
     if own_program and "log_lik" not in own:
-        warn(_NO_LOG_LIK if by_bag else _COMPRESSED_ROWS)
+        _warn_of_no_log_lik(by_bag)
         return groups
     log_lik = own["log_lik"] if "log_lik" in own else predictive.log_likelihood(y)
     return groups | {"log_likelihood": group(log_lik)}
+
+
+def _warn_of_no_log_lik(by_bag):
+    """Warning that names the remedy for a user's program, whose rows are bags or compressed."""
+    if by_bag:
+        warn(
+            "your Stan program writes no log_lik, so the fit has no log_likelihood, which az.loo, "
+            "az.compare and stacking need: define log_lik[i] for each bag in generated quantities"
+        )
+    else:
+        warn(
+            "your Stan program gets compressed rows, which have no log_lik of each bag, so the fit "
+            "has no log_likelihood, which az.loo, az.compare and stacking need: pass compress=False"
+        )

@@ -265,8 +265,14 @@ def test_choices_that_go_together(prior, scale, kernel):
             ("convolution", "evidence", 0, "cauchy"),
             "embedding_prior='convolution' is known for kernel='rbf' only, found 'cauchy'",
         ),
-        (("convolution", 1.0, 0, Matern32(1.0)), "known for kernel='rbf' only, found Matern32"),
-        (("convolution", 1.0, 0, RBF(1.0) + RBF(2.0)), "known for kernel='rbf' only, found Sum"),
+        (
+            ("convolution", 1.0, 0, Matern32(1.0)),
+            r"known for kernel='rbf' only, found Matern32\(bandwidth=1.0\)$",
+        ),
+        (
+            ("convolution", 1.0, 0, RBF(1.0) + RBF(2.0)),
+            r"known for kernel='rbf' only, found RBF\(bandwidth=1.0\) \+ RBF\(bandwidth=2.0\)$",
+        ),
         (
             ("convolution", "wide", 0, "rbf"),
             "measure_scale must be 'evidence' or a positive number, found 'wide'",
