@@ -90,21 +90,21 @@ _INSTEAD = {
 
 def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -> None:
     """Raise TypeError or ValueError unless a method takes these options of cmdstanpy."""
+    rules = OPTIONS.get(method, {})
     for name, value in options.items():
-        if method not in OPTIONS:
-            raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
         if name in _INSTEAD:
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
-        if name not in OPTIONS[method]:
-            called = called_here(name, [*_OF_FIT, *OPTIONS[method]])
+        if name not in rules:
+            called = called_here(name, [*_OF_FIT, *rules])
             if called:
                 raise TypeError(f"fit takes no {name}: it is called {called!r} here")
+            if not rules:
+                raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
             raise TypeError(
-                f"method={method!r} takes no {name}; its options are {', '.join(OPTIONS[method])}"
+                f"method={method!r} takes no {name}; its options are {', '.join(rules)}"
             )
-        rule = OPTIONS[method][name]
-        if not rule.is_valid(value):
-            raise ValueError(f"{name} must be {rule.words}, found {value!r}")
+        if not rules[name].is_valid(value):
+            raise ValueError(f"{name} must be {rules[name].words}, found {value!r}")
     if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
         raise ValueError(
             "warmup=0 leaves NUTS no iterations to adapt in: give warmup >= 1, or "

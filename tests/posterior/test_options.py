@@ -43,3 +43,21 @@ def test_stan_takes_what_passes(options, rng):
         fit = BLR(4).fit(bags, centres, **run)
     assert fit.idata["posterior"]["w"].shape == (1, 50, 4)
     assert np.corrcoef(fit.predict(bags), centres)[0, 1] > 0.8
+
+
+@pytest.mark.parametrize(
+    "method, name, message",
+    [
+        ("nuts", "random_state", "fit takes no random_state: it is called 'seed' here"),
+        ("exact", "random_state", "fit takes no random_state: it is called 'seed' here"),
+        ("exact", "adapt_delta", "method='exact' runs no Stan program: leave adapt_delta out"),
+        (
+            "laplace",
+            "adapt_delta",
+            "method='laplace' takes no adapt_delta; its options are opt_args",
+        ),
+    ],
+)
+def test_other_options_are_answered(method, name, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        check_options(method, {name: 1})
