@@ -41,7 +41,6 @@ from bdr_stan.models.label_shape import label_advice
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
-from bdr_stan.predictive.classes import class_codes
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -201,7 +200,11 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _fit_features(self, training, labels, label_sd, settings):
         """Fit to embedded bags with labels that were checked."""
         self._forget()
-        y, classes = _numbers(labels) if is_classifier(self) else (np.asarray(labels, float), {})
+        if is_classifier(self):
+            names, y = np.unique(labels, return_inverse=True)
+            classes = {"classes": names}
+        else:
+            y, classes = np.asarray(labels, float), {}
         known_errors = {} if label_sd is None else {"label_sd": label_sd}
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
@@ -209,7 +212,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         posterior, constants = self._sample(model, settings)
         self._keep_posterior(
             model,
-            _in_given_units(posterior, training.covariates),
+            posterior,
             training.record,
             y,
             settings,
@@ -263,11 +266,10 @@ class EmbeddingEstimator(PosteriorEstimator):
         -------
         str or Kernel
         """
-        if not isinstance(self.kernel, str) or self.kernel != AUTO:
-            return self.kernel
-        if self._is_tailored():
-            return "rbf"
-        return name_for(AUTO, as_bags(bags, in_parts=True).n_features)
+        return name_for(self._kernel_or_auto(), as_bags(bags, in_parts=True).n_features)
+
+    def _kernel_or_auto(self):
+        return "rbf" if self.kernel == AUTO and self._is_tailored() else self.kernel
 
     def _is_tailored(self):
         """Whether parameters are set that are those of one kernel on all columns."""
@@ -298,7 +300,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Training features, which may have sums over the bags alone where there are `labels`."""
         return training_features(
             bags,
-            kernel=self.kernel_for(bags),
+            kernel=self._kernel_or_auto(),
             bandwidth=self.bandwidth,
             bandwidth_scale=self.bandwidth_scale,
             n_landmarks=self.n_landmarks,
@@ -508,12 +510,6 @@ def _embedded(bags, feature_map, covariates):
     return replace(embed(bags, feature_map), covariates=x)
 
 
-def _numbers(labels):
-    """Labels of classes as numbers, and the setting that names the classes."""
-    classes = np.unique(labels)
-    return class_codes(classes, labels), {"classes": classes}
-
-
 def _constants(training, known_errors):
     """What predictions need of the training bags: name -> (values, dimensions)."""
     return {
@@ -521,11 +517,3 @@ def _constants(training, known_errors):
         "bag_size": (training.embedding.sizes, ["bag"]),
         **{name: (values, ["bag"]) for name, values in known_errors.items()},
     }
-
-
-def _in_given_units(posterior, covariates):
-    """The posterior with gamma in the units of the covariates as given."""
-    if covariates is None:
-        return posterior
-    draws = posterior.draws
-    return replace(posterior, draws={**draws, "gamma": covariates.in_given_units(draws["gamma"])})

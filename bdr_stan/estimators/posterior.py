@@ -199,10 +199,11 @@ class PosteriorEstimator(BagEstimator):
         **kept: Any,
     ) -> None:
         """Set the result of a fit: draws, `constants` for predictions, and settings."""
+        draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
         names = ()
         if covariates is not None:
             names, kept["covariates"] = covariates.names, vars(covariates)
-        draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
+            draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
         constants = {**model.constants, **constants}
         ids = record.index
         groups = named_groups(draws, stats, attrs, constants, ids, y, covariates=names)
