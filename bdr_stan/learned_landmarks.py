@@ -294,17 +294,12 @@ class ProfiledLoss:
 
 @dataclass(frozen=True)
 class _EmbeddingSlopes:
-    """Negative log likelihood, and its gradients by what depends on landmarks.
-
-    mean : array, shape (n, d), by the mean embedding of each bag
-    covariance : array, shape (d, d), by the within-bag covariance
-    gram : array, shape (d, d), by the kernel matrix K, as the embeddings' prior
-    """
+    """Negative log likelihood, and its gradients by what depends on landmarks."""
 
     loss: float
-    mean: Array
-    covariance: Array
-    gram: Array
+    mean: Array  # by each bag's mean embedding, shape (n, d)
+    covariance: Array  # by the within-bag covariance, shape (d, d)
+    gram: Array  # by the kernel matrix K, as the embeddings' prior, shape (d, d)
 
 
 def _embedding_slopes(coordinates, mode, z, y, sizes, scales):

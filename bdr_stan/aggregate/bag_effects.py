@@ -16,24 +16,11 @@ _MEAN_POINT_TOLERANCE = 1e-5
 
 
 def gamma_effects(y: Array, means: Array, dispersion: Array, seed: Seed = None) -> Array:
-    """Log effects of bags of negative binomial labels, drawn given the labels.
+    """Log effects log g of bags of negative binomial labels, drawn given the labels, shape (S, n).
 
     Given its mean lambda and dispersion d, such a label is Poisson of mean g lambda with
     g ~ gamma(1/d^2, 1/d^2), of mean 1 and standard deviation d. So given the label too,
     g ~ gamma(1/d^2 + y, 1/d^2 + lambda). Of a single draw (the mode) it is the mean of that.
-
-    Parameters
-    ----------
-    y : array, shape (n,)
-    means : array, shape (S, n)
-        lambda of each bag under each draw of the posterior.
-    dispersion : array, shape (S,)
-    seed : int, optional
-
-    Returns
-    -------
-    array, shape (S, n)
-        log g.
     """
     prior = dispersion[:, None] ** -2.0
     shape, rate = prior + y, prior + means
@@ -48,17 +35,11 @@ def gamma_effects(y: Array, means: Array, dispersion: Array, seed: Seed = None) 
 def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
     """Dispersion of the labels of bags in training bags whose effects are known, shape (S, n).
 
-    A part of a training bag differs from it. Were these differences independent between points,
-    their variance would be dispersion^2 / share; did they not depend on size, dispersion^2. Real
-    counts lie between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``.
-
-    Parameters
-    ----------
-    dispersion : array, shape (S,)
-    share : array, shape (n,)
-        Of the training bag's expected label; 1 for bags in none.
-    itself : bool array, shape (n,)
-        Which are training bags: given its effect the label is a Poisson number.
+    `share`, shape (n,), is a bag's part of the training bag's expected label, 1 for bags in none. A
+    part of a training bag differs from it. Were these differences independent between points, their
+    variance would be dispersion^2 / share; did they not depend on size, dispersion^2. Real counts
+    lie between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``. Of training bags
+    themselves (`itself`) it is 0: given its effect the label is a Poisson number.
     """
     factor = np.clip(share, 1e-8, 1.0) ** -0.25
     return dispersion[:, None] * np.where(itself, 0.0, factor)
@@ -66,16 +47,11 @@ def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingEffects:
-    """Effects of the bags of a fit on their log rates, for predictions of them and their parts.
+    """Effects of the bags of a fit on their log rates, for predictions of them and their parts."""
 
-    effects : array, shape (S, n), under each draw; None where the fit keeps none
-    ids : array, shape (n,)
-    mean_points : array, shape (n, p), or None where their points lay in partitions
-    """
-
-    effects: Array | None
-    ids: Array
-    mean_points: Array | None
+    effects: Array | None  # under each draw, shape (S, n); None where the fit keeps none
+    ids: Array  # shape (n,)
+    mean_points: Array | None  # shape (n, p); None where points lay in partitions
 
     def numbers(self, district: Sequence[Any] | Array, what: str) -> Array:
         """Numbers of training bags with these ids, for `numbered`; ValueError without effects."""
@@ -123,22 +99,9 @@ class TrainingEffects:
 
 
 def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
-    """Which bags of a fit these are: those of the same id and the same mean point.
+    """Number in a fit of the bags of the same id and mean point, shape (len(bags),), -1 for others.
 
-    Bags without ids are none of them: what is predicted of a bag must not depend on its place.
-
-    Parameters
-    ----------
-    bags : Bags
-    ids : array, shape (n,)
-        Of the bags of the fit.
-    points : array, shape (n, p)
-        Their mean points.
-
-    Returns
-    -------
-    int array, shape (len(bags),)
-        Number of each in the fit; -1: it is not one of them.
+    Bags without ids have no number: what is predicted of a bag must not depend on its place.
     """
     if bags.ids is None:
         return np.full(len(bags), -1)
@@ -158,25 +121,7 @@ def have_mean_points(bags: Bags, points: Array, spread: Array) -> Array:
 
 
 def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
-    """Numbers in a fit of the bags of these ids.
-
-    Parameters
-    ----------
-    district : array, shape (m,)
-        Ids; None or NaN is no bag of the fit.
-    ids : array, shape (n,)
-        Of the bags of the fit.
-    what : str
-        What there is one id for, such as "bag".
-
-    Returns
-    -------
-    int array, shape (m,), -1 for none
-
-    Raises
-    ------
-    ValueError : an id is that of no bag of the fit.
-    """
+    """Numbers in a fit of bags of these ids, -1 for None or NaN; ValueError for an unknown id."""
     number = {str(name): i for i, name in enumerate(ids)}
     found = np.full(len(district), -1)
     for i, name in enumerate(district):
@@ -192,19 +137,10 @@ def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
 
 
 def standard_effects(bags: Bags, n_draws: int) -> Array:
-    """Standard normal numbers of each bag, one for each posterior draw.
+    """Standard normal numbers of each bag, one per posterior draw, shape (n_draws, n).
 
     A bag's points and weights are the seed of its numbers: they are the same whatever bags it is
     predicted with, in whatever order its points come, and those of different bags are independent.
-
-    Parameters
-    ----------
-    bags : Bags
-    n_draws : int
-
-    Returns
-    -------
-    array, shape (n_draws, n)
     """
     effects = np.empty((n_draws, len(bags)))
     for i in range(len(bags)):

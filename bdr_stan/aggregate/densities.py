@@ -22,31 +22,11 @@ def aggregate_likelihood(
     rho: float = 0.0,
     **scales: float,
 ) -> LogLikelihood:
-    """The likelihood of ``stan/aggregate_*.stan`` at given scales.
+    """The likelihood of ``stan/aggregate_*.stan`` at given scales, as a function of theta.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-        Of the points; for the square link their factors do as well.
-    y : array, shape (n,)
-        Label of each bag.
-    likelihood : Likelihood
-    link : Link
-    trials : array, shape (n,)
-        Of the binomial.
-    exact_curvature : bool, default True
-        False gives the Fisher information in place of the negative Hessian. Where the points' own
-        rows are many, that is a small part of the work, and nearly as good for Newton steps.
-    rho : float, default 0
-        Scale of the weights, for what features leave out of the means of a link that counts it.
-    **scales : float, > 0
-        Those of the likelihood: dispersion of the negative binomial, sigma of the normal.
-
-    Returns
-    -------
-    callable
-        Given theta, shape (d + 1,), the log density of the labels, its gradient, the Fisher
-        information and the negative Hessian.
+    `exact_curvature=False` gives the Fisher information in place of the negative Hessian: where the
+    points' own rows are many, a small part of the work, and nearly as good for Newton steps. `rho`
+    counts in the means of links that include the residual variance.
     """
     means_at = link.mean_function(rows, rho)
     density = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)

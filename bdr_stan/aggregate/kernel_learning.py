@@ -45,34 +45,12 @@ def learn_kernel(
 ) -> Kernel:
     """The kernel with the parameters under which the labels have the highest evidence.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Where the search begins. Each parameter's logarithm has the prior N(start, 1.5^2); of
-        variances N(start, 3^2).
-    rows_at : callable
-        Gives the bags' rows with the features of a kernel, or of one of its fields: those of
-        points, or weighted sums.
-    y : array, shape (n,)
-    likelihood, link, trials
-        As for `aggregate_likelihood`.
-    intercept_prior : (float, float)
-        Mean and standard deviation of the intercept's normal prior.
-    scales : dict, name -> float
-        rho, the prior scale of the weights, and sigma or dispersion: where the search begins.
-    log_prior : callable
-        Log prior density of the scales, given as keywords, with respect to their logarithms.
-    together : int array, one for each parameter of the kernel, optional
-        Parameters of the same number, from 0, keep their ratios; default each by itself.
-
-    Returns
-    -------
-    Kernel
-
-    Warns
-    -----
-    UserWarning
-        The search ended where it began, though the evidence rises from there.
+    The search begins at `kernel` and at `scales` (rho and those of the likelihood). Each
+    parameter's logarithm has the prior N(start, 1.5^2); of variances N(start, 3^2). `rows_at` gives
+    the bags' rows with the features of a kernel, or of one of its fields. `log_prior` is the log
+    prior density of the logarithms of the scales, given as keywords. Parameters with the same
+    number in `together`, one for each parameter, keep their ratios. Warns where the search ends
+    where it began, though the evidence rises from there.
     """
     given = kernel.log_parameters
     groups = np.arange(len(given)) if together is None else together
@@ -149,10 +127,7 @@ class _Blocks:
         self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
 
     def roots(self, kernel):
-        """Root of the variance of the field of each weight, and 1 for the intercept.
-
-        Weights times these make nearly the same function whatever the variances.
-        """
+        """Root of the variance of each weight's field, and 1 for the intercept, (d + 1,)."""
         roots = np.ones(self.slices[-1].stop + 1)
         for block, field in zip(self.slices, fields_of(kernel), strict=True):
             roots[block] = np.sqrt(field.variance)
@@ -189,26 +164,14 @@ def _warn_of_no_gain(loss, slope):
 
 @dataclass(frozen=True)
 class SlopeInRows:
-    """Slope of the log evidence in the points' rows, in parts that are small.
-
-    That in row j of bag a is by_f[j] theta + slopes[j] of_slope[a].
-
-    Attributes
-    ----------
-    rows : AggregateRows
-    theta : array, shape (d + 1,)
-    by_f, slopes : arrays, shape (T,)
-    of_slope : array, shape (n, d + 1)
-    by_residual_variance : array, shape (n,), or None
-        Slope in what features leave out of each bag, where the rows have that.
-    """
+    """Slope of the log evidence in row j of bag a: by_f[j] theta + slopes[j] of_slope[a]."""
 
     rows: AggregateRows
-    theta: Array
-    by_f: Array
-    slopes: Array
-    of_slope: Array
-    by_residual_variance: Array | None
+    theta: Array  # shape (d + 1,)
+    by_f: Array  # shape (T,)
+    slopes: Array  # shape (T,)
+    of_slope: Array  # shape (n, d + 1)
+    by_residual_variance: Array | None  # slope in each bag's residual variance, shape (n,)
 
     def of_growth(self, columns: slice, residual_variance: Array | None) -> float:
         """Slope in the log of a factor on these columns; `residual_variance` has its square."""
@@ -240,20 +203,6 @@ def slope_in_rows(
 ) -> SlopeInRows:
     """Slope of the log evidence in the entries of the points' rows, the mode following them.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-    y, likelihood, link, trials, rho, **scales
-        As for `aggregate_likelihood`.
-    mode : Mode
-        Of the posterior at some rho.
-
-    Returns
-    -------
-    SlopeInRows
-
-    Notes
-    -----
     With H the Fisher information plus prior precision, C the curvature of the log posterior, g_a
     the slope of bag a's mean in theta, l_a, i_a and c_a its label's log density, information and
     curvature in the mean, h the slope of log |H| in theta and v = -C^-1 h / 2,

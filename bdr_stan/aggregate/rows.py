@@ -35,29 +35,18 @@ Reduced = TypeVar("Reduced")
 class AggregateRows:
     """Rows of all bags, stacked bag by bag, with one column for each weight and one for f0.
 
-    Attributes
-    ----------
-    rows : array, shape (T, d + 1)
-        Bag a has ``rows[start[a] : start[a] + length[a]]``: a factor Q_a of sum_j p_j phi_j phi_j'
-        (`square_factors`), or the points' own rows phi_j = [psi_j, 1] (`point_rows`).
-    start, length : int arrays, shape (n,)
-    weights : array, shape (T,), or None
-        p_j of the points' own rows.
-    total : array, shape (n,)
-        sum_j p_j of each bag.
-    noise_factor : array, shape (n,)
-        sqrt(sum_j p_j^2) of each bag: the noise of its total in units of that of one point.
-    residual_variance : array, shape (n,), or None
-        c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2) of each bag, where it counts: rho^2 c_a is the
-        mean of what features leave out of sum_j p_j f_j^2.
+    Bag a has ``rows[start[a] : start[a] + length[a]]``: a factor Q_a of sum_j p_j phi_j phi_j'
+    (`square_factors`), or the points' own rows phi_j = [psi_j, 1] (`point_rows`).
     """
 
-    rows: Array
-    start: Array
-    length: Array
-    weights: Array | None
-    total: Array
-    noise_factor: Array
+    rows: Array  # shape (T, d + 1)
+    start: Array  # shape (n,)
+    length: Array  # shape (n,)
+    weights: Array | None  # p_j of the points' own rows, shape (T,)
+    total: Array  # sum_j p_j of each bag, shape (n,)
+    noise_factor: Array  # sqrt(sum_j p_j^2) of each bag: noise of its total per noise of one point
+    # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), where it counts: rho^2 c_a is the mean
+    # of what features leave out of sum_j p_j f_j^2
     residual_variance: Array | None = None
 
     @property
@@ -131,27 +120,8 @@ def square_factors(
     """Factors Q_a of the bags, for rates that are squares: one pass over the points.
 
     sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2 for every theta = [w; f0], with phi_j = [psi_j, 1]
-    the row of point j and p_j its weight.
-
-    Parameters
-    ----------
-    bags : Bags
-    features : feature map
-        psi, such as `NystromFeatures`.
-    n_jobs : int, optional
-        Threads; default all cores.
-    tolerance : float
-        Singular values of Q_a below this share of the largest are left out.
-
-    Returns
-    -------
-    AggregateRows
-        Q_a has at most d + 1 rows; fewer where the features vary little within the bag. Has
-        `residual_variance`.
-
-    Notes
-    -----
-    QR, not the product itself, which would square the condition number.
+    the row of point j and p_j its weight. By QR, not from the product itself, which would square
+    the condition number. Singular values below `tolerance` times the largest are left out.
     """
 
     def factor(rows, weights):

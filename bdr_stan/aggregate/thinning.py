@@ -31,27 +31,9 @@ def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
     """Replace the points of one bag by at most `n_points`, of the same total weight and mean.
 
     From one group of all points, it is always the group with the largest sum p_j |phi_j - mean|^2
-    that is cut in two: this is how much of f's prior variance the group's mean misses.
-
-    Parameters
-    ----------
-    rows : array, shape (n, k)
-        Features phi_j of the points, such as [psi_j, 1].
-    weights : array, shape (n,), >= 0
-        Weights p_j of the points.
-    n_points : int, >= 1
-
-    Returns
-    -------
-    rows : array, shape (m, k), m <= n_points
-        Weighted means of the groups; the points themselves if there are no more than `n_points`.
-        Points of weight 0 are left out.
-    weights : array, shape (m,), > 0
-        Total weight of each group.
-
-    Raises
-    ------
-    ValueError : n_points is below 1.
+    that is cut in two: this is how much of f's prior variance the group's mean misses. `rows`,
+    shape (n, k), are features of the points, `weights` theirs; the results are the groups' weighted
+    means and total weights, m <= `n_points` of them. Points of weight 0 are left out.
     """
     if n_points < 1:
         raise ValueError(f"n_points must be at least 1, found {n_points}")

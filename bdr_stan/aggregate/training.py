@@ -31,24 +31,13 @@ _WARNED_RESIDUAL_SHARE = 0.5  # of a field's variance
 
 @dataclass(frozen=True)
 class AggregateFeatures:
-    """What a fit needs of the training bags: features of a kernel, and the bags' rows in them.
+    """What a fit needs of the training bags: features of a kernel, and the bags' rows in them."""
 
-    feature_map : FieldFeatures
-        New points and bags go through it too.
-    rows : AggregateRows
-        Factors for the square link, points for "exp" and "logit", weighted sums for "identity".
-    trials : array, shape (n,), or None
-    record : BagsRecord
-        Ids and columns of the bags.
-    mean_points : array, shape (n, p), or None
-        Of the bags; None where their points lie in partitions.
-    """
-
-    feature_map: FieldFeatures
-    rows: AggregateRows
-    trials: Array | None
+    feature_map: FieldFeatures  # of new points and bags, too
+    rows: AggregateRows  # as the link needs them
+    trials: Array | None  # shape (n,)
     record: BagsRecord
-    mean_points: Array | None = None
+    mean_points: Array | None = None  # of bags in memory, shape (n, p)
 
 
 def training_features(
@@ -69,31 +58,9 @@ def training_features(
 ) -> AggregateFeatures:
     """Choose landmarks and the kernel's parameters, and compress the bags' points to rows.
 
-    Parameters
-    ----------
-    bags : Bags
-    y : array, shape (n,)
-    likelihood : Likelihood
-    link : Link
-    kernel : str or Kernel
-    learn : bool
-        Whether the kernel's parameters are those of highest evidence; else they are as given, or by
-        the median rule.
-    n_landmarks : int
-        Where `landmarks` is a name.
-    landmarks : str or array, shape (d, p)
-        See `choose_landmarks`; k-means on columns divided by their standard deviations.
-    trials : array, shape (n,)
-        Of the binomial.
-    prior, bag_effects
-        Of the model, see `aggregate_model`, by which the kernel is learned.
-    thin : int, optional
-        At most so many weighted points stand for a bag's.
-    seed : int, optional
-
-    Returns
-    -------
-    AggregateFeatures
+    `learn` takes the parameters of highest evidence in the model with `prior` and `bag_effects`,
+    else they are as given, or by the median rule. `n_landmarks` counts where `landmarks` is a name,
+    see `choose_landmarks`. At most `thin` weighted points represent a bag.
     """
     # A kernel by name learns a length for each column, so that those that do not matter get long
     # ones; the levels of a category share theirs. An additive one has a length for each as it is.

@@ -29,24 +29,12 @@ from bdr_stan.user_warnings import warn
 
 @dataclass(frozen=True)
 class VariationalPosterior:
-    """Gaussian approximation N(mean, factor factor') of the posterior of theta = [w; intercept].
+    """Gaussian N(mean, factor factor') for the posterior of theta = [w; intercept]."""
 
-    Attributes
-    ----------
-    mean : array, shape (d + 1,)
-    factor : array, shape (d + 1, d + 1)
-        mean + factor @ e is a draw, e standard normal.
-    rho : float
-        Scale of the weights.
-    bound : float
-        Variational bound on the log marginal likelihood of the labels given rho, with all
-        constants. It compares with `Mode.log_evidence`, and may select settings such as bandwidths.
-    """
-
-    mean: Array
-    factor: Array
-    rho: float
-    bound: float
+    mean: Array  # shape (d + 1,)
+    factor: Array  # shape (d + 1, d + 1)
+    rho: float  # scale of the weights
+    bound: float  # on the log evidence given rho, with all constants
 
 
 def variational_posterior(
@@ -64,40 +52,10 @@ def variational_posterior(
 ) -> VariationalPosterior:
     """Gaussian of theta, and rho, with the highest bound plus log prior density of log(rho).
 
-    Parameters
-    ----------
-    rows, y, likelihood, link
-        As for `expected_log_likelihood`; link "square" gives VBAgg-Sq, "exp" VBAgg-Exp.
-    priors : dict
-        intercept_location, intercept_scale, rho_median, rho_log_sd.
-    rho : float, > 0
-        Where the search begins.
-    mode : Mode
-        Of the posterior at that rho.
-    scales : dict, name -> float, optional
-        Those of the likelihood: dispersion of the negative binomial.
-    max_iter : int
-        Most steps of L-BFGS.
-    tol : float
-        The search ends where no slope of the bound, per posterior standard deviation, is larger.
-
-    Returns
-    -------
-    VariationalPosterior
-
-    Raises
-    ------
-    ValueError : as `expected_log_likelihood` does.
-
-    Warns
-    -----
-    UserWarning : the search ended before the bound was at its maximum.
-
-    Notes
-    -----
-    Unlike the paper's, the function has no variance but that of theta. Of what the landmarks cannot
-    express, the means of the square link have the mean, so that the model is the one that is
-    sampled.
+    The search begins at `rho`, of whose posterior `mode` is the mode, and ends where no slope of
+    the bound, per posterior standard deviation, exceeds `tol`. Unlike the paper's, the function has
+    no variance but that of theta. Of what the landmarks cannot express, the means of the square
+    link have the mean, so that the model is the one that is sampled.
     """
     expected = expected_log_likelihood(rows, y, likelihood, link, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)
@@ -169,28 +127,7 @@ def expected_log_likelihood(
     make a lower bound. It rewards no dependence between the points of a bag, whose sum alone is
     seen: the Gaussian that maximises it is too narrow.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-        Of the points; for the square link their factors do as well.
-    y : array, shape (n,)
-        Label of each bag.
-    likelihood : Likelihood
-        It states its terms in the moments that the link gives.
-    link : Link
-    **scales : float, > 0
-        Those of the likelihood: dispersion of the negative binomial.
-
-    Returns
-    -------
-    callable
-        Given mean m, shape (d + 1,), factor F, shape (d + 1, d + 1), and the scale rho of the
-        weights, the value with all constants and its slopes in mean, factor and log rho.
-
-    Raises
-    ------
-    ValueError : no bound for the likelihood with the link; factors where points' rows are needed;
-        a dispersion that is not positive.
+    The result maps m, F and rho to the value with all constants and its slopes in m, F and log rho.
 
     Source: Law et al. (2018), section 3.2 for the Poisson; the first inequality is their log-sum
     lemma, the second Jensen's. The third is Jensen's for a bag's shares: of all shares pi_j,

@@ -74,18 +74,9 @@ def compress(
 
     so a normal likelihood with a linear mean is exact if its variance is the same within a group.
     For other likelihoods ``lossless=False`` keeps one row and one group per bag, in the given
-    order.
-
-    Parameters
-    ----------
-    z : array, shape (n, d)
-        Coordinates of the embeddings; covariates are further columns.
-    y, sizes : arrays, shape (n,)
-        Labels, and points per bag.
-    ones : float or array, shape (n,), default 1
-        Factor of the intercept in each label.
-    known_variance : float or array, shape (n,), default 0
-        Variance of the known error of each label, units of y squared.
+    order. z, shape (n, d), are coordinates of embeddings, and covariates; `ones` is the factor of
+    the intercept in each label; `known_variance` that of each label's known error, units of y
+    squared.
     """
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
     known = np.broadcast_to(np.asarray(known_variance, float), len(y))

@@ -132,31 +132,15 @@ def embed(
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
 
     where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance (ddof 1), generalised without
-    bias to weights that state reliability rather than counts.
+    bias to weights that state reliability rather than counts. `covariance` "average" is the mean of
+    S_i over the bags of more than one point, "pooled" that with weights N_i - 1, N_i the effective
+    size, "identity" tau^2 I. The result does not depend on `n_jobs`, threads, nor on `chunk_bytes`,
+    the size of the kernel values per task: small enough for caches, large enough that threads
+    seldom wait for the interpreter's lock. `progress` gets the points done, and in all, from time
+    to time.
 
-    Parameters
-    ----------
-    bags : Bags, PartitionedBags, or list of arrays, shapes (n_points, p)
-    features : feature map
-        phi; see `bdr_stan.kernels.feature_maps`.
-    covariance : None (default), "average", "pooled" or "identity"
-        "average": mean of S_i over the bags of more than one point.
-        "pooled": mean of S_i with weights N_i - 1, N_i the effective size.
-        "identity": tau^2 I.
-    tau : float, > 0, standard deviation for "identity"
-    n_jobs : int, optional
-        Number of threads, default all cores; the result does not depend on it.
-    chunk_bytes : int, optional
-        Size of the kernel values per task, default 4 MB: small enough for caches, large enough that
-        threads seldom wait for the interpreter's lock.
-    progress : callable, optional
-        Called as progress(points done, points in all) from time to time.
-
-    Notes
-    -----
     Computed in float64 for points of any type. Deviations are taken from the mean of the same bag
     before they are squared, so a covariance that is small relative to the means loses no digits.
-
     Source: Law et al. (2018), "Bayesian approaches to distribution regression".
     """
     bags = as_bags(bags, in_parts=True)

@@ -20,15 +20,10 @@ def can_be_tested(sizes: Array) -> bool:
 
 
 def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
-    """The kernel without effects that do not differ between bags, and the landmarks kept.
+    """The kernel without effects that do not differ between bags; which landmarks are kept, (d,).
 
     An effect is left out if the bags' means of its features differ no more than those of samples
     of one population, by an F test (one-way analysis of variance of several features).
-
-    Returns
-    -------
-    kernel : Kernel
-    kept : array of bool, shape (d,)
     """
     p = landmarks.shape[1]
     looked_at, parts = np.isfinite(landmarks), summands(kernel, p)

@@ -17,13 +17,7 @@ def one_bag(points: ArrayLike) -> Bags:
 
 
 def as_points(model: Any, points: Any) -> Bags:
-    """Points of an array, of bags, or of a table with the columns of a model's fit, as Bags.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A column that the table lacks, values of no use, or no point.
-    """
+    """Points of an array, of bags, or of a table with the columns of a model's fit, as Bags."""
     check_is_fitted(model, "result_")
     if isinstance(points, (Bags, PartitionedBags)):
         return as_bags(points)
@@ -50,13 +44,7 @@ def as_points(model: Any, points: Any) -> Bags:
 
 
 def district_of_points(points: Any, n: int, district: ArrayLike | str) -> Array:
-    """Ids of the bags that n points lie in, shape (n,), as they are or from a table's column.
-
-    Raises
-    ------
-    ValueError
-        There is no such column, or another number of ids than of points.
-    """
+    """Ids of the bags that n points lie in, shape (n,), as they are or from a table's column."""
     if isinstance(district, str):
         if district not in getattr(points, "columns", ()):
             raise ValueError(f"the points have no column {district!r} of districts")

@@ -133,22 +133,10 @@ def rate_priors(
 ) -> dict[str, float]:
     """Default priors of level and weights of a model of rates.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-    y : array, shape (n,)
-        Training labels.
-    link : Link
-    trials : array, shape (n,)
-        Of the binomial.
-
-    Returns
-    -------
-    dict
-        With r the overall rate (of the binomial the share) of all bags, "square": f has the level
-        sqrt(r), known to a third, which also tells f from -f, and a standard deviation around
-        half of it; "exp" and "logit": the level log r or logit r, give or take 1.5, and a
-        standard deviation around 1. All points together count, by their weights.
+    With r the overall rate (of the binomial the share) of all bags, "square": f has the level
+    sqrt(r), known to a third, which also separates f from -f, and a standard deviation around half
+    of it; "exp" and "logit": the level log r or logit r, give or take 1.5, and a standard deviation
+    around 1. All points together count, by their weights.
     """
     overall = float(np.sum(y) / np.sum(rows.total if trials is None else trials))
     function = link.function_prior(overall)

@@ -15,26 +15,16 @@ from bdr_stan.types import Array, ArrayLike
 
 @dataclass(frozen=True)
 class InverseCoordinates:
-    """Coordinates of embeddings given the label, and labels before and after a bag is seen.
+    """Coordinates of embeddings given the label, and labels before and after a bag is seen."""
 
-    m0 : array, shape (d,), embedding taken as origin
-    basis : array, shape (d, d), z = (mu - m0) basis
-    lam : array, shape (d,), within-bag variance of each coordinate
-    functions : LabelFunctions
-    labels : array, shape (M,), the grid, units of y; of classes their codes
-    log_prior : array, shape (M,), log density of the labels before a bag is seen, normalised
-    power : float, of the likelihood
-    sigma_point : float, units of y, or None
-        Noise of labels of bags of one point; None where size does not matter to the noise.
-    """
-
-    m0: Array
-    basis: Array
-    lam: Array
+    m0: Array  # embedding taken as origin, shape (d,)
+    basis: Array  # z = (mu - m0) basis, shape (d, d)
+    lam: Array  # within-bag variance of each coordinate, shape (d,)
     functions: LabelFunctions
-    labels: Array
-    log_prior: Array
-    power: float
+    labels: Array  # the grid, units of y, shape (M,); of classes their codes
+    log_prior: Array  # normalised log density before a bag is seen, shape (M,)
+    power: float  # of the likelihood
+    # noise of labels of bags of one point; None: size does not matter
     sigma_point: float | None = None
 
     def transform(self, mean: Array) -> Array:

@@ -30,12 +30,9 @@ _SEED = 0  # of the points in two dimensions or more: the same for all fits
 
 @dataclass(frozen=True)
 class CurvedCoordinates(Coordinates):
-    """Coordinates of which the leading q, those of smallest lambda, enter a curve as well.
+    """Coordinates of which the leading q, those of smallest lambda, enter a curve as well."""
 
-    frequencies : array, shape (B, q), omega of the basis functions
-    """
-
-    frequencies: Array
+    frequencies: Array  # omega of the basis functions, shape (B, q)
 
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
         return super().constants() | {"frequencies": (self.frequencies, ["function", "leading"])}

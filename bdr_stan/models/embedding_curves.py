@@ -31,21 +31,13 @@ class CurveSums:
     """Sums over the bags of each size: all that the likelihood of the curves needs.
 
     Many sizes are replaced by fewer nodes, see `at_nodes`.
-
-    Attributes
-    ----------
-    size : array, shape (G,), ascending, points per bag
-    n_bags : array, shape (G,)
-    gram : array, shape (G, J, J), sums of B B'
-    cross : array, shape (G, J, K), sums of B z'
-    squares : array, shape (G, K), sums of z^2
     """
 
-    size: Array
-    n_bags: Array
-    gram: Array
-    cross: Array
-    squares: Array
+    size: Array  # points per bag, ascending, shape (G,)
+    n_bags: Array  # shape (G,)
+    gram: Array  # sums of B B', shape (G, J, J)
+    cross: Array  # sums of B z', shape (G, J, K)
+    squares: Array  # sums of z^2, shape (G, K)
 
     @classmethod
     def from_rows(cls, B: Array, z: Array, sizes: Array) -> Self:
@@ -91,19 +83,13 @@ class CurveSums:
 
 @dataclass(frozen=True)
 class Curves:
-    """What there is to know of the curves given tau and the scales of their coefficients.
+    """Posterior of the curves given tau and the scales of their coefficients."""
 
-    mean : array, shape (K, J)
-    covariance : array, shape (K, J, J)
-    log_evidence : array, shape (K,), log density of each coordinate, the curve integrated out
-    by_log_tau, by_log_scale : arrays, shapes (K,) and (K, J), slopes of the log evidence
-    """
-
-    mean: Array
-    covariance: Array
-    log_evidence: Array
-    by_log_tau: Array
-    by_log_scale: Array
+    mean: Array  # shape (K, J)
+    covariance: Array  # shape (K, J, J)
+    log_evidence: Array  # of each coordinate, the curve integrated out, shape (K,)
+    by_log_tau: Array  # slope of the log evidence, shape (K,)
+    by_log_scale: Array  # shape (K, J)
 
 
 def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
@@ -206,25 +192,13 @@ def rows_without_blur(
 ) -> tuple[Array, Array]:
     """Functions and coordinates of bags whose labels are uncertain, as rows of the usual variance.
 
-    About c_k' B, with B averages over what the label may be and V their covariance, z_k has the
-    variance tau_k^2 + lambda_k / N + c_k' V c_k. Rows of a regression may be scaled: B and z are
-    scaled down to the variance tau_k^2 + lambda_k / N, so that bags of uncertain labels count for
-    less, and tau is the spread of embeddings whose labels are equal. The functions are the same for
-    all coordinates: the one that suffers most says the scale, and the others keep that of their
-    distance to the curve.
-
-    Parameters
-    ----------
-    z : array, shape (n, K)
-    sizes : array, shape (n,)
-    lam : array, shape (K,)
-    B : array, shape (n, J), averages of the functions
-    blur : array, shape (n, J, J), V
-    tau, curve : arrays, shapes (K,) and (K, J), of a regression on B without scales
-
-    Returns
-    -------
-    B, z : arrays, shapes (n, J) and (n, K)
+    About c_k' B, with B, (n, J), averages over what the label may be and V = `blur`, (n, J, J),
+    their covariance, z_k has the variance tau_k^2 + lambda_k / N + c_k' V c_k. Rows of a regression
+    may be scaled: B and z are scaled down to the variance tau_k^2 + lambda_k / N, so that bags of
+    uncertain labels count for less, and tau is the spread of embeddings whose labels are equal.
+    `tau` and `curve` are those of a regression on B without scales. The functions are the same for
+    all coordinates: the one that suffers most determines the scale, and the others keep that of
+    their distance to the curve.
     """
     extra = np.einsum("kj,nji,ki->nk", curve, blur, curve, optimize=True)
     residual = np.maximum(tau**2 - extra.mean(axis=0), _MIN_RESIDUAL_SHARE * tau**2)

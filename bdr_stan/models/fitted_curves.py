@@ -35,18 +35,13 @@ _LABELS = 100, 2000
 
 @dataclass(frozen=True)
 class TrainingLabels:
-    """Labels of bags, and what is assumed of them.
+    """Labels of bags, and what is assumed of them."""
 
-    y : array, shape (n,), of classes their codes 0, 1, ..
-    distribution : callable from true labels to their `LabelDistribution`; None of classes
-    error_variance : array, shape (n,), of the labels' errors; None where there are none
-    bounds : (lower, upper), of the true labels
-    """
-
-    y: Array
+    y: Array  # shape (n,), of classes their codes 0, 1, ..
+    # of true labels; None of classes
     distribution: Callable[[Array], LabelDistribution] | None = None
-    error_variance: Array | None = None
-    bounds: tuple[float, float] = (-np.inf, np.inf)
+    error_variance: Array | None = None  # of the labels, shape (n,); None where they have no errors
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # of the true labels
 
     def take(self, bags: ArrayLike) -> Self:
         """Those of the bags with these indices."""
@@ -73,18 +68,12 @@ class TrainingLabels:
 
 @dataclass(frozen=True)
 class FittedCurves:
-    """The most probable curves of some bags.
+    """The most probable curves of some bags."""
 
-    at : InverseCoordinates, of power 1
-    sums : CurveSums
-    modes : dict, most probable tau, amplitude and curvature
-    curves : Curves, at the modes
-    """
-
-    coordinates: InverseCoordinates
+    coordinates: InverseCoordinates  # of power 1
     sums: CurveSums
-    modes: dict[str, Array]
-    curves: Curves
+    modes: dict[str, Array]  # most probable tau, amplitude and curvature
+    curves: Curves  # at the modes
 
 
 def fitted_curves(

@@ -37,30 +37,20 @@ _NO_LABEL = -600.0  # log density of labels that cannot be
 
 @dataclass(frozen=True)
 class Fold:
-    """Bags held out, and the fit to the others.
+    """Bags held out, and the fit to the others."""
 
-    held : int array
-    fitted : FittedCurves, of the others
-    error_sd : array, shape (len(held),), of the errors of the held-out labels, or None
-    """
-
-    held_out: Array
-    fitted: FittedCurves
-    error_sd: Array | None = None
+    held_out: Array  # indices of bags
+    fitted: FittedCurves  # to the others
+    error_sd: Array | None = None  # of the held-out labels
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What held-out labels choose, and their log density.
+    """What held-out labels choose, and their log density."""
 
-    power : float, of the likelihood
-    kernel_share : float, see `residual_coordinates`
-    log_density : array, shape (n,), NaN of bags that no fold held out
-    """
-
-    power: float
-    kernel_share: float
-    log_density: Array
+    power: float  # of the likelihood
+    kernel_share: float  # see `residual_coordinates`
+    log_density: Array  # shape (n,), NaN of bags that no fold held out
 
 
 def held_out_labels(

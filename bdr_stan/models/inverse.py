@@ -49,12 +49,9 @@ _POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 @dataclass(frozen=True, kw_only=True)
 class InverseModel(Model):
-    """The model of ``stan/inverse.stan`` with its data.
+    """The model of ``stan/inverse.stan`` with its data."""
 
-    fitted : FittedCurves, the most probable curves and the coordinates of the embeddings
-    """
-
-    fitted: FittedCurves
+    fitted: FittedCurves  # the most probable curves and the coordinates of the embeddings
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales of the curves.

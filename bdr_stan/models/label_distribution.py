@@ -27,18 +27,13 @@ _MARGINS = {"empirical": 1000.0, "normal": 4.0, "uniform": np.inf}
 
 @dataclass(frozen=True)
 class LabelDistribution:
-    """Log density of labels, not normalised, between two ends.
+    """Log density of labels, not normalised, between two ends."""
 
-    low, high : float, the ends of the grid, units of y
-    least, most : float, the ends of the labels seen
-    log_density : callable, of labels of any shape; -inf beyond bounds
-    """
-
-    low: float
+    low: float  # ends of the grid, units of y
     high: float
-    least: float
+    least: float  # ends of the labels seen
     most: float
-    log_density: Callable[[Array], Array]
+    log_density: Callable[[Array], Array]  # of labels of any shape; -inf beyond bounds
 
     def grid(self, n: int) -> Array:
         """n labels evenly from the least to the most seen, and some beyond, ever farther apart."""
@@ -53,20 +48,13 @@ class LabelDistribution:
 def label_distribution(
     name: str, y: Array, bounds: Sequence[float | None] | None = None, *, seed: int = 0
 ) -> LabelDistribution:
-    """Distribution of labels like the training labels.
+    """Distribution of labels like the training labels y, shape (n,), none of them outside `bounds`.
 
-    Parameters
-    ----------
-    name : {"empirical", "normal", "uniform"}
-        "empirical": a kernel density estimate, with 1 / (n + 1) of a wide Student t distribution.
-        It is reflected at stated bounds, and at an end of the labels where the log density of
-        held-out labels rises by more than log(n) / 2, the BIC penalty of one parameter. Beyond such
-        an edge lies 1 / (n + 1) of the mass, on the scale of the spacing of labels inside it.
-        "normal": of their mean and standard deviation. "uniform": between bounds.
-    y : array, shape (n,)
-    bounds : (lower, upper), optional
-        Labels are never outside; None for an end that is open.
-    seed : int, of the folds that look for edges
+    "empirical": a kernel density estimate, with 1 / (n + 1) of a wide Student t distribution. It is
+    reflected at stated bounds, and at an end of the labels where the log density of held-out labels
+    rises by more than log(n) / 2, the BIC penalty of one parameter. Beyond such an edge lies 1 / (n
+    + 1) of the mass, on the scale of the spacing of labels inside it. "normal": of their mean and
+    standard deviation. "uniform": between bounds.
     """
     low, high = open_ends(bounds)
     if name == "uniform":

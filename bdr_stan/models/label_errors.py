@@ -27,21 +27,14 @@ _MIN_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as wit
 
 @dataclass(frozen=True)
 class TrueLabels:
-    """Distributions of the true labels given labels with errors, units of y.
+    """Distributions of the true labels given labels with errors, units of y."""
 
-    mean, sd : arrays, shape (n,), of the true label given the one seen
-    plausible : array, shape (n,), labels that together spread as the true ones do
-    """
-
-    mean: Array
-    sd: Array
-    plausible: Array
+    mean: Array  # of the true label given the one seen, shape (n,)
+    sd: Array  # likewise
+    plausible: Array  # labels that together spread as the true ones do, shape (n,)
 
     def moments(self, functions: LabelFunctions) -> tuple[Array, Array]:
-        """Averages and covariances of the functions over what the true labels may be.
-
-        Shapes (n, J) and (n, J, J).
-        """
+        """Means (n, J) and covariances (n, J, J) of the functions over the true labels."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODES)
         weights = weights / weights.sum()
         labels = self.mean + nodes[:, None] * self.sd
@@ -54,19 +47,11 @@ class TrueLabels:
 def true_labels(
     y: Array, error_variance: Array, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> TrueLabels:
-    """Distributions of the true labels given the labels and the variance of their errors.
+    """Distributions of the true labels given labels and the variances of their errors, (n,).
 
-    Parameters
-    ----------
-    y : array, shape (n,)
-        Labels as they are seen.
-    error_variance : array, shape (n,), > 0
-        Units of y squared.
-    bounds : (lower, upper), default none
-        Between which plausible labels are kept.
-
-    Where the errors explain all that the labels differ by, as they may in a part of the bags, a
-    hundredth of the labels' variance is taken for that of the true ones.
+    Plausible labels are kept between the bounds. Where the errors explain all that the labels
+    differ by, as they may in a part of the bags, a hundredth of the labels' variance is taken for
+    that of the true ones.
     """
     if unexplained(y, error_variance) > 0:
         variance = spread_of_true_labels(y, error_variance)
@@ -82,20 +67,10 @@ def true_labels(
 
 
 def spread_of_true_labels(y: Array, error_variance: Array) -> float:
-    """Variance s2 of the true labels, by moments.
+    """Variance s2 of the true labels, by moments; ValueError if errors explain all differences.
 
     It solves sum (y_i - m)^2 / (s2 + v_i) = n - 1, with m the mean of y under the same weights
     (Paule and Mandel 1982).
-
-    Parameters
-    ----------
-    y, error_variance
-        As for `true_labels`.
-
-    Raises
-    ------
-    ValueError
-        The errors explain all that the labels differ by.
     """
     if unexplained(y, error_variance) <= 0:
         raise ValueError(

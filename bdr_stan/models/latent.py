@@ -36,15 +36,9 @@ def latent_moments(
 ) -> tuple[Array, Array]:
     """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
-    Parameters
-    ----------
-    i : int array, shape (m,)
-    z : array, shape (n, d), coordinates of all bags' embeddings
-    sizes : array, shape (n,), points per bag
-    lam : array, shape (d,), within-bag variances; zeros where embeddings are exact
-    intercept, w : arrays, shapes (S,) and (S, d)
-    eta : array, shape (S,), not needed where embeddings are exact
-    x, gamma : arrays, shapes (n, Q) and (S, Q), covariates of all bags and their weights
+    z, (n, d), are coordinates of all bags' embeddings, `lam`, (d,), their within-bag variances,
+    zeros where embeddings are exact, which then need no `eta`; x, (n, Q), covariates. Draws of
+    parameters have the shapes (S,), of w (S, d), of gamma (S, Q).
     """
     eta = np.ones(len(w)) if eta is None else eta
     mean, variance = np.empty((2, len(w), len(i)))

@@ -24,10 +24,7 @@ def with_best_linear_variance(
     training: TrainingFeatures,
     jitter: float,
 ) -> LatentGaussianModel:
-    """The model in these coordinates, the linear effects' variance chosen where it is free.
-
-    It becomes a constant of the model.
-    """
+    """The model with the linear effects' variance chosen, where it is free, as a constant."""
     if not training.free_linear_variance:
         return model_of(coordinates)
     V, found = coordinates.basis, []

@@ -21,15 +21,10 @@ _FINDING = "the counts scatter more about the fitted rates than Poisson numbers"
 
 @dataclass(frozen=True)
 class Overdispersion:
-    """How much better the counts agree with a negative binomial than with a Poisson likelihood.
+    """How much better the counts agree with a negative binomial than with a Poisson likelihood."""
 
-    dispersion : float
-        Of highest evidence: the variance is lambda + dispersion^2 lambda^2.
-    gain : float
-        Log evidence of the negative binomial less that of the Poisson, at their best scales.
-    """
-
-    dispersion: float
+    dispersion: float  # of highest evidence: the variance is lambda + dispersion^2 lambda^2
+    # log evidence of the negative binomial less that of the Poisson, both at best scales
     gain: float
 
     @property

@@ -58,25 +58,12 @@ def compressed_totals(rows: AggregateRows, y: Array) -> Rows:
 
 
 def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
-    """Default priors of a model whose labels are totals of normal outcomes.
+    """Default priors of a model of totals of normal outcomes; `rows` has one row per bag.
 
-    Parameters
-    ----------
-    rows : AggregateRows
-        One row per bag, from `weighted_sums`.
-    y : array, shape (n,)
-        Training labels.
-
-    Returns
-    -------
-    dict
-        intercept_location = sum y / sum p, intercept_scale = 2.5 s, s the standard deviation of
-        the bags' averages y / sum p; rho_median such that these averages have the prior standard
-        deviation s, rho_log_sd = 1.5; sigma_scale such that noise alone would explain s.
-
-    Raises
-    ------
-    ValueError : all these averages are the same.
+    With s the standard deviation of the bags' averages y / sum p: intercept_location = sum y / sum
+    p, intercept_scale = 2.5 s; rho_median such that these averages have the prior standard
+    deviation s; sigma_scale such that noise alone would explain s. ValueError where all averages
+    are the same.
     """
     averages = y / rows.total
     level = _level(rows, y)

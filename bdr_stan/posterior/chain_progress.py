@@ -38,10 +38,7 @@ class ChainProgress:
             self.iteration[int(found["chain"] or process + 1)] = int(found["iteration"])
 
     def text(self) -> str:
-        """Such as "iterations 34 and 320 of 2000 (warm-up), 2 chains waiting, about 4 min left".
-
-        Empty before the first iteration.
-        """
+        """Such as "iterations 34 and 320 of 2000 (warm-up), about 4 min left"; at first ""."""
         if not self.iteration:
             return ""
         reached = [self.iteration[chain] for chain in sorted(self.iteration)]

@@ -27,12 +27,7 @@ def sample_on_workers(
 
     A worker runs one chain per thread. It gets the data once; each host compiles the program once,
     a stock program or a path that workers can read. `data` and `output_dir` are paths; `inits` is
-    a list with one dict per chain, or one dict for all.
-
-    Raises
-    ------
-    RuntimeError
-        Stan's own message if a chain fails.
+    a list with one dict per chain, or one dict for all. RuntimeError with Stan's message.
     """
     import cmdstanpy
 

@@ -31,38 +31,29 @@ _WIDEST_START_LOG_SD = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class LatentGaussianModel(Model):
-    """A model of normal weights with its data.
+    """A model of normal weights with its data."""
 
-    scales : tuple of str, the scales, "rho" among them
-    prior_factor : array, shape (d, d), P
-    weight_basis : array, shape (d, d), V of the landmark weights beta = V w, where features are
-        made of landmarks alone; else None
-    likelihood : given the scales but rho as keywords, a function of theta, as `find_mode` takes it
-    rho_in_likelihood : whether it takes rho as well
-    level : the average label, where labels have a location; else 0. Modes and stock programs use
-        labels and intercept less this, so that labels far from zero lose no digits; `likelihood`
-        then takes it as a keyword
-    rescaled : ``rescaled(whitened, scales, mode)`` changes the whitened coordinates; None leaves
-        them as they are
-    scale_arrays : array of the program -> names of the scales that are its entries
-    initial : initial values of the program's other parameters
-    predicting : variables that predictions need besides weights, intercept and scales
-    sampler_only : variables that only serve the sampler; draws do not keep them
-    row_of_bag : array, shape (n,), where the program's rows are bags in another order; draws of
-        log_lik and y_rep, which a user's program may write per row, are put in that of the bags
-    """
-
-    scales: tuple[str, ...]
-    prior_factor: Array
+    scales: tuple[str, ...]  # their names, "rho" among them
+    prior_factor: Array  # P of the prior w ~ N(0, rho^2 (P'P)^-1), shape (d, d)
+    # V of the landmark weights beta = V w, (d, d), where all features are of landmarks
     weight_basis: Array | None
+    # Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
     likelihood: Callable[..., LogLikelihood]
-    rho_in_likelihood: bool = False
+    rho_in_likelihood: bool = False  # whether `likelihood` takes rho as well
+    # The average label, where labels have a location; else 0. Modes and stock programs use labels
+    # and intercept less this, so that labels far from zero lose no digits; `likelihood` then takes
+    # it as a keyword.
     level: float = 0.0
+    # ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
     rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
+    # Array of the program -> names of the scales that are its entries.
     scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Initial values of the program's other parameters.
     initial: Mapping[str, Any] = field(default_factory=dict)
-    predicting: tuple[str, ...] = ()
-    sampler_only: tuple[str, ...] = ("t", "precision")
+    predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
+    sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
+    # Shape (n,), where the program's rows are bags in another order: draws of log_lik and y_rep,
+    # which a user's program may write per row, are put in that of the bags.
     row_of_bag: Array | None = None
 
     @property
@@ -150,18 +141,9 @@ def most_probable_scales(
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales of highest evidence, the mode of the weights there, and the scales' log sds.
 
-    Parameters
-    ----------
-    model : LatentGaussianModel
-    with_priors : bool, default True
-        Whether the priors of the scales count.
-    start : dict, name -> float, optional
-        Where the search begins for some of the scales; default the centres of their priors.
-
-    Raises
-    ------
-    ValueError
-        Priors and data so far apart that numbers overflow.
+    Without `with_priors` the priors of the scales do not count. The search begins at `start`, by
+    default at the centres of the priors. ValueError where numbers overflow, as priors and data are
+    too far apart.
     """
     likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
     threads = blas_threads(len(model.prior_factor))

@@ -36,16 +36,11 @@ def blas_threads(n_weights: int) -> int | None:
 
 @dataclass(frozen=True)
 class Mode:
-    """Mode of theta = [w; gamma; intercept] given the scales.
+    """Mode of theta = [w; gamma; intercept] given the scales."""
 
-    theta : array, shape (d + Q + 1,)
-    precision : array, shape (d + Q + 1, d + Q + 1), Fisher information plus prior precision
-    log_evidence : float, of the scales, see `laplace_log_evidence`
-    """
-
-    theta: Array
-    precision: Array
-    log_evidence: float
+    theta: Array  # shape (D,), D = d + Q + 1
+    precision: Array  # Fisher information plus prior precision, shape (D, D)
+    log_evidence: float  # of the scales, see `laplace_log_evidence`
 
     @property
     def covariance(self) -> Array:
@@ -72,23 +67,10 @@ def find_mode(
 ) -> Mode:
     """Most probable weights and intercept given the scales, by Newton steps.
 
-    Parameters
-    ----------
-    likelihood : callable
-        Of theta, see `LogLikelihood` and `bdr_stan.models.likelihoods`.
-    prior_factor : array, shape (d, d)
-        P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    intercept_prior : (float, float)
-        Mean and standard deviation of the intercept's normal prior.
-    rho : float, > 0
-        Scale of the weights.
-    gamma_scales : array, shape (Q,), default none
-        Prior standard deviations of the covariates' weights gamma.
-    start : array, shape (d + Q + 1,), optional
-        Default the prior's mean.
-    tol : float
-        The search stops where a step's slope promises a smaller relative gain.
-    max_steps : int, default 200
+    `prior_factor`, shape (d, d), is P of the prior w ~ N(0, rho^2 (P'P)^-1), `intercept_prior` mean
+    and standard deviation, `gamma_scales`, shape (Q,), prior standard deviations of the covariates'
+    weights. The search begins at `start`, by default the prior's mean, and stops where a step's
+    slope promises a relative gain below `tol`.
     """
     centre, prior_precision = _prior(prior_factor, intercept_prior, rho, gamma_scales)
 

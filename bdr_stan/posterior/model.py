@@ -15,38 +15,29 @@ Draws = dict[str, Array]  # name -> values, shape (chain, draw, ...)
 
 @dataclass(frozen=True)
 class StanInput:
-    """What one run of a Stan program begins with.
+    """What one run of a Stan program begins with."""
 
-    data : dict, the program's data
-    inits : list of dict, initial values, one per chain. Pathfinder runs a path from each,
-        optimize and laplace take the first.
-    log_sds : dict, parameter -> float or list of its entries, about how wide its posterior is on
-        the unconstrained scale, 1 where it is missing: where NUTS begins to learn its metric
-    options : dict, arguments of the cmdstanpy method; those of the user come after them
-    attrs : dict, attributes of the posterior that are known before the run
-    """
-
-    data: dict[str, Any]
+    data: dict[str, Any]  # the program's
+    # Initial values, one per chain; Pathfinder runs a path from each, optimize and laplace take the
+    # first.
     inits: list[dict[str, Any]]
+    # Parameter -> about how wide its posterior is on the unconstrained scale, a float or a list of
+    # its entries; 1 where it is missing: where NUTS begins to learn its metric.
     log_sds: Mapping[str, Any] = field(default_factory=dict)
+    # of the cmdstanpy method; those of the user come after
     options: Mapping[str, Any] = field(default_factory=dict)
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = field(default_factory=dict)  # of the posterior, known before the run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """A statistical model with its data; the functions in `bdr_stan.models` make such values.
+    """A statistical model with its data; the functions in `bdr_stan.models` make such values."""
 
-    program : str, name of the stock Stan program
-    priors : dict, numbers of the priors by their names
-    data : dict, the program's data, complete but for what `stan_input` chooses
-    constants : dict, name -> (values, names of their dimensions), what predictions need besides
-        the draws; saved with a fit
-    """
-
-    program: str
-    priors: dict[str, float]
-    data: dict[str, Any]
+    program: str  # name of the stock Stan program
+    priors: dict[str, float]  # numbers of the priors by their names
+    data: dict[str, Any]  # the program's, complete but for what `stan_input` chooses
+    # Name -> (values, names of dimensions): what predictions need besides the draws; a fit saves
+    # them.
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]]
 
     @abstractmethod

@@ -31,16 +31,11 @@ _PROGRESS_LINES = 100  # of its progress
 
 @dataclass(frozen=True)
 class Posterior:
-    """Draws from the posterior of a model.
+    """Draws from the posterior of a model."""
 
-    draws : dict, name -> array, shape (chain, draw, ...)
-    stats : dict, name -> array, shape (chain, draw), of the sampler
-    attrs : dict, inference_method and its settings
-    """
-
-    draws: Draws
-    stats: Draws
-    attrs: dict[str, Any]
+    draws: Draws  # name -> shape (chain, draw, ...)
+    stats: Draws  # of the sampler, name -> shape (chain, draw)
+    attrs: dict[str, Any]  # inference_method and its settings
 
     def flat(self) -> Draws:
         """The draws, all chains in one, shape (S, ...)."""
@@ -51,15 +46,7 @@ def sample_posterior(
     model: Model,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
 ) -> Posterior:
-    """Draws from the posterior of a model by one of CmdStan's methods.
-
-    Raises
-    ------
-    ValueError
-        The program lacks a variable that predictions need.
-    RuntimeError
-        Stan's own message if it fails.
-    """
+    """Draws from the posterior of a model by one of CmdStan's methods, as the model reads them."""
     stan_input = model.stan_input(settings)
     drawn, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
     return Posterior(model.read(drawn, settings), stats, {**attrs, **stan_input.attrs})
@@ -68,27 +55,11 @@ def sample_posterior(
 def run(
     program: PathName, stan_input: StanInput, settings: SamplerSettings
 ) -> tuple[Draws, Draws, dict[str, Any]]:
-    """Run CmdStan on a program and read what it wrote.
+    """Run CmdStan on a program; draws, sample_stats, both (chain, draw, ...), and attributes.
 
-    Parameters
-    ----------
-    program : str or path
-        Name of a stock program, or path of a .stan file.
-    stan_input : StanInput
-    settings : SamplerSettings
-        Pathfinder takes `draws` from each path and keeps as many of them all, see `resampled`.
-
-    Returns
-    -------
-    draws, sample_stats : dicts of arrays, shape (chain, draw, ...)
-    attributes : dict
-
-    Raises
-    ------
-    ValueError, TypeError
-        An option that the method does not take.
-    RuntimeError
-        Stan's own message if it fails.
+    `program` is the name of a stock program, or the path of a .stan file. Pathfinder takes `draws`
+    from each path and keeps as many of them all, see `resampled`. ValueError or TypeError for an
+    option that the method does not take; RuntimeError with Stan's message.
     """
     method, chains, draws = settings.method, settings.chains, settings.draws
     check_options(method, settings.options, warmup=settings.warmup)

@@ -37,28 +37,13 @@ def maximise_evidence(
     log_prior: Callable[..., float] | None = None,
     with_rho: bool = False,
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
-    """Scales with the highest evidence, and the mode of the weights there.
+    """Scales with the highest evidence, the mode of the weights there, and sds of the log scales.
 
-    Parameters
-    ----------
-    likelihood_at : callable
-        Given the scales but rho as keywords, the likelihood that `find_mode` takes.
-    prior_factor, intercept_prior, gamma_scales
-        As for `find_mode`.
-    start : dict, scale -> float
-        "rho" and the scales of the likelihood, where the search begins.
-    log_prior : callable, optional
-        Log prior density of the scales, given as keywords, with respect to their logarithms.
-        None maximises the evidence alone.
-    with_rho : bool, default False
-        Whether `likelihood_at` takes rho as well.
-
-    Returns
-    -------
-    scales : dict with the keys of `start`
-    mode : Mode
-    log_sds : dict with the keys of `start`
-        Standard deviations of the logarithms of the scales, by Laplace's method; at most 1.
+    `likelihood_at` gives, for the scales but rho as keywords (with rho too if `with_rho`), the
+    likelihood that `find_mode` takes with `prior_factor`, `intercept_prior` and `gamma_scales`. The
+    search begins at `start`, which names all scales. `log_prior` is the log prior density of the
+    logarithms of the scales, given as keywords; None maximises the evidence alone. The sds are
+    those of Laplace's method, at most 1.
     """
     starts = ModeStarts()
 

@@ -14,26 +14,17 @@ WARMUP_OF_VARIANTS = 1000  # Stan's own default
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """Settings of one run of a sampler.
+    """Settings of one run of a sampler."""
 
-    method : one of `METHODS`, or a method of an estimator's own
-    chains, warmup, draws : chains, and iterations of each before and after warmup; Laplace and
-        Pathfinder give `draws` in one chain
-    seed : of NumPy and Stan
-    progress : None reports on stderr steps that take longer than ten seconds, True those longer
-        than a second, False nothing
-    stan_file : a variant of the model's program
-    options : further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client
-        whose workers run the chains
-    """
-
-    method: str = "nuts"
+    method: str = "nuts"  # one of `METHODS`, or an estimator's own
     chains: int = 4
-    warmup: int = WARMUP
-    draws: int = 1000
-    seed: int | None = None
-    progress: bool | None = None
-    stan_file: PathName | None = None
+    warmup: int = WARMUP  # iterations of each chain, as `draws`
+    draws: int = 1000  # Laplace and Pathfinder give all in one chain
+    seed: int | None = None  # of NumPy and Stan
+    progress: bool | None = None  # None reports steps of more than 10 s, True of 1 s, False nothing
+    stan_file: PathName | None = None  # a variant of the model's program
+    # Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose workers
+    # run the chains.
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -61,24 +61,11 @@ def with_mode_shift(
     """Whitened coordinates whose centre follows the mode as the scales of the labels change.
 
     Without this, NUTS needs many small steps where the labels identify weights well given the
-    scales, but poorly without them.
-
-    Parameters
-    ----------
-    whitened, prior_factor, mode
-        The result and the arguments of `whitened_coordinates`.
-    likelihood : callable
-        Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
-    scales : dict, name -> float
-        All scales of the model at `mode`, rho among them.
-    followed : tuple of K names
-        Those to follow, in the order in which the program has them.
-
-    Returns
-    -------
-    dict
-        `whitened` with `scale_at_mode`, the values of these scales, shape (K,), and `mode_shift`,
-        the change of t with their logarithms, shape (d + Q + 1, K).
+    scales, but poorly without them. `whitened` and `prior_factor` belong to `mode`, the mode at all
+    `scales`, rho among them; `likelihood` gives, for those but rho as keywords, what `find_mode`
+    takes. The K scales `followed` are in the order of the program. The result has `scale_at_mode`,
+    their values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q
+    + 1, K), too.
     """
     given = {name: value for name, value in scales.items() if name != "rho"}
 

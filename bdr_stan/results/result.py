@@ -10,22 +10,14 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class Result:
-    """The state of a fitted estimator, which files and pickles contain.
+    """The state of a fitted estimator, which files and pickles contain."""
 
-    Attributes
-    ----------
-    groups : dict, group name -> xarray.Dataset
-        posterior, sample_stats, observed_data, constant_data, ...: they become `idata`.
-    settings : dict, name -> value
-        What is not an array of the groups: numbers, text, None, kernels, data frames, arrays, and
-        lists, tuples and dicts of these.
-    members : tuple
-        Fitted estimators of an average.
-    """
-
+    # posterior, sample_stats, observed_data, constant_data, ..., which become `idata`.
     groups: Groups
+    # What is not an array of the groups: numbers, text, None, kernels, data frames, arrays, and
+    # lists, tuples and dicts of these.
     settings: dict[str, Any] = field(default_factory=dict)
-    members: tuple = ()
+    members: tuple = ()  # fitted estimators of an average
 
     @cached_property
     def constants(self) -> dict[str, Array]:
