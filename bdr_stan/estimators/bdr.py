@@ -3,14 +3,11 @@
 from dataclasses import KW_ONLY
 
 from bdr_stan.embedding.prior import check_embedding_prior
-from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
-from bdr_stan.posterior.model import Model
-from bdr_stan.types import Array
 
 
 @estimator
@@ -114,9 +111,7 @@ class BDR(UncertainEmbeddings, LinearRegressor):
 
     exact_embeddings = False
 
-    def _model(
-        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
-    ) -> Model:
+    def _model(self, training, y, *, label_sd=None):
         return bdr_model(
             training,
             y,

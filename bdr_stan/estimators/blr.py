@@ -3,7 +3,6 @@
 from typing import Any
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
@@ -11,7 +10,6 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Predictive
-from bdr_stan.types import Array
 
 
 @estimator
@@ -71,9 +69,7 @@ class BLR(LinearRegressor):
     def _by_draws(self, embedding: Embedding) -> Predictive:
         return super().predictive_features(embedding)
 
-    def _model(
-        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
-    ) -> LatentGaussianModel:
+    def _model(self, training, y, *, label_sd=None):
         return blr_model(
             training.embedding,
             y,

@@ -4,15 +4,12 @@ from dataclasses import KW_ONLY
 
 from scipy.special import log_expit, log_ndtr
 
-from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.bdr import UncertainEmbeddings
 from bdr_stan.estimators.linear import LinearClassifier
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.bdr_probit import bdr_probit_model
 from bdr_stan.models.blr_logit import blr_logit_model
-from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
-from bdr_stan.types import Array
 
 
 @estimator
@@ -48,7 +45,7 @@ class BLRClassifier(LinearClassifier):
 
     log_cdf = log_expit
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
+    def _model(self, training, y):
         return blr_logit_model(training.embedding, y, prior=self.prior)
 
 
@@ -87,7 +84,7 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     # After 300, chains of one fit in four were poorly adapted, see benchmarks/README.md.
     _default_warmup = WARMUP_OF_VARIANTS
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
+    def _model(self, training, y):
         return bdr_probit_model(
             training,
             y,

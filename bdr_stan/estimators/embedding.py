@@ -233,9 +233,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         if not few_enough(len(next(iter(draws.values()))), len(y)):
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
-        predictive = self._predictive(
-            self.coordinates_, training.embedding, draws, codes, **known_errors
-        )
+        predictive = self._predictive(training.embedding, draws, codes, **known_errors)
         groups = training_groups(
             predictive,
             posterior.draws,
@@ -381,7 +379,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Posterior predictive distribution of embedded bags, from `embed`."""
         check_is_fitted(self, "result_")
         classes = getattr(self, "classes_", None)
-        return self._predictive(self.coordinates_, embedding, self._draws(), classes)
+        return self._predictive(embedding, self._draws(), classes)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels as an array, checked; see `bags.labels`."""
@@ -453,13 +451,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         raise NotImplementedError
 
     def _predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        draws: dict[str, Array],
-        classes: Array | None,
+        self, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> Predictive | ClassPredictive:
-        """Predictive distribution of embedded bags given draws of the parameters."""
+        """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
         raise NotImplementedError
 
     def _by_draws(self, embedding: Embedding) -> Any:

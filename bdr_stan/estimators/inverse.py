@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags import Bags, check_classes, check_within
-from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
@@ -19,7 +16,7 @@ from bdr_stan.estimators.validation import (
     check_power,
 )
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
-from bdr_stan.models.inverse import InverseModel, inverse_model
+from bdr_stan.models.inverse import inverse_model
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.label_noise import LABEL_NOISE
@@ -96,23 +93,14 @@ class InverseEstimator(EmbeddingEstimator):
         step = -(-first.shape[0] * first.shape[1] // _MAX_DRAWS)
         return {name: values[:, ::step] for name, values in draws.items()}
 
-    def _predictive(
-        self,
-        coordinates: Any,
-        embedding: Embedding,
-        draws: dict[str, Array],
-        classes: Array | None,
-        *,
-        label_sd: Array | None = None,
-    ) -> Any:
-        known_variance = 0.0 if label_sd is None else label_sd**2
+    def _predictive(self, embedding, draws, classes, *, label_sd=None):
         return inverse_predictive(
-            coordinates,
+            self.coordinates_,
             embedding,
             draws["tau"],
             draws["curve"],
             classes,
-            known_variance=known_variance,
+            known_variance=0.0 if label_sd is None else label_sd**2,
         )
 
     def _set_fitted(self, result):
@@ -211,9 +199,7 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
                 "label_distribution='uniform' needs both bounds: give bounds=(lower, upper)"
             )
 
-    def _model(
-        self, training: TrainingFeatures, y: Array, *, label_sd: Array | None = None
-    ) -> InverseModel:
+    def _model(self, training, y, *, label_sd=None):
         return inverse_model(
             training,
             y,
@@ -260,5 +246,5 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
         """Labels as an array, once they are known to be of use."""
         return check_classes(bags, y, several=True)
 
-    def _model(self, training: TrainingFeatures, y: Array) -> InverseModel:
+    def _model(self, training, y):
         return inverse_model(training, y, power=self.power, jitter=self.jitter, prior=self.prior)

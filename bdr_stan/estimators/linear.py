@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.compressed_embedding import Labels
-from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
@@ -19,7 +17,7 @@ from bdr_stan.estimators.validation import check_choice, check_counts, check_fla
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import class_predictive, label_predictive
 from bdr_stan.posterior.priors import CLASSES, REGRESSION
-from bdr_stan.predictive import ClassPredictive, PointPredictive, Predictive
+from bdr_stan.predictive import PointPredictive
 from bdr_stan.predictive.influence import (
     AlongColumn,
     find_column,
@@ -167,25 +165,10 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         by_size = self.label_noise == "size" or not self.exact_embeddings
         return Labels(np.asarray(y, float), known_variance, by_size)
 
-    def _predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        draws: dict[str, Array],
-        classes: Array | None,
-        *,
-        label_sd: Array | None = None,
-    ) -> Predictive:
+    def _predictive(self, embedding, draws, classes, *, label_sd=None):
+        known_variance = 0.0 if label_sd is None else label_sd**2
         return label_predictive(
-            coordinates,
-            embedding,
-            intercept=draws["intercept"],
-            w=draws["w"],
-            sigma=draws["sigma"],
-            sigma_point=draws.get("sigma_point"),
-            eta=draws.get("eta"),
-            gamma=draws.get("gamma"),
-            known_variance=0.0 if label_sd is None else label_sd**2,
+            self.coordinates_, embedding, known_variance=known_variance, **draws
         )
 
 
@@ -204,24 +187,10 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
 
     log_cdf: ClassVar[Callable[[Array], Array]]  # of the latent noise
     prior_texts = CLASSES
+    predicts_from = ("intercept", "w", "eta")
 
-    def _predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        draws: dict[str, Array],
-        classes: Array | None,
-    ) -> ClassPredictive:
-        return class_predictive(
-            coordinates,
-            embedding,
-            classes,
-            type(self).log_cdf,
-            intercept=draws["intercept"],
-            w=draws["w"],
-            eta=draws.get("eta"),
-            gamma=draws.get("gamma"),
-        )
+    def _predictive(self, embedding, draws, classes):
+        return class_predictive(self.coordinates_, embedding, classes, type(self).log_cdf, **draws)
 
 
 def _function(model, n_draws):

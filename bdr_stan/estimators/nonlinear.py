@@ -2,11 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any
 
-from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
@@ -19,10 +15,9 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.curve import CurvedCoordinates
 from bdr_stan.models.nonlinear import nonlinear_model, nonlinear_predictive
-from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import CURVED
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, is_integer
+from bdr_stan.types import is_integer
 
 
 @estimator
@@ -107,7 +102,7 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
         super()._set_fitted(result)
         self.kappa_, self.ell_ = (float(result.constants[name]) for name in ("kappa", "ell"))
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Model:
+    def _model(self, training, y):
         return nonlinear_model(
             training,
             y,
@@ -117,20 +112,5 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
             prior=self.prior,
         )
 
-    def _predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        draws: dict[str, Array],
-        classes: Array | None,
-    ) -> Any:
-        assert isinstance(coordinates, CurvedCoordinates)
-        return nonlinear_predictive(
-            coordinates,
-            embedding,
-            intercept=draws["intercept"],
-            w=draws["w"],
-            c=draws["c"],
-            sigma=draws["sigma"],
-            gamma=draws.get("gamma"),
-        )
+    def _predictive(self, embedding, draws, classes):
+        return nonlinear_predictive(self.coordinates_, embedding, **draws)

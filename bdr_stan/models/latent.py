@@ -56,31 +56,18 @@ def label_predictive(
     coordinates: Coordinates,
     embedding: Embedding,
     *,
-    intercept: Array,
-    w: Array,
     sigma: Array,
     sigma_point: Array | None = None,
-    eta: Array | None = None,
-    gamma: Array | None = None,
     known_variance: ArrayLike = 0.0,
+    **draws: Array,
 ) -> Predictive:
     """Predictive distribution of labels with normal noise.
 
     Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i); `known_variance` is v, a
-    number or of shape (n,), 0 for labels without these errors. Parameters have the shapes that
-    `latent_moments` takes.
+    number or of shape (n,), 0 for labels without these errors. `draws` of intercept, w, eta and
+    gamma are as `latent_moments` takes them.
     """
-    latent = partial(
-        latent_moments,
-        z=coordinates.transform(embedding.mean),
-        sizes=embedding.sizes,
-        lam=coordinates.lam,
-        intercept=intercept,
-        w=w,
-        eta=eta,
-        x=embedding.x,
-        gamma=gamma,
-    )
+    latent = _latent(coordinates, embedding, draws)
     known = np.broadcast_to(known_variance, len(embedding.mean))
 
     def components(i):
@@ -98,33 +85,30 @@ def class_predictive(
     embedding: Embedding,
     classes: Any,
     log_cdf: Callable[[Array], Array],
-    *,
-    intercept: Array,
-    w: Array,
-    eta: Array | None = None,
-    gamma: Array | None = None,
+    **draws: Array,
 ) -> ClassPredictive:
     """Predictive distribution of two classes: P(second) = F(xi_i / sqrt(1 + nu_i)) given a draw.
 
     `log_cdf` is log F: `scipy.special.log_ndtr` of the probit; `log_expit` of the logit model,
-    which takes embeddings as exact, so that nu is 0. Parameters have the shapes that
-    `latent_moments` takes.
+    which takes embeddings as exact, so that nu is 0. `draws` are as for `label_predictive`.
     """
-    latent = partial(
-        latent_moments,
-        z=coordinates.transform(embedding.mean),
-        sizes=embedding.sizes,
-        lam=coordinates.lam,
-        intercept=intercept,
-        w=w,
-        eta=eta,
-        x=embedding.x,
-        gamma=gamma,
-    )
+    latent = _latent(coordinates, embedding, draws)
 
     def log_probabilities(i):
         mean, variance = latent(i)
         h = mean / np.sqrt(1 + variance)
         return log_cdf(-h), log_cdf(h)
 
-    return ClassPredictive(log_probabilities, len(embedding.mean), len(w), classes)
+    return ClassPredictive(log_probabilities, len(embedding.mean), len(draws["w"]), classes)
+
+
+def _latent(coordinates, embedding, draws):
+    """`latent_moments` of embedded bags under these draws, as a function of i."""
+    return partial(
+        latent_moments,
+        z=coordinates.transform(embedding.mean),
+        sizes=embedding.sizes,
+        lam=coordinates.lam,
+        x=embedding.x,
+        **draws,
+    )
