@@ -160,7 +160,7 @@ def test_trials_are_sliced_with_the_folds_and_given_for_validation(problem, rng)
         ({"trials": np.ones(45)}, "trials belong to the binomial likelihood, not to 'negative"),
         (
             {"models": [fixed(likelihood="poisson", bag_effects=True)]},
-            "method='laplace' knows no bag_effects",
+            "method='laplace' takes no bag_effects",
         ),
         ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: nuts"),
         ({"cv": None}, "give validation=.* or cv="),

@@ -95,9 +95,9 @@ def learn_kernel(
                 return blocks.change(slopes, kernel_at(up), kernel_at(down))
             if names[i - n] != "rho":
                 return np.subtract(*(value_at(rows, x, mode.theta)[0] for x in (up, down)))
-            # The evidence knows rho as a factor of the features.
+            # In the evidence rho is a factor of the features.
             priors = (log_prior(**values | {"rho": float(np.exp(x[i]))}) for x in (up, down))
-            growth = slopes.of_growth(slice(-1), rows.residual_variance)
+            growth = slopes.by_log_factor(slice(-1), rows.residual_variance)
             return growth * (up[i] - down[i]) + np.subtract(*priors)
 
         steps = _LOG_STEP * np.eye(len(x))
@@ -148,12 +148,12 @@ class _Blocks:
                 growth = np.log(a.variance / b.variance) / 2
                 known = slope.by_residual_variance is not None
                 residual_variance = self.rows_at(a).residual_variance if known else None
-                change += growth * slope.of_growth(block, residual_variance)
+                change += growth * slope.by_log_factor(block, residual_variance)
         return change
 
 
 def _warn_of_no_gain(loss, slope):
-    """Say so where a search ended at its start, though the evidence rises from there."""
+    """Warn where a search ended at its start, though the evidence rises from there."""
     if np.abs(slope).max() > _EVIDENCE_TOLERANCE * (1 + abs(loss)):
         warn(
             "the search for the kernel's parameters ended where it began, though the evidence "
@@ -164,16 +164,16 @@ def _warn_of_no_gain(loss, slope):
 
 @dataclass(frozen=True)
 class SlopeInRows:
-    """Slope of the log evidence in row j of bag a: by_f[j] theta + slopes[j] of_slope[a]."""
+    """Slope of the log evidence in row j of bag a: by_f[j] theta + slopes[j] by_slope[a]."""
 
     rows: AggregateRows
     theta: Array  # shape (d + 1,)
     by_f: Array  # shape (T,)
     slopes: Array  # shape (T,)
-    of_slope: Array  # shape (n, d + 1)
+    by_slope: Array  # shape (n, d + 1)
     by_residual_variance: Array | None  # slope in each bag's residual variance, shape (n,)
 
-    def of_growth(self, columns: slice, residual_variance: Array | None) -> float:
+    def by_log_factor(self, columns: slice, residual_variance: Array | None) -> float:
         """Slope in the log of a factor on these columns; `residual_variance` has its square."""
         growth = self.along(self.rows.rows[:, columns], columns)
         return (
@@ -184,9 +184,9 @@ class SlopeInRows:
 
     def along(self, change: Array, columns: slice) -> float:
         """How the evidence changes with a small change of these columns of the rows, (T, k)."""
-        of_means = self.by_f @ (change @ self.theta[columns])
-        return of_means + np.vdot(
-            self.of_slope[:, columns], self.rows.combined(self.slopes, change)
+        by_means = self.by_f @ (change @ self.theta[columns])
+        return by_means + np.vdot(
+            self.by_slope[:, columns], self.rows.combined(self.slopes, change)
         )
 
 
@@ -213,9 +213,11 @@ def slope_in_rows(
     X, theta, H = rows.rows, mode.theta, mode.precision
     bag, shares = rows.bag, link.shares(rows)
     rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
-    of_labels = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
+    density_of_labels = likelihood.label_density(
+        y, trials=trials, noise_factor=rows.noise_factor, **scales
+    )
     means = np.add.reduceat(rates, rows.start) + link.residual_mean(rows, rho)
-    _, score, information, curvature, change = of_labels(means)
+    _, score, information, curvature, change = density_of_labels(means)
     g = rows.combined(slopes)
     solved = np.linalg.solve(H, g.T).T
     spread = np.sum(g * solved, axis=1)
@@ -227,8 +229,8 @@ def slope_in_rows(
     fisher, hessian = density(theta)[2:]
     C = H + hessian - fisher  # both have the prior's precision
     v = -0.5 * np.linalg.solve(C, h)
-    of_mean = score - 0.5 * change * spread - curvature * (g @ v)
-    of_slope = score[:, None] * v - information[:, None] * solved
-    by_f = of_mean[bag] * slopes + curvatures * rows.along(of_slope)
-    by_residual_variance = None if rows.residual_variance is None else of_mean * rho**2
-    return SlopeInRows(rows, theta, by_f, slopes, of_slope, by_residual_variance)
+    by_mean = score - 0.5 * change * spread - curvature * (g @ v)
+    by_slope = score[:, None] * v - information[:, None] * solved
+    by_f = by_mean[bag] * slopes + curvatures * rows.along(by_slope)
+    by_residual_variance = None if rows.residual_variance is None else by_mean * rho**2
+    return SlopeInRows(rows, theta, by_f, slopes, by_slope, by_residual_variance)

@@ -1,4 +1,4 @@
-"""What bags say about rates at their points, compressed bag by bag in one pass over the points.
+"""Rows from which the totals of bags follow, compressed bag by bag in one pass over the points.
 
 The function at a point is f(x) = f0 + psi(x)' w, with features psi of a map, such as Nystrom
 features of a kernel. Where the rate is f^2, a bag's total rate needs of its points only a
@@ -46,7 +46,7 @@ class AggregateRows:
     total: Array  # sum_j p_j of each bag, shape (n,)
     noise_factor: Array  # sqrt(sum_j p_j^2) of each bag: noise of its total per noise of one point
     # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), where it counts: rho^2 c_a is the mean
-    # of what features leave out of sum_j p_j f_j^2
+    # of the part of sum_j p_j f_j^2 outside the basis
     residual_variance: Array | None = None
 
     @property
@@ -70,7 +70,7 @@ class AggregateRows:
 
         `rows`, shape (T, k), are others to combine in their place.
         """
-        T = len(c)  # by a sparse matrix, so that the c_j phi_j are never held
+        T = len(c)  # by a sparse matrix, so that the c_j phi_j are never in memory
         by_bag = csr_array((c, np.arange(T), np.append(self.start, T)), (len(self.start), T))
         return by_bag @ (self.rows if rows is None else rows)
 
@@ -128,7 +128,7 @@ def square_factors(
         scaled = rows[:, :-1] * np.sqrt(weights)[:, None]
         return _triangular_factor(scaled, tolerance), weights @ rows[:, -1]
 
-    parts = of_each_bag(bags, _with_residual_variance(features), factor, n_jobs)
+    parts = reduced_by_bag(bags, _with_residual_variance(features), factor, n_jobs)
     blocks = [
         part[0][0]
         if len(part) == 1
@@ -150,7 +150,7 @@ def _triangular_factor(rows, tolerance):
 
 def weighted_sums(bags: Bags, features: FeatureMap, *, n_jobs: int | None = None) -> AggregateRows:
     """One row sum_j p_j phi_j of each bag, for rates that are f; one pass over the points."""
-    parts = of_each_bag(bags, with_ones(features), lambda rows, weights: weights @ rows, n_jobs)
+    parts = reduced_by_bag(bags, with_ones(features), lambda rows, weights: weights @ rows, n_jobs)
     rows = np.array([np.sum(part, axis=0) for part in parts])
     n = len(bags)
     return aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
@@ -167,7 +167,7 @@ def point_rows(
     weights = bags.point_weights
     counted = weights > 0
     rows_of = _with_residual_variance(features) if with_residual_variance else with_ones(features)
-    parts = of_each_bag(bags, rows_of, lambda rows, weights: rows[weights > 0], n_jobs)
+    parts = reduced_by_bag(bags, rows_of, lambda rows, weights: rows[weights > 0], n_jobs)
     rows = np.vstack([rows for part in parts for rows in part])
     length = bags.sums(counted.astype(int))
     start, weights = np.cumsum(length) - length, weights[counted]
@@ -189,7 +189,7 @@ def bag_means(
     def mean(rows, weights):
         return _weighted_rates(rows, weights, theta, rate)
 
-    parts = of_each_bag(bags, with_ones(features), mean, n_jobs)
+    parts = reduced_by_bag(bags, with_ones(features), mean, n_jobs)
     return np.array([np.sum(part, axis=0) for part in parts]).T
 
 
@@ -223,7 +223,7 @@ def with_ones(features: FeatureMap) -> Callable[[Array], Array]:
 
 
 def _with_residual_variance(features):
-    """As `with_ones`, with one more column: what the features leave out of k(x, x)."""
+    """As `with_ones`, with one more column: the residual variance, k(x, x) - |psi|^2."""
 
     def rows_of(points):
         rows = np.empty((len(points), features.n_columns + 2))
@@ -238,7 +238,7 @@ def _with_residual_variance(features):
     return rows_of
 
 
-def of_each_bag(
+def reduced_by_bag(
     bags: Bags,
     rows_of: Callable[[Array], Array],
     reduce: Callable[[Array, Array], Reduced],
@@ -250,14 +250,14 @@ def of_each_bag(
     partitions stay there: what is reduced comes back, in their order.
     """
     found: list[list[Reduced]] = [[] for _ in range(len(bags))]
-    reduced = partial(_of_each_bag_in_part, rows_of=rows_of, reduce=reduce, n_jobs=n_jobs)
+    reduced = partial(_reduced_by_bag_in_part, rows_of=rows_of, reduce=reduce, n_jobs=n_jobs)
     for which, part in bags.map_parts(reduced):
         for i, reduced_chunks in zip(which, part, strict=True):
             found[i] += reduced_chunks
     return found
 
 
-def _of_each_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
+def _reduced_by_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
     width = rows_of(bags.read(0, 1)).shape[1] + bags.n_features
     chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * width)))
     point_weights = bags.point_weights

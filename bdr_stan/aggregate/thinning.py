@@ -16,7 +16,7 @@ from bdr_stan.aggregate.rows import (
     Rate,
     aggregate_rows,
     bag_means,
-    of_each_bag,
+    reduced_by_bag,
     with_ones,
 )
 from bdr_stan.bags import Bags
@@ -102,7 +102,7 @@ def _thinned_rows(bags, rows_of, n_points, n_jobs):
     # A bag that is read in pieces is thinned once more.
     parts = [
         pieces[0] if len(pieces) == 1 else reduce(*map(np.concatenate, zip(*pieces, strict=True)))
-        for pieces in of_each_bag(bags, rows_of, reduce, n_jobs)
+        for pieces in reduced_by_bag(bags, rows_of, reduce, n_jobs)
     ]
     rows, weights = map(np.concatenate, zip(*parts, strict=True))
     length = np.array([len(weights) for _, weights in parts])

@@ -84,7 +84,7 @@ def training_features(
 
 
 def _warn_of_few_features(feature_map, points, names):
-    """Say so where features leave out much of a field, as they do where its lengths are short."""
+    """Warn where the residual variance of a field is large, as for short length scales."""
     residual_variances = feature_map.residual_variance_of_fields(points, feature_map(points))
     called = field_names(feature_map.kernel, names, feature_map.n_inputs)
     for field, name, variance in zip(feature_map.fields, called, residual_variances, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.embedding.compression import Rows, merged
 from bdr_stan.embedding.mean_embedding import BagSums, Deviations, scatter_factors, sums_of_part
-from bdr_stan.embedding.size_nodes import SizeNodes, cheapest_nodes, moved, with_fewest_rows
+from bdr_stan.embedding.size_nodes import SizeNodes, at_nodes, cheapest_nodes, with_fewest_rows
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -33,13 +33,13 @@ class Labels:
 class RowSums:
     """Sums over bags of their rows, and of powers of e for the default priors."""
 
-    rows: Rows  # [e, x, 1, y] as `moved` gives them
+    rows: Rows  # [e, x, 1, y] as `at_nodes` gives them
     powers: Array  # sum of f f', f = [e^2, e, 1], shape (2 d + 1, 2 d + 1)
     by_points: Array  # sum of N f f', f = [e, 1], shape (d + 1, d + 1)
     extremes: Array  # smallest and largest entries of e, shape (2, d)
 
     @classmethod
-    def of_bags(
+    def from_bags(
         cls,
         e: Array,
         sizes: Array,
@@ -51,11 +51,13 @@ class RowSums:
     ) -> Self:
         """Sums over n bags; `e` has shape (n, d), `labels` are the columns [x, 1, y]."""
         known = np.zeros(len(e)) if known_variance is None else known_variance
-        of_bags = Rows.of_bags(np.hstack([e, labels]), sizes if by_size else np.ones(len(e)), known)
+        one_per_bag = Rows.from_bags(
+            np.hstack([e, labels]), sizes if by_size else np.ones(len(e)), known
+        )
         linear = np.column_stack([e, np.ones(len(e))])
         powers = np.hstack([e**2, linear])
         return cls(
-            moved(merged(of_bags), nodes),
+            at_nodes(merged(one_per_bag), nodes),
             powers.T @ powers,
             (linear.T * sizes) @ linear,
             np.stack([e.min(axis=0), e.max(axis=0)]),
@@ -166,7 +168,7 @@ def compressed_embedding(
         np.zeros(len(bags)) if known is None else known,
         d + columns.shape[1],
     )
-    sums_of_bags = partial(RowSums.of_bags, nodes=nodes, by_size=labels.by_size)
+    sums_of_bags = partial(RowSums.from_bags, nodes=nodes, by_size=labels.by_size)
     origin = features.gram().mean(axis=0)
     run = partial(_sums_of_part, features=features, origin=origin, sums_of_bags=sums_of_bags)
 

@@ -37,10 +37,10 @@ class Rows:
         """Group of each row, int, shape (T,)."""
         return np.repeat(np.arange(len(self.length)), self.length)
 
-    def of_groups(self, selected: Array) -> "Rows":
+    def subset(self, selected: Array) -> "Rows":
         """The rows of some groups, (G,) booleans."""
-        of_group = {f.name: getattr(self, f.name)[selected] for f in fields(self)[1:]}
-        return Rows(self.rows[selected[self.group]], **of_group)
+        by_group = {f.name: getattr(self, f.name)[selected] for f in fields(self)[1:]}
+        return Rows(self.rows[selected[self.group]], **by_group)
 
     @staticmethod
     def stacked(parts: Sequence["Rows"]) -> "Rows":
@@ -51,7 +51,7 @@ class Rows:
         return Rows(*map(np.concatenate, columns))
 
     @staticmethod
-    def of_bags(rows: Array, sizes: Array, known_variance: Array) -> "Rows":
+    def from_bags(rows: Array, sizes: Array, known_variance: Array) -> "Rows":
         """One row and one group per bag, in the given order."""
         ones = np.ones(len(rows), int)
         return Rows(rows, ones, ones, sizes, known_variance, ones)
@@ -81,8 +81,8 @@ def compress(
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
     known = np.broadcast_to(np.asarray(known_variance, float), len(y))
     rows = np.column_stack([z, np.broadcast_to(ones, len(y)), y])
-    of_bags = Rows.of_bags(rows, sizes, known)
-    return merged(of_bags) if lossless else of_bags
+    one_per_bag = Rows.from_bags(rows, sizes, known)
+    return merged(one_per_bag) if lossless else one_per_bag
 
 
 def merged(rows: Rows) -> Rows:

@@ -36,7 +36,7 @@ class LabelFunctions:
         """Values of the functions at labels, shape (n,) -> (n, J)."""
         y = np.asarray(y, float)
         one = np.ones(len(y))
-        if self.of_classes:
+        if self.has_classes:
             return np.column_stack([one, self.transform[y.astype(int)]])
         # Curves stay constant beyond the training labels: otherwise a small unusual bag could be
         # predicted far outside their range.
@@ -45,7 +45,7 @@ class LabelFunctions:
         return np.column_stack([one, u, spline(u)])
 
     @property
-    def of_classes(self) -> bool:
+    def has_classes(self) -> bool:
         """Whether labels are codes of classes."""
         return self.transform.shape[1] == len(self.smooth) - 1
 

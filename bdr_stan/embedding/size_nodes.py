@@ -53,7 +53,7 @@ class SizeNodes:
 def at_size_nodes(rows: Rows) -> Rows:
     """These rows, or, where a gradient is quicker, rows at nodes of size and known variance."""
     nodes = _cheapest(rows.bag_size, rows.known_variance, rows.length, rows.rows.shape[1])
-    return with_fewest_rows(moved(rows, nodes))
+    return with_fewest_rows(at_nodes(rows, nodes))
 
 
 def cheapest_nodes(sizes: Array, known_variance: Array, n_columns: int) -> list[SizeNodes]:
@@ -64,17 +64,17 @@ def cheapest_nodes(sizes: Array, known_variance: Array, n_columns: int) -> list[
     return _cheapest(sizes[group], known_variance[group], length, n_columns)
 
 
-def moved(rows: Rows, nodes: Sequence[SizeNodes]) -> Rows:
+def at_nodes(rows: Rows, nodes: Sequence[SizeNodes]) -> Rows:
     """Groups at their nodes, one of each sign, after those that stay.
 
     `merged` joins the results of parts of the bags into that of all.
     """
     inside = [each.of(rows) for each in nodes]
     stay = ~np.any(inside, axis=0) if nodes else np.ones(len(rows.length), bool)
-    parts = [rows.of_groups(stay)]
+    parts = [rows.subset(stay)]
     for each, here in zip(nodes, inside, strict=True):
         if here.any():
-            parts += _interpolated(rows.of_groups(here), each)
+            parts += _interpolated(rows.subset(here), each)
     return Rows.stacked(parts)
 
 
@@ -84,7 +84,7 @@ def with_fewest_rows(rows: Rows) -> Rows:
     runs = np.split(order, first[1:])
     single = np.zeros(len(order), bool)
     single[[run[0] for run in runs if len(run) == 1]] = True
-    return Rows.stacked([rows.of_groups(single), *(_fewest(rows, r) for r in runs if len(r) == 2)])
+    return Rows.stacked([rows.subset(single), *(_fewest(rows, r) for r in runs if len(r) == 2)])
 
 
 def _cheapest(
@@ -141,7 +141,7 @@ def _interpolated(rows: Rows, nodes: SizeNodes) -> list[Rows]:
     if len(rows.rows) > 2 * _N_PANELS * n_panel_nodes * rows.rows.shape[1]:
         panel = ((u - low) / (high - low) * (_N_PANELS - 1e-9)).astype(int)
         parts = [panel == k for k in np.unique(panel)]
-        of_panels = [_at_nodes(rows.of_groups(p), _range(u[p]), between) for p in parts]
+        of_panels = [_at_nodes(rows.subset(p), _range(u[p]), between) for p in parts]
         rows = Rows.stacked([with_fewest_rows(Rows.stacked(list(each))) for each in of_panels])
     return list(_at_nodes(rows, nodes.log_sizes, between))
 
@@ -159,7 +159,7 @@ def _at_nodes(rows: Rows, log_sizes: _Interval, log_variances: _Interval | None)
             for sign in (1, -1):
                 part = sign * weight > 0
                 if part.any():
-                    some, root = rows.of_groups(part), np.sqrt(np.abs(weight[part]))
+                    some, root = rows.subset(part), np.sqrt(np.abs(weight[part]))
                     # QR unlike normal equations does not square the condition number.
                     R: Any = np.linalg.qr(some.rows * root[some.group][:, None], mode="r")
                     n_bags = np.abs(weight[part]) @ some.n_bags

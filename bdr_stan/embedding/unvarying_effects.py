@@ -11,7 +11,7 @@ from bdr_stan.kernels import Kernel
 from bdr_stan.kernels.summands import rank, summands
 from bdr_stan.types import Array
 
-_LEVEL = 0.1  # p-value above which an effect is left out; no labels are used
+_LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
 
 
 def can_be_tested(sizes: Array) -> bool:
@@ -22,7 +22,7 @@ def can_be_tested(sizes: Array) -> bool:
 def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
     """The kernel without effects that do not differ between bags; which landmarks are kept, (d,).
 
-    An effect is left out if the bags' means of its features differ no more than those of samples
+    An effect is dropped if the bags' means of its features differ no more than those of samples
     of one population, by an F test (one-way analysis of variance of several features).
     """
     p = landmarks.shape[1]

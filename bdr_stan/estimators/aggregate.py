@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.aggregate.bag_effects import TrainingEffects
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
-from bdr_stan.aggregate.links import IDENTITY, Link, link_of
+from bdr_stan.aggregate.links import IDENTITY, Link, link_named
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -643,7 +643,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     @property
     def _link(self) -> Link:
-        return link_of(self._family, self.link)
+        return link_named(self._family, self.link)
 
     def _check_parts(self, bags):
         """Raise where a fit needs the points themselves, but these lie in partitions."""
@@ -683,7 +683,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             raise ValueError(f"the {likelihood.name} likelihood {likelihood.bag_effects_error}")
         if self.bag_effects and self.method != "nuts":
             raise ValueError(
-                f"method={self.method!r} knows no bag_effects, whose joint mode is at no scatter: "
+                f"method={self.method!r} takes no bag_effects, whose joint mode is at no scatter: "
                 "use method='nuts', or the negative binomial likelihood"
             )
         if self.method == "vb" and not (link.is_linear or link.name in likelihood.expected_terms):
@@ -796,12 +796,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
 
 def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
-    """Warn where so much is left out of log rates that means lie beyond their own intervals."""
+    """Warn where the residual variance of log rates puts means beyond their own intervals."""
     if rates.rho is None or rates.link.name != "exp":
         return
     some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_CHECKED).astype(int))
     draws = rates.draws(some)
-    # The mean of what is left out is known, and is the rate of f: see `Link.mean_rate`.
+    # The mean over the residual is known, and is the rate of f: see `Link.mean_rate`.
     beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
     if beyond > _MAX_SHARE_BEYOND:
         warn(

@@ -152,7 +152,7 @@ class Shrinkage(BDR):
     >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
     >>> point = np.full((1, 1), 2.0)
     >>> mean, sd = model.predict([point, np.repeat(point, 60, axis=0)], return_std=True)
-    >>> bool(mean[0] < mean[1]), bool(sd[0] > sd[1])  # one point says less than sixty
+    >>> bool(mean[0] < mean[1]), bool(sd[0] > sd[1])  # one point identifies less than sixty
     (True, True)
     """
 

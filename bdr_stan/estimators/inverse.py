@@ -107,7 +107,7 @@ class InverseEstimator(EmbeddingEstimator):
         super()._set_fitted(result)
         self.power_ = float(result.constants["power"])
         held_out = result.constants["held_out"]
-        own_program = self.stan_file is not None  # whose curves nobody held out
+        own_program = self.stan_file is not None  # whose curves have no folds
         self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out
 
 
@@ -132,8 +132,8 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
     label_noise : {"constant", "size"}, default "constant"
         "size" takes labels as averages over the N_i points of their bags, with noise of variance
         sigma_point^2 / N_i about the label that the embedding follows; predictions have it, too.
-        sigma_point is that which predicts labels of held-out bags best; bags of several sizes tell
-        it, and fewer than 10 do not.
+        sigma_point is that which predicts labels of held-out bags best; bags of several sizes
+        identify it, and fewer than 10 do not.
 
     Attributes
     ----------
@@ -178,8 +178,8 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
         y = super().check_labels(bags, y)
         if len(y) < _MIN_BAGS:
             raise ValueError(
-                f"{len(y)} bags are too few to tell how embeddings scatter about a line: give at "
-                f"least {_MIN_BAGS}"
+                f"{len(y)} bags are too few to estimate how embeddings scatter about a line: "
+                f"give at least {_MIN_BAGS}"
             )
         if self.bounds is not None and self.label_noise != "size":
             check_within(bags, y, self.bounds)

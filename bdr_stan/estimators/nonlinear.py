@@ -61,7 +61,7 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
     -----
     The model stands at the head of ``stan/nonlinear.stan``. The prior covariance of the
     embeddings is that between the training bags, as in `BDR` by default. Its scale eta, kappa and
-    ell are held where they are most probable.
+    ell are fixed at their most probable values.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ridge regression on mean embeddings: the baselines that know no uncertainty.
+"""Ridge regression on mean embeddings: baselines without a predictive distribution.
 
 The weights are those of least squares with an L2 penalty, in closed form for a whole grid of
 penalties from one singular value decomposition of the training embeddings
@@ -276,8 +276,8 @@ class RBFNetwork(BagRegressor):
     def predict_features(self, embedding: Embedding) -> Array:
         """Predicted labels of embedded bags, from `embed`; array, shape (n,)."""
         check_is_fitted(self, "result_")
-        moved = self._means(embedding) - self.result_.constants["m0"]
-        return self.result_.draws("intercept")[0] + moved @ self.result_.draws("beta")[0]
+        centred = self._means(embedding) - self.result_.constants["m0"]
+        return self.result_.draws("intercept")[0] + centred @ self.result_.draws("beta")[0]
 
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)

@@ -126,7 +126,7 @@ class Stack(BagEstimator):
 
     @property
     def idata(self) -> InferenceData:
-        """A stack has no posterior of its own: raises AttributeError that says where theirs are."""
+        """A stack has no posterior: raises AttributeError that names where to find one."""
         check_is_fitted(self, "result_")
         raise AttributeError(
             f"{type(self).__name__} has no posterior of its own: see models_[0].idata and so on"

@@ -23,7 +23,7 @@ from bdr_stan.types import Array
 _INTERPOLATION_ERROR = 1e-12
 _MIN_UNEXPLAINED_SHARE = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _MIN_RESIDUAL_SHARE = 0.1  # of tau^2, that is not of uncertain labels
-_MAX_LOG_DISTANCE = 15.0  # from the middle of the priors that a mode may be, on the log scale
+_MAX_LOG_DISTANCE = 15.0  # from the centre of the priors that a mode may be, on the log scale
 
 
 @dataclass(frozen=True)

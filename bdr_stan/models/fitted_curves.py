@@ -50,7 +50,7 @@ class TrainingLabels:
 
     @cached_property
     def true(self) -> TrueLabels | None:
-        """What the labels tell of the true ones; None where labels have no errors."""
+        """Distribution of the true labels given those seen; None where labels have no errors."""
         if self.error_variance is None:
             return None
         return true_labels(self.y, self.error_variance, self.bounds)

@@ -64,7 +64,9 @@ def held_out_labels(
 ) -> HeldOut:
     """The power and the share of the kernel with the highest density of held-out labels."""
     embedding, y = training.embedding, labels.y
-    folds_by_share = folds_of(training, labels, priors, jitter=jitter, kernel_shares=kernel_shares)
+    folds_by_share = folds_by_kernel_share(
+        training, labels, priors, jitter=jitter, kernel_shares=kernel_shares
+    )
     chosen = {
         share: learned_power(folds, embedding, y, power) for share, folds in folds_by_share.items()
     }
@@ -73,7 +75,7 @@ def held_out_labels(
     return HeldOut(power, share, held_out_log_density(folds_by_share[share], embedding, y, power))
 
 
-def folds_of(
+def folds_by_kernel_share(
     training: TrainingFeatures,
     labels: TrainingLabels,
     priors: Mapping[str, float],
@@ -94,9 +96,9 @@ def folds_of(
             continue  # nothing to learn a curve from, or a class that is held out whole
         error_sd = None if variance is None else np.sqrt(variance[held_out])
         others = training.take(kept), labels.take(kept), priors
-        for share, of_share in folds.items():
+        for share, folds_of_share in folds.items():
             fitted = fitted_curves(*others, jitter=jitter, kernel_share=share)
-            of_share.append(Fold(held_out, fitted, error_sd))
+            folds_of_share.append(Fold(held_out, fitted, error_sd))
     return folds
 
 
@@ -170,7 +172,7 @@ def _log_density(fold, bags, embedding, y):
     path = coordinates.functions(y) @ curve.T
     at_label = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
     label_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
-    continuous = not coordinates.functions.of_classes
+    continuous = not coordinates.functions.has_classes
     widths = (
         trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
     )

@@ -1,7 +1,7 @@
 """True labels behind labels with errors, by regression calibration.
 
 A label is seen with an error, y_i = l_i + e_i, e_i ~ N(0, v_i), v_i known, and the embedding
-follows the true label l_i. True labels spread about their middle m with variance s2, so that
+follows the true label l_i. True labels spread about their mean m with variance s2, so that
 
     l_i | y_i  ~  N(m + r_i (y_i - m), r_i v_i),    r_i = s2 / (s2 + v_i)
 
@@ -74,7 +74,7 @@ def spread_of_true_labels(y: Array, error_variance: Array) -> float:
     """
     if unexplained(y, error_variance) <= 0:
         raise ValueError(
-            "the errors that label_sd tells explain all that the labels differ by, so there is "
+            "the errors that in label_sd explain all differences of the labels, so there is "
             "nothing to learn: give smaller label_sd, or leave it out"
         )
     unit = float(np.var(y))

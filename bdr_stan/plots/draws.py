@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bdr_stan.plots.style import GUIDE, MODELS, pyplot
-from bdr_stan.results.inference_data import Groups, InferenceData, groups_of
+from bdr_stan.results.inference_data import Groups, InferenceData, as_groups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +100,7 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
 def _scalars(idata, names):
     """Draws of the variables, shape (chains, draws) each."""
-    posterior = groups_of(idata)["posterior"]
+    posterior = as_groups(idata)["posterior"]
     known = [str(name) for name, values in posterior.data_vars.items() if values.ndim == 2]
     if len(names) == 0:
         raise ValueError("there is no parameter to draw: name at least one")

@@ -11,7 +11,7 @@ _LINE = re.compile(
     r"(?:Chain \[(?P<chain>\d+)\] )?"
     r"(?:Iteration: +(?P<iteration>\d+) /|Gradient evaluation took (?P<seconds>\S+) seconds)"
 )
-_LEAPFROG_STEPS = 15  # leapfrog steps of an iteration, until iterations tell
+_LEAPFROG_STEPS = 15  # leapfrog steps of an iteration, before any is known
 _MIN_SHARE = 0.02  # share of all iterations from which the time of the others is estimated
 _LONG_SECONDS = 120.0  # seconds
 _QUICKER_METHOD = '; method="laplace" takes seconds'

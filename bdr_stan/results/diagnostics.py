@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.results.inference_data import Groups, InferenceData, arviz, arviz_is_1, groups_of
+from bdr_stan.results.inference_data import Groups, InferenceData, arviz, arviz_is_1, as_groups
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _variables(idata, var_names, skip):
     """Selected posterior variables, name -> DataArray."""
-    posterior = groups_of(idata)["posterior"]
+    posterior = as_groups(idata)["posterior"]
     names = list(posterior.data_vars) if var_names is None else list(var_names)
     for name in names:
         if name not in posterior.data_vars:
@@ -88,7 +88,7 @@ def summary(
 
 
 def _is_mcmc(idata):
-    return groups_of(idata)["posterior"].attrs.get("inference_method") == "nuts"
+    return as_groups(idata)["posterior"].attrs.get("inference_method") == "nuts"
 
 
 def diagnostics(
@@ -110,7 +110,7 @@ def diagnostics(
     Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
     (2018) and Vehtari et al. (2024) for Pareto k-hat.
     """
-    posterior = groups_of(idata)["posterior"]
+    posterior = as_groups(idata)["posterior"]
     measured = {"method": posterior.attrs.get("inference_method")}
     if measured["method"] == "nuts":
         return measured | _nuts_diagnostics(idata, max_tree_depth, skip)
@@ -120,7 +120,7 @@ def diagnostics(
 
 
 def _nuts_diagnostics(idata, max_tree_depth, skip):
-    groups = groups_of(idata)
+    groups = as_groups(idata)
     stats = groups["sample_stats"]
     if max_tree_depth is None:
         max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
@@ -157,7 +157,7 @@ def _worst(table):
 
 def _pareto_k(idata):
     """Pareto k-hat of the draws; that of Pathfinder was computed before resampling."""
-    groups = groups_of(idata)
+    groups = as_groups(idata)
     if groups["posterior"].attrs["inference_method"] == "pathfinder":
         return float(groups["posterior"].attrs.get("pareto_k", np.nan))
     stats = groups["sample_stats"]

@@ -74,7 +74,7 @@ def build(groups: Groups) -> InferenceData:
     return DataTree.from_dict(groups)
 
 
-def groups_of(idata: InferenceData | Groups) -> Groups:
+def as_groups(idata: InferenceData | Groups) -> Groups:
     """Groups of an ArviZ object of either version, name -> xarray.Dataset."""
     if isinstance(idata, dict):
         return idata

@@ -35,7 +35,7 @@ def drawn(name, seed):
     return rng, z, y, sizes
 
 
-def groups_of(data):
+def as_groups(data):
     """The rows of each group."""
     return np.split(data.rows, data.start[1:])
 
@@ -44,7 +44,7 @@ def log_likelihood(data, lam, w, a, eta, sigma):
     """From compressed rows, as in the models."""
     s = shrinkage_factors(data.bag_size, lam, eta)
     nu = eta * (1 - s) @ w**2 + sigma**2
-    squares = [np.sum((R @ np.r_[g * w, a, -1]) ** 2) for R, g in zip(groups_of(data), s)]
+    squares = [np.sum((R @ np.r_[g * w, a, -1]) ** 2) for R, g in zip(as_groups(data), s)]
     return -0.5 * np.sum(data.n_bags * np.log(2 * np.pi * nu) + np.array(squares) / nu)
 
 
@@ -60,7 +60,7 @@ def test_quadratic_form_of_each_group_is_kept(name, seed):
     np.testing.assert_array_equal(data.start, np.r_[0, np.cumsum(data.length)[:-1]])
     for _ in range(3):
         w, a = rng.normal(size=d), y.mean() + rng.normal()
-        for size, rows in zip(data.bag_size, groups_of(data)):
+        for size, rows in zip(data.bag_size, as_groups(data)):
             of = sizes == size
             full = np.sum((y[of] - a - z[of] @ w) ** 2)
             # rounding is relative to the labels' magnitude, not to the residuals'
@@ -96,7 +96,7 @@ def test_labels_of_unequal_known_errors_are_kept_apart(name, seed):
     assert data.n_bags.sum() == len(y)
     assert np.all(data.length == np.minimum(data.n_bags, d + 2))
     w, a = rng.normal(size=d), y.mean() + rng.normal()
-    for size, variance, rows in zip(data.bag_size, data.known_variance, groups_of(data)):
+    for size, variance, rows in zip(data.bag_size, data.known_variance, as_groups(data)):
         of = (sizes == size) & (known == variance)
         full = np.sum((y[of] - a - z[of] @ w) ** 2)
         slack = 1e-12 * np.abs(y[of]).max() * np.sqrt(full * of.sum())
@@ -150,7 +150,7 @@ def test_order_of_the_bags_does_not_matter(name):
     for field in fields(one):
         if field.name != "rows":
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
-    for a, b in zip(groups_of(one), groups_of(other)):
+    for a, b in zip(as_groups(one), as_groups(other)):
         np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-12 * np.sum(a**2))
 
 

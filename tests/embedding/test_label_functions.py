@@ -22,7 +22,7 @@ def test_functions_of_numbers_are_orthonormal_and_begin_with_lines(y):
     np.testing.assert_allclose(B.T @ B / len(y), np.eye(6), atol=1e-3)  # knots are rounded
     np.testing.assert_array_equal(B[:, 0], 1)
     np.testing.assert_allclose(B[:, 1], (y - y.mean()) / y.std(), atol=1e-3)
-    assert functions.n_straight == 1 and not functions.of_classes
+    assert functions.n_straight == 1 and not functions.has_classes
 
 
 def test_scales_are_one_over_the_root_of_squared_curvature(y):
@@ -84,7 +84,7 @@ def test_contrasts_of_classes(n_classes):
     B = functions(np.arange(n_classes))
     np.testing.assert_allclose(B.T @ B / n_classes, np.eye(n_classes), atol=1e-12)
     np.testing.assert_array_equal(B[:, 0], 1)
-    assert functions.of_classes and functions.n_straight == n_classes - 1
+    assert functions.has_classes and functions.n_straight == n_classes - 1
     np.testing.assert_array_equal(functions([1, 0, 1]), B[[1, 0, 1]])
 
 

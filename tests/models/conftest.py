@@ -11,5 +11,5 @@ from bdr_stan.embedding.label_functions import functions_of_classes
 def problem(rng, request):
     """Embeddings given the label, of numbers and of three classes."""
     codes = rng.permutation(np.arange(24) % 3)
-    of_classes = {"functions": functions_of_classes(3), "labels": codes}
-    return curves.draw_problem(rng, **(of_classes if request.param == "classes" else {}))
+    has_classes = {"functions": functions_of_classes(3), "labels": codes}
+    return curves.draw_problem(rng, **(has_classes if request.param == "classes" else {}))

@@ -15,7 +15,7 @@ from bdr_stan.models import fitted_curves
 from bdr_stan.models.bayes_rule import inverse_predictive
 from bdr_stan.models.fitted_curves import TrainingLabels
 from bdr_stan.models.held_out_labels import (
-    folds_of,
+    folds_by_kernel_share,
     held_out_labels,
     held_out_log_density,
     learned_point_noise,
@@ -28,7 +28,9 @@ normal_labels = partial(label_distribution, "normal")
 
 
 def power_of(training, y):
-    folds = folds_of(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)[0.0]
+    folds = folds_by_kernel_share(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)[
+        0.0
+    ]
     return learned_power(folds, training.embedding, y)[0]
 
 
@@ -62,7 +64,7 @@ def test_few_bags_teach_no_power(rng):
 def test_classes_that_are_held_out_whole_teach_no_power(rng):
     training, _ = curves.simulated(rng, n=12)
     codes = np.arange(12)
-    folds = folds_of(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
+    folds = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
     assert folds == []
     assert learned_power(folds, training.embedding, codes)[0] == 0.6
     assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
@@ -72,7 +74,9 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     """Of the distribution of the other labels, too."""
     training, y = curves.simulated(rng, n=60)
     labels, kept = TrainingLabels(y, normal_labels), np.arange(60)
-    every = folds_of(training, labels, PRIORS, jitter=1e-4, kernel_shares=(0.0, 0.1, 1.0))
+    every = folds_by_kernel_share(
+        training, labels, PRIORS, jitter=1e-4, kernel_shares=(0.0, 0.1, 1.0)
+    )
     kept = np.setdiff1d(kept, every[0.0][0].held_out)
     chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
     folds = every[chosen.kernel_share]
@@ -93,7 +97,9 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
     rng = np.random.default_rng(5)
     training, true = curves.simulated(rng, n=60)
     y, variance = rng.normal(true, error_sd), np.full(60, error_sd**2)
-    folds = folds_of(training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4)[0.0]
+    folds = folds_by_kernel_share(
+        training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4
+    )[0.0]
     density = held_out_log_density(folds, training.embedding, y, 0.7)
     fold = folds[0]
     fitted, held_out = fold.fitted, training.embedding.take(fold.held_out)

@@ -41,7 +41,7 @@ def directly(p, tau, curve, power, labels, log_prior):
 @pytest.mark.parametrize("power", [1.0, 0.3])
 def test_likelihoods_are_normal_densities_to_the_power(problem, power):
     p, true = problem
-    labels = np.array([0, 2, 1]) if p.functions.of_classes else np.array([-3.0, 0.5, 2.0, 9.0])
+    labels = np.array([0, 2, 1]) if p.functions.has_classes else np.array([-3.0, 0.5, 2.0, 9.0])
     coordinates = coordinates_of(p, power, labels, np.zeros(len(labels)))
     B = p.functions(labels)
     found = log_likelihoods(coordinates, p.z, p.sizes, true["tau"], true["curve"], B)

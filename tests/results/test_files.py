@@ -15,7 +15,7 @@ import xarray as xr
 
 from bdr_stan.results import files
 from bdr_stan.results.files import read, write
-from bdr_stan.results.inference_data import arviz, build, dataset, groups_of
+from bdr_stan.results.inference_data import arviz, as_groups, build, dataset
 
 
 def test_file_returns_the_same_groups_and_configuration(groups, tmp_path):
@@ -48,7 +48,7 @@ def test_read_groups_do_not_need_its_file(groups, tmp_path):
 
 
 def test_arviz_itself_reads_the_file(groups, tmp_path):
-    write(tmp_path / "fit.nc", groups_of(build(groups)), {})
+    write(tmp_path / "fit.nc", as_groups(build(groups)), {})
     idata = arviz().from_netcdf(tmp_path / "fit.nc")
     np.testing.assert_array_equal(idata["posterior"]["w"], groups["posterior"]["w"])
     idata.close()

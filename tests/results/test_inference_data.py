@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan.results.inference_data import arviz, arviz_is_1, build, dataset, groups_of
+from bdr_stan.results.inference_data import arviz, arviz_is_1, as_groups, build, dataset
 
 DIMS = {"w": ["landmark"]}
 COORDS = {"landmark": range(3), "bag": [f"county {i}" for i in range(12)]}
@@ -22,7 +22,7 @@ def test_build_gives_what_the_installed_arviz_works_on(groups):
     idata = build(groups)
     assert type(idata).__name__ == ("DataTree" if arviz_is_1() else "InferenceData")
     assert "posterior" in idata and idata.posterior["w"].sizes["landmark"] == 3
-    for name, group in groups_of(idata).items():
+    for name, group in as_groups(idata).items():
         assert group.identical(groups[name])
 
 

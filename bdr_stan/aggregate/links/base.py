@@ -1,4 +1,4 @@
-"""What a link knows: the rate of f, its derivatives, and what a bag's total needs of its points."""
+"""Links: the rate of f, its derivatives, and what a bag's total needs of its points."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -43,13 +43,13 @@ class Link:
     rate : numpy ufunc
         Rate at values of f; takes `out`.
     is_linear : bool
-        Whether the rate is f itself, so that a bag's label says something of one weighted sum.
+        Whether the rate is f itself, so that a bag's label depends on one weighted sum.
     can_thin : bool
         Whether points are kept one by one, so that fewer may stand for all of them.
     takes_effects : bool
         Whether bags may have effects of their own on the log rate, or the log odds.
     uses_residual_variance : bool
-        Whether the bags' means have what features leave out, which is known in closed form.
+        Whether the bags' means include the residual variance, in closed form.
     """
 
     name: ClassVar[str]
@@ -70,18 +70,18 @@ class Link:
     def function_prior(self, overall: float) -> FunctionPrior:
         """Default prior of f where `overall` is the rate of all bags in one, > 0.
 
-        The link "identity" has none: the overall rate does not say how far rates spread.
+        The link "identity" has none: the overall rate does not determine how far rates spread.
         """
         raise NotImplementedError
 
     def residual_mean(self, rows: AggregateRows, rho: float | Array) -> float | Array:
-        """What features leave out adds to the bags' means, shape (n,), or (S, n) for S rhos."""
+        """What the residual variance adds to the bags' means, shape (n,), or (S, n) for S rhos."""
         return 0.0
 
     def mean_rate(self, f: Array, residual_variance: Array | None) -> Array:
         """Mean rate at points of this f, plus normal numbers of variance `residual_variance`.
 
-        With most links the bags' totals tell it of both together, so that it is the rate of f.
+        With most links the bags' totals identify only that of both, so that it is the rate of f.
         """
         return self.rate(f)
 
@@ -98,7 +98,7 @@ class Link:
     def with_effect(
         self, f: Array, residual_variance: Array | None, effect: Array
     ) -> tuple[Array, Array | None]:
-        """f at points, and the variance of what is left out of it, with their bag's effect.
+        """f at points, and its residual variance, with their bag's effect.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Link:
     def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
         """The bags' means as a function of theta, with its derivatives.
 
-        `rho` is the scale of the weights, for what features leave out.
+        `rho` is the scale of the weights, for the residual variance.
         """
         X, bag, weights = rows.rows, rows.bag, rows.row_weights
         residual_mean = self.residual_mean(rows, rho)
@@ -160,7 +160,7 @@ class Link:
         effects : array, shape (S, n), optional
             Of each bag, on the log rate (with "logit" on the log odds).
         rho : float, or array, shape (S,)
-            Scale of the weights, for what features leave out.
+            Scale of the weights, for the residual variance.
         """
         means = rows.means(theta, self.rate) + self.residual_mean(rows, rho)
         return means if effects is None else means * np.exp(effects)
@@ -181,7 +181,7 @@ class Link:
         """Sum over the bags of a function of the moments of their means, theta ~ N(m, F F').
 
         The moments are those in which the likelihoods state their variational terms; links that no
-        likelihood has terms for need none. rho, the scale of the weights, is for what features
-        leave out.
+        likelihood has terms for need none. rho, the scale of the weights, is for the residual
+        variance.
         """
         raise NotImplementedError

@@ -63,10 +63,12 @@ class Exp(Link):
                 v[chunk] = np.einsum("ij,ij->i", U, U)
             parts = [p * np.exp(h + c * v) for c in (0, 0.5, -0.5)]
             value, slopes = of_moments(*(np.add.reduceat(part, start) for part in parts))
-            low, middle, harmonic = (s[bag] * part for s, part in zip(slopes, parts, strict=True))
-            by_v = 0.5 * (middle - harmonic)
+            by_h, by_mean, by_harmonic = (
+                s[bag] * part for s, part in zip(slopes, parts, strict=True)
+            )
+            by_v = 0.5 * (by_mean - by_harmonic)
             gram = sum((X[chunk].T * by_v[chunk]) @ X[chunk] for chunk in chunks)
-            return value, X.T @ (low + middle + harmonic), 2 * gram @ factor, 0.0
+            return value, X.T @ (by_h + by_mean + by_harmonic), 2 * gram @ factor, 0.0
 
         return expected
 
