@@ -74,7 +74,7 @@ def spread_of_true_labels(y: Array, error_variance: Array) -> float:
     """
     if unexplained(y, error_variance) <= 0:
         raise ValueError(
-            "the errors that in label_sd explain all differences of the labels, so there is "
+            "the errors in label_sd explain all differences between the labels, so there is "
             "nothing to learn: give smaller label_sd, or leave it out"
         )
     unit = float(np.var(y))

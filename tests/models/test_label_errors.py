@@ -43,7 +43,7 @@ def test_the_spread_is_that_of_the_true_labels_in_any_unit(rng, scale):
 
 def test_errors_that_explain_all_labels_are_told(rng):
     y = rng.normal(size=30)
-    with pytest.raises(ValueError, match="explain all that the labels differ by"):
+    with pytest.raises(ValueError, match="label_sd explain all differences between the labels"):
         spread_of_true_labels(y, np.full(30, 2.0))
 
 
