@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.aggregate.bag_effects import TrainingEffects
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
-from bdr_stan.aggregate.links import IDENTITY, Link, link_named
+from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -643,7 +643,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     @property
     def _link(self) -> Link:
-        return link_named(self._family, self.link)
+        return link_of(self._family, self.link)
 
     def _check_parts(self, bags):
         """Raise where a fit needs the points themselves, but these lie in partitions."""

@@ -9,7 +9,7 @@ from builders.totals import Given
 from scipy.special import expit, logit
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-from bdr_stan.aggregate.links import LINKS, link_named
+from bdr_stan.aggregate.links import LINKS, link_of
 from bdr_stan.aggregate.rows import square_factors
 from bdr_stan.bags import Bags
 from bdr_stan.cmdstan.programs import program_names
@@ -179,9 +179,9 @@ def test_exponentials_of_factors_have_no_moments(bags):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_links_of_likelihoods(likelihood):
-    assert link_named(likelihood).name == likelihood.links[0]
+    assert link_of(likelihood).name == likelihood.links[0]
     for name in likelihood.links:
-        assert link_named(likelihood, name) is LINKS[name]
+        assert link_of(likelihood, name) is LINKS[name]
     names = " or ".join(map(repr, likelihood.links))
     with pytest.raises(ValueError, match=f"likelihood takes the link {names}, found 'log'"):
-        link_named(likelihood, "log")
+        link_of(likelihood, "log")

@@ -66,7 +66,7 @@ def test_loss_and_gradient(rng, monkeypatch, likelihood, link, chunk):
     # the same, one point after another
     W, b, v, c = theta[:10].reshape(2, 5), theta[10:15], theta[15:20], theta[20]
     rates, penalties = loss.rates, loss.penalties
-    link_named = {"exp": np.exp, "square": np.square, "identity": lambda f: f - 0.2 / 1.3}[link]
+    link_of = {"exp": np.exp, "square": np.square, "identity": lambda f: f - 0.2 / 1.3}[link]
 
     def f(x):
         return sum(max(x @ W[:, k] + b[k], 0) * v[k] for k in range(5)) + c
@@ -75,7 +75,7 @@ def test_loss_and_gradient(rng, monkeypatch, likelihood, link, chunk):
     for i in range(len(bags)):
         w = bags.weights[bags.offsets[i] : bags.offsets[i + 1]]
         outputs = np.array([f((x - rates.centre) / rates.spread) for x in bags[i]])
-        total = w @ (1.3 * link_named(outputs))
+        total = w @ (1.3 * link_of(outputs))
         means.append(w @ outputs / w.sum())
         expected += loss.likelihood.deviance(y[i], total, 1.7 * w @ w)[0] / len(bags)
     assert loss.deviance(theta) == pytest.approx(expected)

@@ -15,13 +15,13 @@ __all__ = [
     "Link",
     "Logit",
     "Square",
-    "link_named",
+    "link_of",
 ]
 
 LINKS: dict[str, Link] = {link.name: link for link in (SQUARE, EXP, LOGIT, IDENTITY)}
 
 
-def link_named(likelihood: Likelihood, name: str | None = None) -> Link:
+def link_of(likelihood: Likelihood, name: str | None = None) -> Link:
     """The link of this name, or the default of the likelihood.
 
     Raises
