@@ -8,6 +8,7 @@ over samples of the average density (importance sampling).
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.special import softmax
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
@@ -53,6 +54,4 @@ def smoothed_labels(distances: Array, y: Array, bandwidth: float) -> Array:
     gets the label of the nearest. Source: Poczos, Singh, Rinaldo, Wasserman (2013),
     "Distribution-free distribution regression".
     """
-    exponent = -((distances / bandwidth) ** 2) / 2
-    weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-    return weights @ y / weights.sum(axis=1)
+    return softmax(-((distances / bandwidth) ** 2) / 2, axis=1) @ y

@@ -12,7 +12,6 @@ Coordinates have a prior sd of 1, and beyond the box g is 0.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from typing import Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy.stats import qmc
 
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.kernels.hilbert_space import lowest_frequencies
 from bdr_stan.types import Array
 
 HALF_WIDTH = 4.0  # L, in prior sds of a coordinate: nearly all bags lie inside
@@ -47,11 +47,7 @@ def basis_frequencies(n_curved: int, n_functions: int) -> Array:
     """Frequencies of the smoothest basis functions, shape (n_functions, n_curved)."""
     if n_curved == 0:
         return np.zeros((0, 0))
-    # In two dimensions or more no function that is kept has a factor beyond this.
-    highest = n_functions if n_curved == 1 else int(2 * n_functions ** (1 / n_curved)) + 2
-    order = np.array(list(product(range(1, highest + 1), repeat=n_curved)))
-    smoothest = np.argsort(np.sum(order**2, axis=1), kind="stable")[:n_functions]
-    return order[smoothest] * np.pi / (2 * HALF_WIDTH)
+    return lowest_frequencies(n_functions, np.ones(n_curved)) * np.pi / (2 * HALF_WIDTH)
 
 
 def basis_functions(u: Array, frequencies: Array) -> Array:

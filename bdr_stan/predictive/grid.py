@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
+from scipy.integrate import cumulative_trapezoid
 from scipy.special import ndtr
 
 from bdr_stan.predictive.mixture import NumericMixture, bags_at_once
@@ -66,7 +67,7 @@ class GridPredictive(NumericMixture):
             for i in bags_at_once(n_bags, len(grid)):
                 kept[i] = self._density(i)
             self._kept = kept
-        super().__init__(self._density, n_bags, n_draws, None)
+        super().__init__(self._density, n_bags, n_draws)
 
     def __repr__(self) -> str:
         return (
@@ -93,7 +94,7 @@ class GridPredictive(NumericMixture):
         left, share = _places(grid, labels)
         start, end = density[row, left], density[row, left + 1]
         piece = np.diff(grid)[left] * share * (start + 0.5 * (end - start) * share)
-        return np.clip(_cumulated(density, grid)[row, left] + piece, 0.0, 1.0)[None]
+        return np.clip(cumulative_trapezoid(density, grid, initial=0)[row, left] + piece, 0.0, 1.0)[None]
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density of labels; array, shape (n,). Without noise -inf off the grid."""
@@ -113,7 +114,7 @@ class GridPredictive(NumericMixture):
 
     def _quantiles(self, density, i, levels):
         density, grid = self._with_noise(density, i)
-        cumulated, row = _cumulated(density, grid), np.arange(len(i))
+        cumulated, row = cumulative_trapezoid(density, grid, initial=0), np.arange(len(i))
         steps = np.diff(grid)
         values = np.empty((len(levels), len(i)))
         for q, value in zip(levels, values, strict=True):
@@ -168,7 +169,7 @@ class GridPredictive(NumericMixture):
 
     def _labels(self, density, i, draws, rng):
         levels = rng.random((len(draws), len(i)))
-        cumulated = _cumulated(density, self.grid)
+        cumulated = cumulative_trapezoid(density, self.grid, initial=0)
         labels = np.column_stack(
             [np.interp(u, below, self.grid) for u, below in zip(levels.T, cumulated, strict=True)]
         )
@@ -186,12 +187,6 @@ def _places(grid, labels):
     inside = np.clip(labels, grid[0], grid[-1])
     left = np.clip(np.searchsorted(grid, inside, side="right") - 1, 0, len(grid) - 2)
     return left, (inside - grid[left]) / np.diff(grid)[left]
-
-
-def _cumulated(density, grid):
-    """Probability below each label of the grid, shape (m, M)."""
-    pieces = 0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(grid)
-    return np.pad(np.cumsum(pieces, axis=1), ((0, 0), (1, 0)))
 
 
 def _widened(grid, margin):

@@ -14,6 +14,7 @@ import numpy as np
 from bdr_stan.aggregate.links.identity import IDENTITY
 from bdr_stan.bags import TableColumns
 from bdr_stan.kernels import FeatureMap
+from bdr_stan.kernels.feature_maps import Features
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.types import Array, ArrayLike, is_integer
 
@@ -90,7 +91,7 @@ def without_gaps(landmarks: Array) -> Array:
     return np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
 
 
-class AlongColumn:
+class AlongColumn(Features):
     """Feature map from values of a column to the average features of points with that value.
 
     The other columns of the points, shape (n, p), keep their values.
@@ -102,15 +103,7 @@ class AlongColumn:
         self._features, self._column, self._points = features, column, points
         self.n_columns = features.n_columns
 
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        out = np.empty((len(points), self.n_columns)) if out is None else out
+    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
         for row, value in zip(out, points[:, 0], strict=True):
             changed = self._column.set_to(self._points, value)
             row[:] = self._features(changed, None, scratch, log_scale).mean(axis=0)
-        return out

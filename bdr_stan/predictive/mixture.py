@@ -29,7 +29,7 @@ class Mixture(Distributions):
         components: Callable[[Array], Any],
         n_bags: int,
         n_draws: int,
-        weights: Array | None,
+        weights: Array | None = None,
     ) -> None:
         self.components = components
         self.n_draws, self.weights = n_draws, weights

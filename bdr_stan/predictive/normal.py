@@ -1,7 +1,5 @@
 """Predictive distributions of real labels: mixtures of normals over the posterior draws."""
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.special import ndtr, ndtri
 
@@ -43,15 +41,6 @@ class Predictive(NumericMixture):
     >>> predictive.sample(500, seed=1).shape
     (500, 10)
     """
-
-    def __init__(
-        self,
-        components: Callable[[Array], tuple[Array, Array]],
-        n_bags: int,
-        n_draws: int,
-        weights: Array | None = None,
-    ) -> None:
-        super().__init__(components, n_bags, n_draws, weights)
 
     def __repr__(self) -> str:
         return (
