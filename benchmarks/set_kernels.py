@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.kernel_means.outer_kernels import of_squares
+from bdr_stan.kernel_means.outer_kernels import values_at_squares
 from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import Polynomial
 from data_gen.aerosol import aerosol_bags
@@ -39,7 +39,7 @@ def one_by_one(bags, kernels):
             squares = cdist(a, b, "sqeuclidean")
             for k, kernel in enumerate(kernels):
                 polynomial = isinstance(kernel, Polynomial)
-                values = kernel(a, b) if polynomial else of_squares(kernel, squares)
+                values = kernel(a, b) if polynomial else values_at_squares(kernel, squares)
                 out[k, i, j] = values.mean()
     return out
 

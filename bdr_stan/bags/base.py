@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # For other modules; completions of a user's prompt omit them.
-_OF_MODULES = {
+_FOR_MODULES = {
     *("check_like", "check_values", "chunks", "cut", "is_memory_map", "map_parts", "name"),
     *("point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
     *("sample_points", "selected", "sources", "sums"),
@@ -43,7 +43,7 @@ class BagsBase:
         raise NotImplementedError
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in _OF_MODULES]
+        return [name for name in super().__dir__() if name not in _FOR_MODULES]
 
     def __array__(self, *arguments: Any, **options: Any) -> Array:
         """Raise TypeError: bags of different sizes are not an array."""
@@ -98,10 +98,7 @@ class BagsBase:
 
     @property
     def sources(self) -> Array:
-        """Index of the source of each column of the points; int, shape (p,).
-
-        Indicator columns of one category share a source; otherwise each column is a source.
-        """
+        """Index of the table's column each column of the points comes from; int, shape (p,)."""
         return np.arange(self.n_features) if self.columns is None else self.columns.sources
 
     def name(self, i: SupportsIndex) -> str:
@@ -109,11 +106,7 @@ class BagsBase:
         return describe(i, self.ids)
 
     def selected(self, key: Any) -> Array:
-        """Indices, from 0 to n - 1, that a slice, an array of integers or a mask selects.
-
-        A mask that is a pandas Series is matched to the ids by its index. Raises IndexError for an
-        invalid key and ValueError where the index of a mask does not match the ids.
-        """
+        """Indices, from 0 to n - 1, that a slice, an array of integers or a mask selects."""
         if isinstance(key, tuple):
             raise TypeError("bags have one index: select columns before making the bags")
         if isinstance(key, slice):
@@ -150,8 +143,7 @@ class BagsBase:
     ) -> None:
         """Raise ValueError unless the points have these columns, made by the same transformer.
 
-        `features`, their names, are not compared if these or the bags' own are missing. In the
-        message, `whose` names these bags, and `known` is text such as "the training bags have".
+        In the message `whose` names these bags; `known` is such as "the training bags have".
         """
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(

@@ -48,10 +48,7 @@ def as_numbers(series: Any, name: str) -> Array:
 
 
 def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
-    """Column of texts or categories as codes, -1 where missing, and sorted values as str.
-
-    Raises TypeError for dates, nested values, or values of several types.
-    """
+    """Column of texts or categories as codes, -1 where missing, and sorted values as str."""
     import narwhals as nw
     import pandas as pd
 

@@ -195,7 +195,7 @@ class TableColumns:
         }
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any]) -> Self:
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The columns from the settings that `config` returns."""
         categories = {name: tuple(values) for name, values in config["categories"].items()}
         return cls(**{**config, "names": tuple(config["names"]), "categories": categories})
@@ -236,11 +236,7 @@ def same_content(first: Any, second: Any) -> bool:
 def learn_columns(
     table: Any, roles: ColumnRoles, *, missing: str, transformer: Any = None
 ) -> TableColumns:
-    """Encoding of the features of a narwhals DataFrame.
-
-    Raises TypeError or ValueError for dates, nested values, mixed types, too many texts or missing
-    values.
-    """
+    """Encoding of the features of a narwhals DataFrame, whose values it checks."""
     import narwhals as nw
 
     names = tuple(roles.features or ())

@@ -17,10 +17,9 @@ _LINE_OPTIONS = (
 
 
 def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> Any:
-    """The table in a CSV file, a pandas DataFrame; `options` are those of pandas.
+    """The table in a CSV file, a pandas DataFrame, with ids as by `ids_of_text`.
 
-    Reads only the named columns where the features are known. Ids stay text where one of them, such
-    as "01", is not what Python writes for the number.
+    `options` are those of pandas. Reads only the named columns where the features are known.
     """
     import pandas as pd
 

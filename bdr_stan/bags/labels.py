@@ -12,11 +12,7 @@ from bdr_stan.types import Array, ArrayLike
 
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
-    """Labels of bags as numbers, float64, shape (n,); `y` as for `values_of_bags`.
-
-    Raises TypeError for what is no number, and ValueError for another shape, for NaN, infinite
-    values and nodata markers (the message names the bag), and for labels that are all equal.
-    """
+    """Labels of bags as finite numbers, not all equal; float64, (n,); `y` as `values_of_bags`."""
     y = values_of_bags(bags, y, "y")
     try:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
@@ -44,10 +40,7 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
-    """Raise ValueError, naming the first bag, for labels outside bounds (lower, upper), inclusive.
-
-    A bound None is no bound.
-    """
+    """Raise ValueError for labels outside bounds (lower, upper), inclusive; None is no bound."""
     lower, upper = bounds
     for end, outside in (
         (lower, lower is not None and y < lower),
@@ -64,9 +57,7 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
 def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
     """Labels of bags of two classes, or with `several` of more; (n,), in the labels' own type.
 
-    `y` has numbers, strings, or true and false, or is as for `values_of_bags`. Raises TypeError for
-    labels of several types, which have no order, and ValueError for another shape, a missing label
-    (the message names the bag), another number of classes, or as many classes as bags.
+    `y` has numbers, strings, or true and false, or is as for `values_of_bags`.
     """
     import pandas as pd
 
@@ -108,9 +99,7 @@ def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
 def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
     """Values of the argument `name` in the order of the bags, or the metadata column of this name.
 
-    A pandas Series is matched to the ids by its index, unless that is the default 0, 1, ..;
-    everything else is in order already. Raises ValueError where there is no such column, or the
-    index does not match the ids.
+    Other values than the name of a column are ordered as by `match_to_ids`.
     """
     if not isinstance(values, str):
         return match_to_ids(values, getattr(bags, "ids", None), name)
@@ -125,11 +114,7 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
-    """Standard errors of the labels of n bags, float64, shape (n,).
-
-    Raises TypeError for what is no number, and ValueError for another shape or a standard error
-    that is missing, infinite or not positive; the message names the bag, by `ids` if any.
-    """
+    """Standard errors of the labels of n bags, finite and > 0; float64, shape (n,)."""
     import pandas as pd
 
     values = np.asarray(label_sd)

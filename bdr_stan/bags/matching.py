@@ -52,10 +52,7 @@ def label_name(y: Any) -> str | None:
 
 
 def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
-    """Row of an index for each id, shape (n,); None for the default pandas index 0, 1, .. .
-
-    Raises ValueError where the index has other bags than the ids, or a bag twice.
-    """
+    """Row of an index for each id, shape (n,); None for the default pandas index 0, 1, .. ."""
     import pandas as pd
 
     index = index if isinstance(index, pd.Index) else pd.Index(index)

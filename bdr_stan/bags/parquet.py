@@ -57,11 +57,7 @@ def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
 
 
 def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part], Sequence[str]]:
-    """Parts of the table in Parquet files, and names of the feature columns.
-
-    Reads only the files' footers. Raises where Dask or pyarrow is missing, there is no valid file,
-    or a column is missing or differs in type between files.
-    """
+    """Parts of the table in Parquet files, and names of the feature columns, from the footers."""
     delayed = _delayed()
     files = parquet_files(path)
     states = {path: _state_of(path) for path in files}

@@ -20,23 +20,16 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class PartReader:
-    """How the rows of a part become bags; fields as arguments of `Bags.from_dataframe`.
+    """How the rows of a part become bags; fields as arguments of `Bags.from_dataframe`."""
 
-    `kind` is `Bags`, the type to make; `columns` is None until they are known for all parts
-    together.
-    """
-
-    kind: Callable[..., Any]
+    kind: Callable[..., Any]  # Bags, the type to make
     roles: ColumnRoles  # with features
     missing: str
     unseen: str
-    columns: TableColumns | None = None
+    columns: TableColumns | None = None  # None until they are known for all parts together
 
     def rows(self, table: Any, keep: Array | None = None) -> Any:
-        """The rows of a part that count, a narwhals DataFrame.
-
-        `keep`, a bool per bag of the part in the order of their ids, selects bags.
-        """
+        """The rows of a part that count, of the bags to `keep`, a bool each in order of the ids."""
         import narwhals as nw
 
         rows = nw.from_native(table, eager_only=True)

@@ -57,10 +57,7 @@ def _is_plain_number(text):
 
 
 def ids_of_text(texts: Any) -> Any:
-    """Ids read as text, a pandas Series, as numbers where that loses nothing.
-
-    That is, where each is what Python writes for the number: not "01", which differs from "1".
-    """
+    """Ids read as text, a pandas Series, as numbers unless one is written such as "01"."""
     import pandas as pd
 
     codes, given = pd.factorize(texts)  # -1 where there is none

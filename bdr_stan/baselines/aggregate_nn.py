@@ -145,8 +145,8 @@ class AggregateNN(RateModel):
         self._forget()
         rng = np.random.default_rng(seed)
         sample = network.sample_points(bags, SAMPLE_POINTS, rng)
-        rates = Rates.of_bags(bags, y, sample, link)
-        penalties = Penalties.of_bags(
+        rates = Rates.from_bags(bags, y, sample, link)
+        penalties = Penalties.from_bags(
             bags,
             rates.inputs(sample),
             rates.spread,

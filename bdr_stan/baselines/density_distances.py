@@ -28,8 +28,7 @@ def overlap_kernel(bandwidth: float, units: Array | None = None) -> RBF:
 def l2_distances(products: Array, squared_norms: Array, other_squared_norms: Array) -> Array:
     """Root of the integrated squared difference of densities, up to the factor of `overlap_kernel`.
 
-    From set kernels of `overlap_kernel` between bags, (n, m), and of each bag with itself, (n,),
-    (m,).
+    From set kernels of `overlap_kernel` between bags, (n, m), and with themselves, (n,) and (m,).
     """
     return np.sqrt(squared_distances(products, squared_norms, other_squared_norms))
 
@@ -51,7 +50,6 @@ def smoothed_labels(distances: Array, y: Array, bandwidth: float) -> Array:
     """Average of labels y, (n,), weighted by exp(-distance^2 / (2 bandwidth^2)); shape (m,).
 
     Distances, (m, n), are infinite where a bag is to be left out. A bag that is far from all others
-    gets the label of the nearest. Source: Poczos, Singh, Rinaldo, Wasserman (2013),
-    "Distribution-free distribution regression".
+    gets the label of the nearest.
     """
     return softmax(-((distances / bandwidth) ** 2) / 2, axis=1) @ y

@@ -144,9 +144,11 @@ class DFDR(BagRegressor):
             unit = _median_distance(distances[: len(bags)], h)
             if validation is None:
                 np.fill_diagonal(distances, np.inf)  # which leaves the bag itself out
-            asked = distances if validation is None else distances[len(bags) :]
+            else:
+                distances = distances[len(bags) :]
             errors = [
-                np.mean((smoothed_labels(asked, y, b * unit) - held_out_y) ** 2) for b in smoothings
+                np.mean((smoothed_labels(distances, y, b * unit) - held_out_y) ** 2)
+                for b in smoothings
             ]
             best = int(np.argmin(errors))
             scores.append(

@@ -97,12 +97,10 @@ class Rates(NamedTuple):
     link: Link
 
     @classmethod
-    def of_bags(cls, bags: Bags, y: Array, sample: Array, link: Link) -> Self:
-        """Rates in units of the common rate of bags, inputs standardised by points `sample`, (m,
-        p).
+    def from_bags(cls, bags: Bags, y: Array, sample: Array, link: Link) -> Self:
+        """Rates in units of the bags' common rate; inputs standardised by points `sample`, (m, p).
 
-        Rates that may be negative are about the common rate, in units of the spread of the bags'
-        rates. Raises ValueError where rates are positive, but the sum of the labels is not.
+        Rates that may be negative are about the common rate, in units of the spread of the bags'.
         """
         spread = sample.std(axis=0)
         spread[spread == 0] = 1
@@ -166,7 +164,7 @@ class Penalties(NamedTuple):
     bag_features: Array = _NONE  # (n, d)
 
     @classmethod
-    def of_bags(
+    def from_bags(
         cls,
         bags: Bags,
         inputs: Array,

@@ -76,7 +76,7 @@ which belongs in ~/.bashrc; zsh_source and fish_source are for zsh and fish.
     "--debug", is_flag=True, envvar="BDR_STAN_DEBUG", help="Show the traceback of an error."
 )
 def main(debug: bool) -> None:
-    """Regression from bags of points to labels, with honest uncertainty for small bags.
+    """Regression from bags of points to labels, with calibrated uncertainty for small bags.
 
     Start with: bdr-stan setup, then bdr-stan demo.
     """

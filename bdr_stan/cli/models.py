@@ -33,8 +33,7 @@ def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
 def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
     """Estimators with the given settings, by their names on the command line.
 
-    Each setting goes to the models that have such a parameter; raises ValueError where none of them
-    has it, or a value cannot be read.
+    Each setting goes to the models that have such a parameter, which at least one must.
     """
     settings = without_none(given)
     for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):

@@ -63,8 +63,7 @@ def read_labelled(
     """Bags of a table and their labels.
 
     `roles` maps bag, label and perhaps weight, label_sd and trials to a column or None; `features`
-    and `covariates` are names separated by commas. Raises where the file or a column is missing, a
-    column has two roles, or labels are text for a `model` of numbers.
+    and `covariates` are names separated by commas.
     """
     point_columns, bag_columns = split(features), split(covariates) or []
     columns = {role: [column] for role, column in roles.items()}
@@ -100,10 +99,7 @@ def read_like(
     missing: str,
     unseen: str,
 ) -> "Bags":
-    """Bags of the table `new` with the columns of a fit, found by their names.
-
-    `bag` and `weight` default to the columns of the fit.
-    """
+    """Bags of the table `new` with the columns of a fit, also of `bag` and `weight` by default."""
     bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
     weight = weight or model.notes_.get("weight") or getattr(model.columns_, "weight", None)
     if bag is None:

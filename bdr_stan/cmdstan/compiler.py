@@ -161,10 +161,9 @@ def side_by_side(n: int) -> Iterator[Executor]:
 
 
 def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[int, str]:
-    """Run make in `home` when memory allows; the exit code and all output.
+    """Run make in `home` when memory allows, with temporary files in `workplace`.
 
-    `what` is compiled with temporary files in `workplace`. Raises ToolchainError where the disk is
-    full, the compiler was killed, or the call was interrupted.
+    Returns the exit code and all output; `what` is compiled, in messages.
     """
     with _compiler_slots:
         if interrupted.is_set():

@@ -59,11 +59,7 @@ model {
 
 
 def find_wheel() -> Path:
-    """Folder of the installed httpstan package, found without importing it.
-
-    Raises ToolchainError where it is missing or has another version than the driver needs, or where
-    this is not Linux.
-    """
+    """Folder of the installed httpstan package, found without importing it, else ToolchainError."""
     if sys.platform != "linux":
         raise ToolchainError(
             "building Stan from PyPI packages works on Linux only; use bdr-stan setup --from github"

@@ -8,10 +8,7 @@ from pathlib import Path
 
 
 def working_in(folder: Path) -> list[int]:
-    """Processes of this user that write to a folder (file=...) or have temporary files there.
-
-    Empty where there is no /proc.
-    """
+    """Processes of this user that write to a folder (file=...) or have temporary files there."""
     writes = [os.fsencode(f"file={name}/") for name in {folder, folder.resolve()}]
     keeps = os.fsencode(f"TMPDIR={folder}")
     found = []

@@ -286,10 +286,8 @@ def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
 
 
 def _prebuilt(name, files, flags, home):
-    """The package's executable of a program, or None.
-
-    A CmdStan of the user's compiles programs itself where it can.
-    """
+    """The package's executable of a program, or None."""
+    # A CmdStan of the user's compiles programs itself where it can.
     if not is_own(home) and not missing_programs(own=False):
         return None
     found = find_prebuilt(name, _key(files, flags, home_directory()))

@@ -469,7 +469,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         training = self._training_effects
         number, itself = training.districts(bags, district)
         effects = training.of_bags(bags, number, itself, self._draws().get("tau"))
-        return self._predictive_of(bags, trials, effects, number, itself).of_bags(bags)
+        return self._predictive_of(bags, trials, effects, number, itself).with_ids_of(bags)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
@@ -503,7 +503,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return Contrast.between(
             self._predictive_of(first, trials, effects, number, known),
             self._predictive_of(second, trials, effects, number, known),
-        ).of_bags(first)
+        ).with_ids_of(first)
 
     def predict_points(
         self, points: Any, *, district: ArrayLike | str | bool = True, n_draws: int = 1000

@@ -350,7 +350,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         bags = self._like_training(bags)
         found = self.predictive_features(_embedded(bags, self._feature_map, self._covariates))
-        return found.of_bags(bags)
+        return found.with_ids_of(bags)
 
     def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
         """Posterior of the difference of each bag's expected label between two versions of it.
@@ -373,7 +373,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         versions = self._two_versions(bags_a, bags_b)
         first, second = (self._by_draws(self.embed(bags)) for bags in versions)
-        return Contrast.between(first, second).of_bags(versions[0])
+        return Contrast.between(first, second).with_ids_of(versions[0])
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of embedded bags, from `embed`."""

@@ -18,15 +18,11 @@ from bdr_stan.types import Array, ArrayLike
 
 @dataclass(frozen=True)
 class BagMeans:
-    """Kernel means of bags, sum_j weights_ij k(x_ij, .) for bag i.
-
-    weights : array, shape (N_points,), as from `bag_weights`
-    kernel : Kernel, with numbers as parameters
-    """
+    """Kernel means of bags, sum_j weights_ij k(x_ij, .) for bag i."""
 
     bags: Bags
-    weights: Array
-    kernel: Kernel
+    weights: Array  # (N_points,), as from `bag_weights`
+    kernel: Kernel  # with numbers as parameters
 
     @classmethod
     def estimated(cls, bags: Bags, kernel: Kernel, estimator: str = "kme") -> Self:
@@ -53,12 +49,9 @@ class BagMeans:
 
 @dataclass(frozen=True)
 class ProjectedMeans:
-    """Kernel means projected on the span of the kernel at landmarks (Nystrom).
+    """Kernel means projected on the span of the kernel at landmarks (Nystrom)."""
 
-    coordinates : array, shape (n, r), in an orthonormal basis of the span
-    """
-
-    coordinates: Array
+    coordinates: Array  # (n, r), in an orthonormal basis of the span
 
     @classmethod
     def at_landmarks(cls, bags: Bags, kernel: Kernel, landmarks: Array) -> Self:

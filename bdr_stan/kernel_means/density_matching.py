@@ -167,7 +167,7 @@ class IsotropicProducts:
             return
         a = products + kernel.constant
         q = norms * t + other_norms * s[:, None] + p * np.outer(s, t)
-        # Derivatives by x'y, by q, and by s beside q.
+        # Derivatives by x'y, by q, and by s at fixed q.
         if kernel.degree == 1:
             values, by_a, by_q, by_s = a, 1.0, 0.0, 0.0
         elif kernel.degree == 2:

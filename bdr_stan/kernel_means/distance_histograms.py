@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernel_means.outer_kernels import of_squares
+from bdr_stan.kernel_means.outer_kernels import values_at_squares
 from bdr_stan.kernels import Stationary
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
@@ -142,7 +142,7 @@ class _Bins:
         to_coefficients = np.linalg.inv(np.vander(place, increasing=True)).T
         self.quartics = np.empty((_TERMS, len(bins), len(kernels)))
         for k, kernel in enumerate(kernels):
-            self.quartics[:, :, k] = (of_squares(kernel, squares) @ to_coefficients).T
+            self.quartics[:, :, k] = (values_at_squares(kernel, squares) @ to_coefficients).T
 
     def sums(self, rows, columns):
         """Sums of each kernel over the pairs of points of two `_Rows`, by pairs of bags.

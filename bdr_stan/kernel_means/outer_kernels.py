@@ -22,7 +22,7 @@ OUTER_KERNELS: dict[str, type[Stationary]] = {
 }
 
 
-def of_squares(kernel: Stationary, squares: Array) -> Array:
+def values_at_squares(kernel: Stationary, squares: Array) -> Array:
     """Values of a kernel of the distance, of one bandwidth, at squared distances >= 0."""
     values = squares / (-2 * float(kernel.bandwidth) ** 2)
     kernel.profile(values)
@@ -50,7 +50,7 @@ def between(
         return products
     if squares is None or other_squares is None:
         raise TypeError(f"{outer!r} looks at distances: give the squared norms of the kernel means")
-    return of_squares(outer, squared_distances(products, squares, other_squares))
+    return values_at_squares(outer, squared_distances(products, squares, other_squares))
 
 
 def resolved_outer(

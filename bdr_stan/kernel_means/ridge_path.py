@@ -153,20 +153,11 @@ def held_out(
     splits: Sequence[tuple[Array, Array]],
     alphas: ArrayLike | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Errors and predictions of kernel ridge regression on bags held out.
+    """Kernel ridge regression with held-out bags: alphas, (l,), their errors and predictions.
 
-    Parameters
-    ----------
-    gram : array, shape (n, n), kernel between all bags
-    y : array, shape (n,)
-    splits : list of (training indices, held-out indices)
-    alphas : l floats, optional; default `KernelRidgePath.alphas` of the first split
-
-    Returns
-    -------
-    alphas : array, shape (l,)
-    errors : array, shape (l,), mean squared error over the bags held out in all splits
-    predictions : array, shape (bags held out, l), split after split
+    `gram`, (n, n), is the kernel between all bags with labels y, (n,); `splits` are pairs (training
+    indices, held-out indices). Errors, (l,), are mean squares over the held-out bags of all splits,
+    predictions, (held-out bags, l), split after split. By default alphas suit the first split.
     """
     tried: Any = alphas
     parts = []

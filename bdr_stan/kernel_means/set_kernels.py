@@ -85,23 +85,11 @@ def bag_inner_products(
     n_jobs: int | None = None,
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Array:
-    """Inner products of the kernel means of bags, by blocks of points.
+    """Inner products of the kernel means of n and m bags, by blocks of points; shape (n, m).
 
-    Parameters
-    ----------
-    bags, others : Bags, n and m of them
-        Without `others` `bags` again, which takes half the work.
-    weights, other_weights : arrays, shapes (N_points,) and (M_points,)
-        Of each point in the mean of its bag, as from `bag_weights`.
-    kernel : Kernel
-    n_jobs : int, optional
-        Threads, default all cores.
-    chunk_bytes : int, default 4 MB
-        Size of the kernel values in memory per thread.
-
-    Returns
-    -------
-    array, shape (n, m), or (n, n) and symmetric
+    Weights are those of each point in the mean of its bag, as from `bag_weights`. Without `others`
+    these are `bags` again, which takes half the work. Each of `n_jobs` threads, default all cores,
+    has kernel values of `chunk_bytes` in memory.
     """
     itself = others is None
     right, right_weights = (bags, weights) if others is None else (others, other_weights)

@@ -14,12 +14,9 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class ShrunkEmbedding(Embedding):
-    """Embedding with shrunk means.
+    """Embedding with shrunk means."""
 
-    shrinkage : array, shape (n,), lambda of each bag
-    """
-
-    shrinkage: Array
+    shrinkage: Array  # lambda of each bag, (n,)
 
 
 def shrink_embedding(

@@ -4,7 +4,7 @@ from bdr_stan.kernels.bandwidth import check_bandwidth as check_bandwidth
 from bdr_stan.kernels.bandwidth import column_spreads, median_bandwidth
 from bdr_stan.kernels.cauchy import Cauchy
 from bdr_stan.kernels.config import kernel_config as kernel_config
-from bdr_stan.kernels.config import kernel_of_config as kernel_of_config
+from bdr_stan.kernels.config import kernel_from_config as kernel_from_config
 from bdr_stan.kernels.convolution import rbf_convolution
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,

@@ -102,11 +102,7 @@ def column_spreads(points: Array, sources: Array | None = None) -> Array:
 def check_bandwidth(
     value: ArrayLike, name: str = "bandwidth", *, n_features: int | None = None
 ) -> None:
-    """Raise ValueError unless this is a positive finite number, or an array of `n_features` of
-    them.
-
-    The message calls it `name`.
-    """
+    """Raise ValueError, calling it `name`, unless this is a number > 0 or `n_features` of them."""
     try:
         lengths = np.asarray(value, np.float64)
     except (TypeError, ValueError):

@@ -18,7 +18,7 @@ _CLASSES = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
 def kernel_config(kernel: Any) -> dict[str, Any]:
-    """A kernel as a dict that JSON can hold; `kernel_of_config` is the inverse."""
+    """A kernel as a dict that JSON can hold; `kernel_from_config` is the inverse."""
     values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     for name, value in values.items():
         if isinstance(value, Kernel):
@@ -30,12 +30,12 @@ def kernel_config(kernel: Any) -> dict[str, Any]:
     return {"kernel": type(kernel).__name__, **values}
 
 
-def kernel_of_config(config: dict[str, Any]) -> Kernel:
+def kernel_from_config(config: dict[str, Any]) -> Kernel:
     """The kernel of which `kernel_config` gave this dict."""
     values = {name: value for name, value in config.items() if name != "kernel"}
     for name, value in values.items():
         if isinstance(value, dict):
-            values[name] = kernel_of_config(value)
+            values[name] = kernel_from_config(value)
         elif name == "columns" and value is not None:
             values[name] = tuple(value)
     return _CLASSES[config["kernel"]](**values)

@@ -227,10 +227,7 @@ def field_features(field: Kernel, landmarks: Array) -> FeatureMap:
 
 
 def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
-    """Landmarks of a field among those of all fields, shape (k, p), 0 in columns it ignores.
-
-    Raises ValueError where there are none.
-    """
+    """Landmarks of a field among those of all fields, shape (k, p), 0 in columns it ignores."""
     p = landmarks.shape[1]
     columns = list(field.columns_seen(p))
     known = np.isfinite(landmarks)

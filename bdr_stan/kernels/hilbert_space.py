@@ -139,10 +139,7 @@ class HilbertSpace(Kernel):
 
 
 class HilbertSpaceFeatures(Features):
-    """psi of a `HilbertSpace` kernel for points of p = `n_inputs` columns.
-
-    Raises ValueError for a kernel that is not from `resolve_kernel`.
-    """
+    """psi of a `HilbertSpace` kernel, from `resolve_kernel`, for points of `n_inputs` columns."""
 
     def __init__(self, kernel: HilbertSpace, n_inputs: int):
         if kernel.reach is None or kernel.centre is None:

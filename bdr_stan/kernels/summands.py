@@ -178,10 +178,7 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
 
 
 def shares(total: Any, parts: Collection[Any]) -> list[int]:
-    """A number of landmarks divided evenly among summands, a list of int >= 1.
-
-    Raises ValueError if there are fewer landmarks than summands.
-    """
+    """A number of landmarks divided evenly among summands, a list of int >= 1."""
     n = len(parts)
     if total < n:
         raise ValueError(

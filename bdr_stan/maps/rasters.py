@@ -105,11 +105,7 @@ def _check_weights(weights, pixels):
 def cells_of_districts(
     table: "gpd.GeoDataFrame", grid: Grid, *, fractional: bool
 ) -> tuple[Array, Pixels]:
-    """District, shape (N,), ascending from 0, and `Pixels` of N points.
-
-    With `fractional`, districts share the pixels that a border cuts; else a pixel belongs to the
-    district of its centre.
-    """
+    """District, shape (N,), ascending from 0, and `Pixels` of N points."""
     import shapely
 
     find_cells = cells_by_share if fractional else cells_by_centre

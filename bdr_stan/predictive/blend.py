@@ -43,7 +43,7 @@ class Blend(Distributions):
 
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
         self.predictives, self.weights = list(predictives), weights
-        self.of_bags(predictives[0])
+        self.with_ids_of(predictives[0])
         means = np.array([p.mean for p in predictives])
         second = np.array([p.sd**2 for p in predictives]) + means**2
         self.mean = weights @ means
@@ -159,4 +159,4 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         for p, weight in zip(predictives, weights, strict=True)
     ]
     pooled = type(predictives[0]).pooled(predictives, np.concatenate(shares))
-    return pooled.of_bags(named[0]) if named else pooled
+    return pooled.with_ids_of(named[0]) if named else pooled

@@ -26,7 +26,7 @@ _CALLED_HERE = {
     "rvs": "sample(size)",
 }
 # What other modules use; completions of a user's prompt omit it.
-_FOR_MODULES = {"components", "of_bags", "pooled"}
+_FOR_MODULES = {"components", "pooled", "with_ids_of"}
 
 
 class Distributions(ABC):
@@ -45,7 +45,7 @@ class Distributions(ABC):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _FOR_MODULES]
 
-    def of_bags(self, bags: Any) -> Self:
+    def with_ids_of(self, bags: Any) -> Self:
         """This distribution with the ids of bags."""
         self.ids, self.id_name = bags.ids, bags.id_name
         return self

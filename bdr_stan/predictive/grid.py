@@ -94,7 +94,9 @@ class GridPredictive(NumericMixture):
         left, share = _places(grid, labels)
         start, end = density[row, left], density[row, left + 1]
         piece = np.diff(grid)[left] * share * (start + 0.5 * (end - start) * share)
-        return np.clip(cumulative_trapezoid(density, grid, initial=0)[row, left] + piece, 0.0, 1.0)[None]
+        return np.clip(cumulative_trapezoid(density, grid, initial=0)[row, left] + piece, 0.0, 1.0)[
+            None
+        ]
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density of labels; array, shape (n,). Without noise -inf off the grid."""

@@ -25,10 +25,9 @@ _MOST_VALUES, _GRID_VALUES = 12, 60
 def posterior_of_influence(
     read: Callable[[int, int], Array], n_points: int, features: FeatureMap, beta: Array, m0: Array
 ) -> PointPredictive:
-    """Posterior of f at each of n points.
+    """Posterior of f at each of n points, from draws `beta` of the weights, (S, d), and m0, (d,).
 
-    ``read(start, stop)`` returns points, shape (stop - start, p); `beta`, shape (S, d), are draws
-    of the weights, and f is 0 at the embedding `m0`, shape (d,).
+    ``read(start, stop)`` returns points, shape (stop - start, p).
     """
     theta = np.column_stack([beta, -beta @ m0])
     return PointPredictive(read, n_points, features, theta, IDENTITY)
@@ -36,14 +35,10 @@ def posterior_of_influence(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the points, or the columns made from one column of a table.
+    """A column of the points, or the columns made from one column of a table."""
 
-    indices : int array, of the points' columns
-    levels : tuple, values of a category, each with its column; None of numbers
-    """
-
-    indices: Array
-    levels: tuple | None = None
+    indices: Array  # of the points' columns
+    levels: tuple | None = None  # values of a category, each with its column; None of numbers
 
     def set_to(self, points: Array, value: float) -> Array:
         """Copy of points, shape (n, p), whose column has this value or the level of this number."""

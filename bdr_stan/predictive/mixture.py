@@ -99,10 +99,7 @@ class LabelMixture(Mixture):
     """Base of the predictive distributions of labels."""
 
     def expected(self, i: Array) -> Array:
-        """Expected label of the bags `i` under each draw, shape (S, len(i)), in units of y.
-
-        Of classes the probability of the second.
-        """
+        """Expected label, or probability of the second class, under each draw; (S, len(i))."""
         return self._moments(self.components(i), i)[0]
 
     def log_prob(self, y: ArrayLike) -> Array:

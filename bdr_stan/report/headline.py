@@ -33,8 +33,8 @@ def _accuracy(fit):
     )
     if len(fit.labels) < FEW_BAGS:
         basis += f" {len(fit.labels)} bags are too few to assess a model."
-    said = _of_numbers(fit) if fit.classes is None else _of_classes(fit)
-    return [*said, basis]
+    accuracy = _of_numbers(fit) if fit.classes is None else _of_classes(fit)
+    return [*accuracy, basis]
 
 
 def _of_numbers(fit):
@@ -48,8 +48,8 @@ def _of_numbers(fit):
     baseline = _ridge_error(fit)
     if baseline is not None:
         text += f" Ridge regression on the means of the columns: {baseline:.3g}."
-    held = share((lower <= y) & (y <= upper))
-    return [text, f"{held} of the {LEVEL:.0%} intervals contain the observed value."]
+    covered = share((lower <= y) & (y <= upper))
+    return [text, f"{covered} of the {LEVEL:.0%} intervals contain the observed value."]
 
 
 def _r_squared(fit, error, sd):
@@ -69,10 +69,10 @@ def _label(fit):
     return "the label" if fit.label == "label" else fit.label
 
 
-def share(holds: Array) -> str:
+def share(mask: Array) -> str:
     """Such as "94% (188 of 200)"; of few, their numbers alone."""
-    count = f"{int(np.sum(holds))} of {len(holds)}"
-    return count if len(holds) < FEW_BAGS else f"{np.mean(holds):.0%} ({count})"
+    count = f"{int(np.sum(mask))} of {len(mask)}"
+    return count if len(mask) < FEW_BAGS else f"{np.mean(mask):.0%} ({count})"
 
 
 def _ridge_error(fit):

@@ -104,7 +104,7 @@ def _by_size(fit):
     """Errors, interval widths and coverage per class of bag sizes, and for all bags."""
     y, predictive = fit.labels, fit.predictive
     lower, upper = predictive.interval(LEVEL)
-    held = (lower <= y) & (y <= upper)
+    covered = (lower <= y) & (y <= upper)
 
     def row(mask):
         error, sd = metrics.mse(y[mask], predictive.mean[mask]) ** 0.5, float(np.std(y[mask]))
@@ -113,7 +113,7 @@ def _by_size(fit):
             "sd of the labels": sd,
             "R2": 1 - (error / sd) ** 2 if mask.sum() >= FEW_BAGS and sd else np.nan,
             "mean interval width": metrics.interval_width(lower[mask], upper[mask]),
-            "labels in their intervals": share(held[mask]),
+            "labels in their intervals": share(covered[mask]),
         }
 
     return _size_table(fit, row)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import TableColumns
-from bdr_stan.kernels import Kernel, kernel_config, kernel_of_config
+from bdr_stan.kernels import Kernel, kernel_config, kernel_from_config
 from bdr_stan.types import Array
 
 # Types that JSON lacks, each stored as a dict with this key.
@@ -77,9 +77,9 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any
     if _DICT in value:
         return dict(map(tuple, map(each, value[_DICT])))
     if _KERNEL in value:
-        return kernel_of_config(value[_KERNEL])
+        return kernel_from_config(value[_KERNEL])
     if _COLUMNS in value:
-        return TableColumns.of_config(value[_COLUMNS])
+        return TableColumns.from_config(value[_COLUMNS])
     if _TABLE in value:
         import pandas as pd
 

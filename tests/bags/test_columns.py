@@ -270,6 +270,6 @@ def test_a_transformer_of_your_own(people, tmp_path):
 
 def test_columns_go_through_files():
     columns = TableColumns(("x", "k"), {"k": ("a", "b")}, {"x": 2.0, "k": np.nan}, "bag", None)
-    again = TableColumns.of_config(columns.config())
+    again = TableColumns.from_config(columns.config())
     assert again.features == columns.features == ["x", "x missing", "k=a", "k=b", "k missing"]
     assert (again.bag, again.weight, again.fills["x"]) == ("bag", None, 2.0)

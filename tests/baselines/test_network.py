@@ -130,11 +130,11 @@ def test_common_output_has_the_common_rate(rng):
     np.testing.assert_array_equal(points, bags.points[bags.weights > 0])
     common = y.sum() / bags.weights.sum()
     for link in ("exp", "square", "identity"):
-        rates = Rates.of_bags(bags, y, points, LINKS[link])
+        rates = Rates.from_bags(bags, y, points, LINKS[link])
         assert rates.transform(np.array([rates.common_output])) == pytest.approx(common)
         assert rates.inputs(points).std(axis=0) == pytest.approx([1, 1])
     with pytest.raises(ValueError, match="link='exp' has positive rates, but the labels sum to -"):
-        Rates.of_bags(bags, -y, points, LINKS["exp"])
+        Rates.from_bags(bags, -y, points, LINKS["exp"])
 
 
 def test_outputs_too_large_for_rates_stay_finite():

@@ -9,9 +9,9 @@ from bdr_stan.kernel_means.outer_kernels import (
     between,
     check_outer,
     check_outer_bandwidth,
-    of_squares,
     resolved_outer,
     squared_distances,
+    values_at_squares,
 )
 from bdr_stan.kernels import RBF, Cauchy, Linear
 
@@ -29,7 +29,7 @@ def test_kernel_of_distances(means, kind):
     products, squares, other_squares = a @ b.T, np.sum(a**2, axis=1), np.sum(b**2, axis=1)
     found = squared_distances(products, squares, other_squares)
     np.testing.assert_allclose(found, cdist(a, b, "sqeuclidean"))
-    np.testing.assert_allclose(of_squares(outer, found), outer(a, b), rtol=1e-10)
+    np.testing.assert_allclose(values_at_squares(outer, found), outer(a, b), rtol=1e-10)
     np.testing.assert_allclose(
         between(outer, products, squares, other_squares), outer(a, b), rtol=1e-10
     )

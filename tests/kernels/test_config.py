@@ -21,8 +21,8 @@ from bdr_stan.kernels import (
     RationalQuadratic,
     StudentT,
     kernel_config,
+    kernel_from_config,
     kernel_named,
-    kernel_of_config,
     resolve_kernel,
 )
 
@@ -30,7 +30,7 @@ from bdr_stan.kernels import (
 def test_a_kernel_goes_through_json(rng):
     x, y = rng.normal(size=(11, 3)), rng.normal(size=(4, 3))
     k = composed().on(COLUMNS, 3) * Polynomial(3, 0.5)
-    again = kernel_of_config(json.loads(json.dumps(kernel_config(k))))
+    again = kernel_from_config(json.loads(json.dumps(kernel_config(k))))
     np.testing.assert_array_equal(again(x, y), k(x, y))
 
 
@@ -52,7 +52,7 @@ def test_a_kernel_goes_through_json(rng):
 def test_every_kernel_goes_through_json(rng, kernel):
     x, y = rng.normal(size=(11, 3)), rng.normal(size=(4, 3))
     config = kernel_config(kernel)
-    again = kernel_of_config(json.loads(json.dumps(config)))
+    again = kernel_from_config(json.loads(json.dumps(config)))
     assert type(again) is type(kernel)
     np.testing.assert_array_equal(again(x, y), kernel(x, y))
     assert kernel_config(again) == config
@@ -71,7 +71,7 @@ def test_every_kernel_goes_through_json(rng, kernel):
     ids=repr,
 )
 def test_columns_go_through_json_as_they_are(columns):
-    again = kernel_of_config(json.loads(json.dumps(kernel_config(RBF(2.0, columns)))))
+    again = kernel_from_config(json.loads(json.dumps(kernel_config(RBF(2.0, columns)))))
     assert again.on(COLUMNS, 3).columns == RBF(2.0, columns).on(COLUMNS, 3).columns
 
 
@@ -79,6 +79,6 @@ def test_columns_go_through_json_as_they_are(columns):
 def test_a_kernel_that_waits_for_data_goes_through_json(rng, kernel):
     points = rng.normal(size=(60, 3)) * [1, 10, 100]
     bags = Bags.from_points(points, sizes=[20, 30, 10], features=COLUMNS)
-    again = kernel_of_config(json.loads(json.dumps(kernel_config(kernel))))
+    again = kernel_from_config(json.loads(json.dumps(kernel_config(kernel))))
     one, other = (resolve_kernel(k, "scaled", bags) for k in (kernel, again))
     np.testing.assert_array_equal(other(bags.points, bags[0]), one(bags.points, bags[0]))
