@@ -28,7 +28,7 @@ def limited_blas(n_threads: int | None = 1) -> AbstractContextManager[Any]:
 
 
 def map_in_threads(
-    function: Callable[[Task], Result], tasks: Sequence[Task], n_jobs: int | None
+    function: Callable[[Task], Result], tasks: Sequence[Task], n_jobs: int | None = None
 ) -> Generator[Result, None, None]:
     """Yield `function(task)` in the order of the tasks; after an error or `close` no task starts.
 

@@ -1,8 +1,8 @@
 """A million pixels compressed to factors in one pass: time, memory, and what is lost.
 
 The generated country of 1,044,683 pixels in 957 districts (``data_gen/malaria.py``), 20 columns in
-a memory map, 100 landmarks. Totals of random functions from the factors are held against those from
-the pixels' own rows.
+a memory map, 100 landmarks. Totals of random functions from the factors are compared with
+those from the pixels' own rows.
 """
 
 import argparse

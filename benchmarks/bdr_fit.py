@@ -16,7 +16,7 @@ from experiments.paper_data import load_faces, nested_split
 
 # By the names of their Stan programs.
 MODELS = {"bdr": BDR, "inverse": InverseBDR, "nonlinear": NonlinearBDR}
-N_FEATURES = 64  # of the faces: a fit does not see how many there are
+N_FEATURES = 64  # of the faces; the cost of a fit does not depend on it
 
 
 def training_bags(faces, folder):

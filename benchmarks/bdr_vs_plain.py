@@ -1,6 +1,6 @@
 """BDR as shipped against the plain program of the paper: effective draws per second.
 
-Same bags, landmarks and priors, eta held at its marginal mode in both (the plain program needs
+Same bags, landmarks and priors, eta fixed at its marginal mode in both (the plain program needs
 it fixed), one run of NUTS each on the same machine. The plain program works in landmark
 coordinates with a dense covariance a bag; both posteriors are compared on what they share.
 """
@@ -22,7 +22,7 @@ from bdr_stan.embedding.shrinkage import posterior_moments
 from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.gamma import gamma_bags
 
-# Prior sd of log(eta) that holds it for all purposes.
+# Prior sd of log(eta) so small that eta is fixed in effect.
 _HELD = 1e-3
 
 

@@ -1,4 +1,4 @@
-"""Speed and memory of the embedding pass on a memory map, beside scikit-learn's kernel.
+"""Speed and memory of the embedding pass on a memory map, compared with scikit-learn's kernel.
 
     python benchmarks/embedding.py            10^7 points x 10 in 10^5 bags, 100 landmarks
     python benchmarks/embedding.py --quick    200,000 points in 2,000 bags

@@ -54,7 +54,7 @@ def measure(task, path, n_landmarks, n_draws, link):
 @click.option("--draws", "n_draws", default=1000, show_default=True)
 @click.option("--quick", is_flag=True, help="A fortieth of the points.")
 def main(n_points, n_features, n_landmarks, n_draws, quick):
-    """Print one row for each link and each thing asked for."""
+    """Print one row for each link and each quantity."""
     if quick:
         n_points //= 40
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@
 
 Writes the files of a generated country to a temporary folder and removes it. Reading has a process
 of its own, so that its peak memory is its own. The zonal sums are areas of intersections by
-shapely, pixel by pixel, of as many districts as asked for.
+shapely, pixel by pixel, of the given number of districts.
 """
 
 import resource

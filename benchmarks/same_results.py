@@ -461,7 +461,7 @@ def results(names):
     for name in names:
         start = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # short chains mix badly, and say so
+            warnings.simplefilter("ignore")  # short chains mix badly, and warn of it
             values = FITS[name]()
         seconds[name] = time.perf_counter() - start
         arrays |= {f"{name}: {what}": np.asarray(value, float) for what, value in values.items()}

@@ -24,7 +24,7 @@ def linear(rng, n):
 
 
 def bimodal(rng, n):
-    """Labels of two groups; the points follow the label along a bend."""
+    """Labels of two groups; the points are a nonlinear function of the label."""
     y = rng.choice([-2.0, 2.0], n) + 0.5 * rng.normal(size=n)
     middle = np.column_stack([np.tanh(y), 0.3 * y**2, np.zeros(n)])
     return middle + 0.5 * rng.normal(size=(n, 3)), np.ones(n), y

@@ -6,7 +6,7 @@
 
 Per estimator and warm-up length: the median, over data sets, of the smallest bulk and tail ESS per
 processor second and of the seconds; the largest R-hat and the divergences of all data sets. Chains
-of one data set run beside nothing else, the lengths in turn.
+of one data set run by themselves, the lengths in turn.
 """
 
 import argparse

@@ -100,8 +100,8 @@ def splits_of(n_bags, repeats, n_folds=5):
 def best_penalty(gram, y, split, lambdas):
     """Lowest validation RMSE over penalties; its predictions of validation and test bags."""
     train, validation, test = split
-    asked = np.concatenate([validation, test])
-    _, _, predictions = held_out(gram, y, [(train, asked)], lambdas)
+    new = np.concatenate([validation, test])
+    _, _, predictions = held_out(gram, y, [(train, new)], lambdas)
     n = len(validation)
     errors = np.mean((predictions[:n] - y[validation, None]) ** 2, axis=0)
     best = int(np.argmin(errors))

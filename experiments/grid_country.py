@@ -31,7 +31,7 @@ def scores(truth, seed, args, run):
     model.fit(train.bags, train.y, **run)
     seconds = time.perf_counter() - start
     points = model.predict_points(test.bags)
-    holds = point_calibration(test.rate, points, LEVELS).set_index("level")["coverage"]
+    shares = point_calibration(test.rate, points, LEVELS).set_index("level")["coverage"]
     expected = test.bags.sums(test.bags.weights * test.rate)
     return {
         "truth": truth,
@@ -42,7 +42,7 @@ def scores(truth, seed, args, run):
         ),
         "NLL of the true rates": poisson_nll(test.y, expected),
         "correlation of log rates": np.corrcoef(np.log(points.mean), np.log(test.rate))[0, 1],
-        **{f"{level:.0%} coverage": holds[level] for level in LEVELS},
+        **{f"{level:.0%} coverage": shares[level] for level in LEVELS},
         "fit, s": round(seconds),
     }
 

@@ -201,7 +201,7 @@ def methods(args):
 
 
 def compared(name, args):
-    """Method -> log density of each held-out group, and whether its 95% interval holds it."""
+    """Method -> log density of each held-out group, and whether its 95% interval contains it."""
     rng = np.random.default_rng(args.seed)
     bags, y = groups_of(name, rng, args.groups)
     found = {}

@@ -117,16 +117,14 @@ def bag_inner_products(
     return out + out.T if itself else out
 
 
-def bag_squared_norms(
-    bags: Bags, weights: Array, kernel: Kernel, *, n_jobs: int | None = None
-) -> Array:
+def bag_squared_norms(bags: Bags, weights: Array, kernel: Kernel) -> Array:
     """Squared RKHS norms of the kernel means of bags, shape (n,); as `bag_inner_products`."""
 
     def squared(i):
         points, w = bags[i], weights[bags.offsets[i] : bags.offsets[i + 1]]
         return w @ kernel_mean_values(kernel, points, w, points)
 
-    squares = np.array(list(map_in_threads(squared, range(len(bags)), n_jobs)))
+    squares = np.array(list(map_in_threads(squared, range(len(bags)))))
     bags.release()
     return squares
 
