@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags.checks import near_names
+from bdr_stan.extras import require
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 26  # of float64 values read at a time: far less than most embeddings
@@ -17,10 +18,9 @@ _CHUNK_BYTES = 1 << 26  # of float64 values read at a time: far less than most e
 
 def check_anndata(adata: Any) -> None:
     """Raise unless this is an AnnData object with at least one cell."""
-    try:
-        from anndata import AnnData
-    except ImportError:
-        raise ImportError("reading cells needs anndata: pip install 'bdr-stan[anndata]'") from None
+    require("reading cells needs anndata: pip install 'bdr-stan[anndata]'", "anndata")
+    from anndata import AnnData
+
     if not isinstance(adata, AnnData):
         raise TypeError(
             f"adata must be an AnnData object, found a {type(adata).__name__}: read a file by "

@@ -8,6 +8,7 @@ from typing import Any
 from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
 from bdr_stan.bags.parts import Part
+from bdr_stan.extras import require
 from bdr_stan.types import PathName
 
 # Of the wanted columns as floats, small next to the memory of a worker; a row group is never cut.
@@ -58,7 +59,13 @@ def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
 
 def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part], Sequence[str]]:
     """Parts of the table in Parquet files, and names of the feature columns, from the footers."""
-    delayed = _delayed()
+    require(
+        "reading Parquet part by part needs Dask and pyarrow: pip install 'bdr-stan[dask]'",
+        "dask",
+        "pyarrow.parquet",
+    )
+    from dask import delayed
+
     files = parquet_files(path)
     states = {path: _state_of(path) for path in files}
     wanted = roles.like(like)
@@ -74,17 +81,6 @@ def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part],
 def _where(groups):
     first, last = groups[0].path, groups[-1].path
     return first if first == last else f"{first} to {last}"
-
-
-def _delayed():
-    try:
-        import pyarrow.parquet  # noqa: F401
-        from dask import delayed
-    except ImportError as error:
-        raise ImportError(
-            f"reading Parquet part by part needs {error.name}: pip install 'bdr-stan[dask]'"
-        ) from None
-    return delayed
 
 
 def _schemas(files, wanted):

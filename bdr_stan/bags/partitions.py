@@ -20,6 +20,7 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.dask_tasks import check_client, in_order
 from bdr_stan.bags.parts import Part, PartReader
 from bdr_stan.bags.surveys import merge_surveys, survey
+from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -287,12 +288,9 @@ class PartitionedBags(BagsBase):
 
 def parts_of_dask(ddf: Any, roles: ColumnRoles, like: Any) -> tuple[list[Part], Sequence[str]]:
     """Partitions of a Dask DataFrame and names of the feature columns, see `Bags.from_dask`."""
-    try:
-        import dask.dataframe as dd
-    except ImportError as error:
-        raise ImportError(
-            f"bags of a Dask DataFrame need {error.name}: pip install 'bdr-stan[dask]'"
-        ) from None
+    require("bags of a Dask DataFrame need Dask: pip install 'bdr-stan[dask]'", "dask.dataframe")
+    import dask.dataframe as dd
+
     if not isinstance(ddf, dd.DataFrame):
         raise TypeError(
             f"expected a Dask DataFrame, found a {type(ddf).__name__}: use Bags.from_dataframe for "

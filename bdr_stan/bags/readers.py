@@ -35,6 +35,7 @@ from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
 from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
@@ -255,12 +256,9 @@ def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
 
 def from_parquet(path: PathName, roles: ColumnRoles, **options: Any) -> dict[str, Any]:
     """Arguments of `Bags` from a Parquet file or folder."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ImportError(
-            "reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'"
-        ) from None
+    require("reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow.parquet")
+    import pyarrow.parquet as pq
+
     files = parquet_files(path)
     dataset = pq.ParquetDataset(
         path if Path(path).exists() else files, partitioning=folder_columns(files)

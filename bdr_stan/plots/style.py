@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from bdr_stan.extras import require
 from bdr_stan.metrics import size_classes
 from bdr_stan.types import Array, ArrayLike
 
@@ -24,12 +25,12 @@ FEW_BAGS = 20  # below it a share can have a standard error above 0.11
 
 def pyplot() -> ModuleType:
     """matplotlib.pyplot, imported late; ImportError with the install command if it is missing."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plots need matplotlib, which is not installed: pip install 'bdr-stan[plots]'"
-        ) from error
+    require(
+        "plots need matplotlib, which is not installed: pip install 'bdr-stan[plots]'",
+        "matplotlib.pyplot",
+    )
+    import matplotlib.pyplot as plt
+
     return plt
 
 

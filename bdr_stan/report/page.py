@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bdr_stan.extras import require
 from bdr_stan.results.files import checked_output, written_whole
 from bdr_stan.types import PathName
 
@@ -97,12 +98,9 @@ def write_page(path: PathName, title: str, lead: str, sections: Sequence[Section
 
 def page_template() -> Any:
     """The Jinja template, which escapes all text; ImportError if Jinja2 is not installed."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "reports need Jinja2, which is not installed: pip install 'bdr-stan[report]'"
-        ) from error
+    require("reports need Jinja2, which is not installed: pip install 'bdr-stan[report]'", "jinja2")
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("bdr_stan.report", "."),
         autoescape=True,

@@ -2,6 +2,8 @@
 
 import ast
 
+_CALLS = "warn", "require"  # functions that take a message first
+
 
 def messages(package):
     """Texts of what is raised or warned of in the Python files of a folder."""
@@ -10,7 +12,7 @@ def messages(package):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 found.add(_text(node.exc.args[:1]))
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "warn":
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", None) in _CALLS:
                 found.add(_text(node.args[:1]))
     return found - {None}
 

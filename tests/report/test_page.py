@@ -1,6 +1,6 @@
 """page: blocks as HTML, escaped; a file that is there whole or not at all."""
 
-import builtins
+import sys
 
 import numpy as np
 import pandas as pd
@@ -72,14 +72,7 @@ def test_letters_that_no_file_can_hold_are_replaced(tmp_path):
 
 
 def test_without_jinja_the_extra_is_named(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without_jinja(name, *rest):
-        if name.startswith("jinja2"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without_jinja)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r"pip install 'bdr-stan\[report\]'"):
         written(tmp_path, Text("x"))
     assert not list(tmp_path.iterdir())
