@@ -172,16 +172,6 @@ class DFDR(BagRegressor):
         return self._keep(Result(groups, settings), bags)
 
     def predict(self, bags: BagsLike) -> Array:
-        """Predicted label of each bag.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        array, shape (n,), units of y
-        """
         bags = self._like_training(bags)
         known = self.result_.constants
         if self._training is not None:

@@ -285,6 +285,19 @@ class BagEstimator(BaseEstimator):
 class BagRegressor(RegressorMixin, BagEstimator):
     """Base of estimators with numeric labels."""
 
+    def predict(self, bags: BagsLike) -> Any:
+        """Predicted label of each bag.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+
+        Returns
+        -------
+        array, shape (n,), units of y
+        """
+        raise NotImplementedError
+
     def score(
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:

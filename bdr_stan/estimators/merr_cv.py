@@ -184,16 +184,6 @@ class MERRCV(BagRegressor):
         return self._keep(Result(groups, {"table": _table(scores)}, members), bags)
 
     def predict(self, bags: BagsLike) -> Array:
-        """Predicted label of each bag.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        array, shape (n,), units of y
-        """
         bags = self._like_training(bags)
         shares = bags.point_shares
         kernels = [member.kernel_ for member in self.members_]

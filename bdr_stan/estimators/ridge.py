@@ -261,16 +261,6 @@ class RBFNetwork(BagRegressor):
         return embed(bags, self._feature_map if training is None else training.feature_map)
 
     def predict(self, bags: BagsLike) -> Array:
-        """Predicted label of each bag.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        array, shape (n,), units of y
-        """
         return self.predict_features(self.embed(bags))
 
     def predict_features(self, embedding: Embedding) -> Array:

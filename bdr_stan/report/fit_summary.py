@@ -1,16 +1,20 @@
 """Data of the sections of a report: a fit, and its bags if they were passed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bdr_stan.aggregate.bag_effects import have_mean_points
 from bdr_stan.bags import Bags, PartitionedBags
+from bdr_stan.metrics import size_classes
 from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
 from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,16 @@ class FitSummary:
             # As new bags: the fitted bag effects depend on the labels.
             return self.model.predictive(self.bags, district=False)
         return self.model.predictive(self.bags)
+
+    def table_by_size(self, row: Callable[[Array], dict[str, Any]]) -> "pd.DataFrame":
+        """Table of `row(mask)` per class of bag sizes and, last, for all bags."""
+        import pandas as pd
+
+        classes = {} if self.sizes is None else size_classes(self.sizes)
+        classes |= {"all": np.ones(len(self.labels), bool)}
+        rows = {name: {"bags": int(mask.sum()), **row(mask)} for name, mask in classes.items()}
+        table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
+        return table.astype({"bags": int})
 
     @property
     def needs_trials(self) -> bool:

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from bdr_stan import metrics, plots
+from bdr_stan import plots
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.report.fit_summary import FitSummary
@@ -93,19 +93,12 @@ def _column(fit, k):
 
 def shrinkage(fit: FitSummary) -> Section | None:
     """Shrinkage of the embeddings by bag size; None for models without shrinkage."""
-    import pandas as pd
-
     if "eta" not in fit.model.result_.groups["posterior"] or fit.sizes is None:
         return None
     eta = float(np.median(fit.model.result_.draws("eta")))
     lam = fit.model.coordinates_.lam
     kept = shrinkage_factors(fit.sizes, lam, eta).sum(axis=1)
-    classes = metrics.size_classes(fit.sizes)
-    rows = {
-        name: {"bags": int(mask.sum()), "coordinates kept": float(kept[mask].mean())}
-        for name, mask in classes.items()
-    }
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
+    table = fit.table_by_size(lambda mask: {"coordinates kept": float(kept[mask].mean())})
     sizes = np.unique(np.quantile(fit.sizes, [0, 0.25, 0.5, 0.75, 1]).round().clip(1))
     return Section(
         "shrinkage",
@@ -116,7 +109,7 @@ def shrinkage(fit: FitSummary) -> Section | None:
                 "shrunk towards the average of all bags, most in coordinates with a large variance "
                 f"within bags. The larger a bag, the more of its {len(lam)} coordinates remain."
             ),
-            Table(f"Effective number of coordinates, of {len(lam)}", table.astype({"bags": int})),
+            Table(f"Effective number of coordinates, of {len(lam)}", table.drop("all")),
             picture(
                 "shrinkage",
                 "Share of each coordinate of the embedding that shrinkage keeps, one line per bag "

@@ -116,18 +116,7 @@ def _by_size(fit):
             "labels in their intervals": share(covered[mask]),
         }
 
-    return _size_table(fit, row)
-
-
-def _size_table(fit, row):
-    """Table of `row(mask)`, a dict, per class of bag sizes and for all bags."""
-    import pandas as pd
-
-    classes = {} if fit.sizes is None else metrics.size_classes(fit.sizes)
-    classes |= {"all": np.ones(len(fit.labels), bool)}
-    rows = {name: {"bags": int(mask.sum()), **row(mask)} for name, mask in classes.items()}
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("points in a bag")
-    return table.astype({"bags": int})
+    return fit.table_by_size(row)
 
 
 def _bags(fit):
@@ -177,7 +166,7 @@ def _of_classes(fit):
         pd.Series(fit.labels, name="label"), pd.Series(guess, name="predicted")
     ).reindex(columns=fit.classes, fill_value=0)
     return [
-        Table("Predicted classes by bag size", _size_table(fit, row)),
+        Table("Predicted classes by bag size", fit.table_by_size(row)),
         Table(
             "Confusion matrix: number of bags by true class (rows) and likeliest class (columns)",
             confused,
