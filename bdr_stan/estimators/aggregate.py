@@ -71,7 +71,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         "identity" the points are compressed without loss; "exp" and "logit" cost Stan all points
         (see `thin`).
     n_landmarks : int, default 60
-        Of each field; at most 10 of one that looks at one column. Of no effect where `landmarks` is
+        Of each field; at most 10 of one that takes one column. Of no effect where `landmarks` is
         an array or "one per bag".
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
@@ -108,7 +108,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     kernel_ : Kernel
         With the parameters that were learned.
     landmarks_ : array, shape (d, p)
-        NaN in columns that a landmark's field does not look at, where there are several.
+        NaN in columns that a landmark's field does not depend on, where there are several.
     feature_map_ : FieldFeatures
         psi, of which f(x) = intercept + psi(x)' w.
     bound_ : float

@@ -89,7 +89,7 @@ def match_mixture(
     Notes
     -----
     Standard deviations stay between 1/100 and 100 times that of the points: a polynomial kernel
-    sees a few moments of the distribution alone, so mixtures with needles match as well.
+    identifies a few moments of the distribution, so mixtures with needles match as well.
     Source: Muandet et al. (2014), section 4.2.
     """
     kernel = with_closed_form(mean.kernel)

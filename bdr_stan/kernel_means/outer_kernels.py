@@ -49,7 +49,9 @@ def between(
     if outer is None:
         return products
     if squares is None or other_squares is None:
-        raise TypeError(f"{outer!r} looks at distances: give the squared norms of the kernel means")
+        raise TypeError(
+            f"{outer!r} depends on distances: give the squared norms of the kernel means"
+        )
     return values_at_squares(outer, squared_distances(products, squares, other_squares))
 
 

@@ -180,7 +180,7 @@ def set_kernels(
             )
     kernels = [kernel.on(bags.features, bags.n_features) for kernel in kernels]
     for kernel in kernels:
-        kernel.prepare(bags.read(0, 1))  # raises where the bandwidth waits for data
+        kernel.prepare(bags.read(0, 1))  # raises where the bandwidth is no number yet
     for side in sides:
         if side.is_memory_map:
             side.check_values()

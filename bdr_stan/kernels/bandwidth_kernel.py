@@ -90,7 +90,7 @@ class BandwidthKernel(ColumnKernel):
         """`lengths`, which must be numbers by now."""
         if isinstance(self.bandwidth, str):
             raise ValueError(
-                f"bandwidth={self.bandwidth!r} waits for data: give a number, or call "
+                f"bandwidth={self.bandwidth!r} is no number yet: give a number, or call "
                 "resolved(bags)"
             )
         return self.lengths

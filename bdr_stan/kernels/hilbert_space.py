@@ -109,7 +109,7 @@ class HilbertSpace(Kernel):
         points = base.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
         if points.shape[1] > _MOST_COLUMNS:
             raise ValueError(
-                f"HilbertSpace looks at {points.shape[1]} columns, of which it would need sines "
+                f"HilbertSpace depends on {points.shape[1]} columns, of which it would need sines "
                 f"in all directions: name at most {_MOST_COLUMNS} as columns of its base"
             )
         low, high = points.min(axis=0), points.max(axis=0)
@@ -143,7 +143,7 @@ class HilbertSpaceFeatures(Features):
 
     def __init__(self, kernel: HilbertSpace, n_inputs: int):
         if kernel.reach is None or kernel.centre is None:
-            raise ValueError("HilbertSpace waits for data: call resolved(bags)")
+            raise ValueError("HilbertSpace has no numbers yet: call resolved(bags)")
         self.kernel, self.n_inputs, self.n_columns = kernel, n_inputs, kernel.n_functions
         self._centre, reach = np.asarray(kernel.centre), np.asarray(kernel.reach)
         lengths = np.broadcast_to(np.asarray(kernel.base.lengths, float), reach.shape)

@@ -223,7 +223,7 @@ class ColumnKernel(Kernel):
             if not isinstance(k, (int, np.integer)) or not 0 <= k < n_columns:
                 known = ", ".join(map(str, names)) if names else f"0 to {n_columns - 1}"
                 raise ValueError(
-                    f"{type(self).__name__} looks at the column {column!r}, which the points do "
+                    f"{type(self).__name__} depends on the column {column!r}, which the points do "
                     f"not have; they have {known}"
                 )
             found.append(int(k))

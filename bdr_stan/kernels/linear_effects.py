@@ -80,7 +80,7 @@ class LinearEffects(ColumnKernel):
         Raises ValueError while these wait for data, see `resolved`.
         """
         if self.units is None:
-            raise ValueError("LinearEffects waits for data: call resolved(bags)")
+            raise ValueError("LinearEffects has no numbers yet: call resolved(bags)")
         seen = np.asarray(self.select(points), np.float64)
         return (seen - np.asarray(self.centre)) / self.units
 

@@ -66,12 +66,12 @@ class NormalScores(ColumnKernel):
             raise TypeError(f"base of NormalScores must be a Kernel, found {self.base!r}")
         if getattr(self.base, "columns", None) is not None:
             raise ValueError(
-                "the base of NormalScores sees scores alone: name the column as "
+                "the base of NormalScores gets scores alone: name the column as "
                 f"NormalScores(base, columns=[{self.base.columns[0]!r}])"
             )
         if self.columns is None or len(self.columns) != 1:
             raise ValueError(
-                f"NormalScores looks at one column, found columns={self.columns!r}: name one"
+                f"NormalScores takes one column, found columns={self.columns!r}: name one"
             )
         store_arrays(self, "knots")
 
@@ -80,7 +80,7 @@ class NormalScores(ColumnKernel):
             category = f"{self.columns[0]}="
             if any(name.startswith(category) for name in names):
                 raise ValueError(
-                    f"NormalScores looks at one column of numbers, but {self.columns[0]!r} is a "
+                    f"NormalScores takes one column of numbers, but {self.columns[0]!r} is a "
                     "category: give it to LinearEffects or another kernel"
                 )
         return super().on(names, n_columns)
@@ -93,7 +93,7 @@ class NormalScores(ColumnKernel):
     @property
     def _knots(self):
         if self.knots is None:
-            raise ValueError("NormalScores waits for data: call resolved(bags)")
+            raise ValueError("NormalScores has no numbers yet: call resolved(bags)")
         return np.asarray(self.knots)
 
     def spaced(self, n: int) -> Array:

@@ -73,7 +73,7 @@ def distances(out: Array, factor: float) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stationary(BandwidthKernel):
-    """Kernels of the distance r = |(x - y) / bandwidth|; a subclass says what `profile` does.
+    """Kernels of the distance r = |(x - y) / bandwidth|; a subclass defines `profile`.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class SummandFeatures(ConcatenatedFeatures):
     ----------
     kernel : Kernel, from `resolve_kernel`
     landmarks : array, shape (d, p), in the units of the points
-        NaN in the columns that a landmark's summand does not look at; those of a summand lie
+        NaN in the columns that a landmark's summand does not depend on; those of a summand lie
         together.
 
     Raises
@@ -124,7 +124,7 @@ class SummandFeatures(ConcatenatedFeatures):
         super().__init__([LandmarkFeatures(parts[columns], rows) for columns, rows in blocks])
 
     def gram(self) -> Array:
-        """Inner products of the features' representers, shape (d, d): no summand sees another."""
+        """Inner products of the features' representers, (d, d); 0 between summands."""
         return block_diag(*(each.gram() for each in self.maps))
 
 
@@ -167,7 +167,7 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
             known = ", ".join(map(str, map(list, parts)))
             raise ValueError(
                 f"landmark {k} has numbers in the columns {list(columns)} alone, but the "
-                f"kernel's summands look at {known}: give each landmark all columns, or those of "
+                f"kernel's summands depend on {known}: give each landmark all columns, or those of "
                 "one summand"
             )
     starts = [k for k in range(len(given)) if k == 0 or given[k] != given[k - 1]]

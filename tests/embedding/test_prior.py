@@ -74,7 +74,7 @@ def test_convolution_prior_is_the_integral(bags, u, name, bandwidth, scale):
 
 
 def test_convolution_prior_of_some_columns_and_a_variance(bags, u):
-    """The measure is one of the columns that the kernel looks at; k enters twice."""
+    """The measure is one of the columns that the kernel depends on; k enters twice."""
     kernel = RBF([0.5, 2.0], columns=["c", "a"], variance=3.0)
     training = training_features(bags, kernel=kernel, landmarks=u, covariance="average")
     _, R, _ = landmark_matrices(

@@ -184,7 +184,7 @@ def test_raw_columns_in_any_unit_and_order(country):
 
 
 def test_columns_that_are_not_there_are_refused(country):
-    with pytest.raises(ValueError, match="LinearEffects looks at the column 'rain', which the"):
+    with pytest.raises(ValueError, match="LinearEffects depends on the column 'rain', which the"):
         fitted(country, map_kernel(["rain"]))
-    with pytest.raises(ValueError, match="NormalScores looks at one column"):
+    with pytest.raises(ValueError, match="NormalScores takes one column"):
         fitted(country, NormalScores(RBF(1.0), columns=["z1", "z2"]))

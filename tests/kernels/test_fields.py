@@ -94,7 +94,7 @@ def test_landmarks_lie_in_the_columns_of_their_field(bags):
 
 
 def test_weights_of_landmarks_are_in_the_landmarks_order(bags, rng):
-    """One field that looks at some columns: f = sum_i beta_i k(u_i, x), u_i row i of landmarks."""
+    """One field of some columns: f = sum_i beta_i k(u_i, x), u_i row i of landmarks."""
     features = features_of(Matern32(300.0, columns=["x", "y"]), bags)
     assert np.isnan(features.landmarks[:, :2]).all()
     w, u = rng.normal(size=20), np.nan_to_num(features.landmarks)

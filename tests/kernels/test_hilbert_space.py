@@ -115,7 +115,7 @@ def test_log_scales_multiply_rows(rng):
         (
             lambda: HilbertSpace(RBF(1.0)).resolved([np.random.default_rng(0).normal(size=(9, 4))]),
             ValueError,
-            "HilbertSpace looks at 4 columns, .* name at most 3 as columns of its base",
+            "HilbertSpace depends on 4 columns, .* name at most 3 as columns of its base",
         ),
         (
             lambda: HilbertSpace(RBF(1.0)).resolved([np.ones((9, 1))]),
@@ -125,7 +125,7 @@ def test_log_scales_multiply_rows(rng):
         (
             lambda: HilbertSpaceFeatures(HilbertSpace(RBF(1.0)), 2),
             ValueError,
-            r"HilbertSpace waits for data: call resolved\(bags\)",
+            r"HilbertSpace has no numbers yet: call resolved\(bags\)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sums and products of kernels, the columns they look at, their learned parameters."""
+"""Sums and products of kernels, the columns they depend on, their learned parameters."""
 
 import numpy as np
 import pytest
@@ -101,13 +101,13 @@ def test_columns_become_indices():
         (lambda: RBF(columns=[]), "RBF has no columns: name some, or None for all"),
         (
             lambda: RBF(columns=["z"]).on(["a", "b"], 2),
-            "RBF looks at the column 'z', which the points do not have; they have a, b",
+            "RBF depends on the column 'z', which the points do not have; they have a, b",
         ),
         (lambda: RBF(columns=[2]).on(None, 2), "the column 2, which .* they have 0 to 1"),
         (lambda: RBF(columns=[-1]).on(None, 2), "the column -1, which .* they have 0 to 1"),
         (
             lambda: (RBF(1.0) + RBF(1.0) * Matern32(columns=["z"])).on(["a", "b"], 2),
-            "Matern32 looks at the column 'z', which the points do not have; they have a, b",
+            "Matern32 depends on the column 'z', which the points do not have; they have a, b",
         ),
     ],
 )

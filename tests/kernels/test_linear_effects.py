@@ -40,7 +40,7 @@ def test_nothing_of_it_is_learned():
         ),
         (
             lambda: LinearEffects()([[1.0]], [[2.0]]),
-            r"LinearEffects waits for data: call resolved\(bags\)",
+            r"LinearEffects has no numbers yet: call resolved\(bags\)",
         ),
     ],
 )

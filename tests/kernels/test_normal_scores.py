@@ -63,18 +63,18 @@ def test_spaced_values_have_evenly_spaced_scores(bags):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (NormalScores, "NormalScores looks at one column, found columns=None: name one"),
+        (NormalScores, "NormalScores takes one column, found columns=None: name one"),
         (
             lambda: NormalScores(columns=["a", "b"]),
-            r"NormalScores looks at one column, found columns=\['a', 'b'\]: name one",
+            r"NormalScores takes one column, found columns=\['a', 'b'\]: name one",
         ),
         (
             lambda: NormalScores(RBF(columns=["a"]), columns=["a"]),
-            r"NormalScores sees scores alone: name the column as NormalScores\(base, columns=\['a'",
+            r"NormalScores gets scores alone: name the column as NormalScores\(base, columns=\['a'",
         ),
         (
             lambda: NormalScores(columns=[0]).scores(np.ones((2, 1))),
-            r"NormalScores waits for data: call resolved\(bags\)",
+            r"NormalScores has no numbers yet: call resolved\(bags\)",
         ),
         (
             lambda: NormalScores(columns=[0]).resolved([np.ones((9, 1))]),
@@ -93,7 +93,7 @@ def test_knots_are_not_printed(bags):
 
 def test_a_category_has_no_scores():
     names = ["rain", "land=dry", "land=wet"]
-    said = "looks at one column of numbers, but 'land' is a category: give it to LinearEffects"
+    said = "takes one column of numbers, but 'land' is a category: give it to LinearEffects"
     with pytest.raises(ValueError, match=said):
         NormalScores(columns=["land"]).on(names, 3)
     assert NormalScores(columns=["rain"]).on(names, 3).columns == (0,)
