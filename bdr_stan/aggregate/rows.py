@@ -114,7 +114,6 @@ def square_factors(
     bags: Bags,
     features: FeatureMap,
     *,
-    n_jobs: int | None = None,
     tolerance: float = RANK_TOLERANCE,
 ) -> AggregateRows:
     """Factors Q_a of the bags, for rates that are squares: one pass over the points.
@@ -128,7 +127,7 @@ def square_factors(
         scaled = rows[:, :-1] * np.sqrt(weights)[:, None]
         return _triangular_factor(scaled, tolerance), weights @ rows[:, -1]
 
-    parts = reduced_by_bag(bags, _with_residual_variance(features), factor, n_jobs)
+    parts = reduced_by_bag(bags, _with_residual_variance(features), factor)
     blocks = [
         part[0][0]
         if len(part) == 1
@@ -148,9 +147,9 @@ def _triangular_factor(rows, tolerance):
     return s[kept, None] * V[kept]
 
 
-def weighted_sums(bags: Bags, features: FeatureMap, *, n_jobs: int | None = None) -> AggregateRows:
+def weighted_sums(bags: Bags, features: FeatureMap) -> AggregateRows:
     """One row sum_j p_j phi_j of each bag, for rates that are f; one pass over the points."""
-    parts = reduced_by_bag(bags, with_ones(features), lambda rows, weights: weights @ rows, n_jobs)
+    parts = reduced_by_bag(bags, with_ones(features), lambda rows, weights: weights @ rows)
     rows = np.array([np.sum(part, axis=0) for part in parts])
     n = len(bags)
     return aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
@@ -161,13 +160,12 @@ def point_rows(
     features: FeatureMap,
     *,
     with_residual_variance: bool = False,
-    n_jobs: int | None = None,
 ) -> AggregateRows:
     """The rows [psi_j, 1] of all points of positive weight; memory grows with their number."""
     weights = bags.point_weights
     counted = weights > 0
     rows_of = _with_residual_variance(features) if with_residual_variance else with_ones(features)
-    parts = reduced_by_bag(bags, rows_of, lambda rows, weights: rows[weights > 0], n_jobs)
+    parts = reduced_by_bag(bags, rows_of, lambda rows, weights: rows[weights > 0])
     rows = np.vstack([rows for part in parts for rows in part])
     length = bags.sums(counted.astype(int))
     start, weights = np.cumsum(length) - length, weights[counted]
@@ -178,9 +176,7 @@ def point_rows(
     return replace(rows, residual_variance=residual_variance)
 
 
-def bag_means(
-    bags: Bags, features: FeatureMap, theta: Array, rate: Rate, *, n_jobs: int | None = None
-) -> Array:
+def bag_means(bags: Bags, features: FeatureMap, theta: Array, rate: Rate) -> Array:
     """sum_j p_j rate(phi_j' theta) of bags whose rows are not kept, shape (S, n), in one pass.
 
     `theta` has shape (S, d + 1); `rate` is a function of f at the points, such as `np.exp`.
@@ -189,7 +185,7 @@ def bag_means(
     def mean(rows, weights):
         return _weighted_rates(rows, weights, theta, rate)
 
-    parts = reduced_by_bag(bags, with_ones(features), mean, n_jobs)
+    parts = reduced_by_bag(bags, with_ones(features), mean)
     return np.array([np.sum(part, axis=0) for part in parts]).T
 
 
@@ -242,7 +238,6 @@ def reduced_by_bag(
     bags: Bags,
     rows_of: Callable[[Array], Array],
     reduce: Callable[[Array, Array], Reduced],
-    n_jobs: int | None,
 ) -> list[list[Reduced]]:
     """For each bag the list of reduce(rows, weights), one for each chunk that has points of it.
 
@@ -250,14 +245,14 @@ def reduced_by_bag(
     partitions stay there: what is reduced comes back, in their order.
     """
     found: list[list[Reduced]] = [[] for _ in range(len(bags))]
-    reduced = partial(_reduced_by_bag_in_part, rows_of=rows_of, reduce=reduce, n_jobs=n_jobs)
+    reduced = partial(_reduced_by_bag_in_part, rows_of=rows_of, reduce=reduce)
     for which, part in bags.map_parts(reduced):
         for i, reduced_chunks in zip(which, part, strict=True):
             found[i] += reduced_chunks
     return found
 
 
-def _reduced_by_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
+def _reduced_by_bag_in_part(bags, *, rows_of, reduce, progress=None):
     width = rows_of(bags.read(0, 1)).shape[1] + bags.n_features
     chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * width)))
     point_weights = bags.point_weights
@@ -269,7 +264,7 @@ def _reduced_by_bag_in_part(bags, *, rows_of, reduce, n_jobs, progress=None):
         return [reduce(rows[a:b], weights[a:b]) for a, b in pairwise(chunk.cuts)]
 
     found = [[] for _ in range(len(bags))]
-    with closing(map_in_threads(run, chunks, n_jobs)) as results:
+    with closing(map_in_threads(run, chunks)) as results:
         for chunk, parts in zip(chunks, results, strict=True):
             for i, part in zip(range(chunk.first, chunk.last), parts, strict=True):
                 found[i].append(part)

@@ -76,33 +76,31 @@ def _best_cut(away, weights):
     return left
 
 
-def thinned_point_rows(
-    bags: Bags, features: FeatureMap, n_points: int, *, n_jobs: int | None = None
-) -> AggregateRows:
+def thinned_point_rows(bags: Bags, features: FeatureMap, n_points: int) -> AggregateRows:
     """Rows and weights of at most `n_points` points per bag, by `thin`, in one pass.
 
     The features of all points are never in memory at once.
     """
-    return _thinned_rows(bags, with_ones(features), n_points, n_jobs)
+    return _thinned_rows(bags, with_ones(features), n_points)
 
 
-def thinned_bags(bags: Bags, n_points: int, *, n_jobs: int | None = None) -> Bags:
+def thinned_bags(bags: Bags, n_points: int) -> Bags:
     """Bags of at most `n_points` weighted points each, by `thin` on standardised columns."""
     spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
     spread[spread == 0] = 1.0
-    thinned = _thinned_rows(bags, lambda points: points / spread, n_points, n_jobs)
+    thinned = _thinned_rows(bags, lambda points: points / spread, n_points)
     offsets = np.append(thinned.start, len(thinned.rows))
     return Bags(thinned.rows * spread, offsets, weights=thinned.weights)
 
 
-def _thinned_rows(bags, rows_of, n_points, n_jobs):
+def _thinned_rows(bags, rows_of, n_points):
     def reduce(rows, weights):
         return thin(rows, weights, n_points)
 
     # A bag that is read in pieces is thinned once more.
     parts = [
         pieces[0] if len(pieces) == 1 else reduce(*map(np.concatenate, zip(*pieces, strict=True)))
-        for pieces in reduced_by_bag(bags, rows_of, reduce, n_jobs)
+        for pieces in reduced_by_bag(bags, rows_of, reduce)
     ]
     rows, weights = map(np.concatenate, zip(*parts, strict=True))
     length = np.array([len(weights) for _, weights in parts])
@@ -115,13 +113,11 @@ def thinning_error(
     thinned: AggregateRows,
     thetas: Array,
     rate: Rate,
-    *,
-    n_jobs: int | None = None,
 ) -> Array:
     """Relative error of the bags' total rates by thinning, shape (S, n), in one pass.
 
     `thetas`, shape (S, d + 1), are weights and intercepts, such as posterior draws; `rate` is a
     function of f at the points, such as `np.exp`.
     """
-    exact = bag_means(bags, features, thetas, rate, n_jobs=n_jobs)
+    exact = bag_means(bags, features, thetas, rate)
     return thinned.means(thetas, rate) / exact - 1

@@ -12,8 +12,8 @@ import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
-from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alphas,
@@ -37,7 +37,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 
 
 @estimator
-class MERR(BagRegressor):
+class MERR(ProbabilisticRegressor):
     """Mean embedding ridge regression: kernel ridge regression on the kernel means of bags.
 
     Parameters
@@ -206,22 +206,9 @@ class MERR(BagRegressor):
         return self
 
     def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predicted label of each bag.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        return_std : bool, default False
-            Return the standard deviation of the label as well, by the Gaussian process.
-
-        Returns
-        -------
-        mean : array, shape (n,), units of y
-        sd : array, shape (n,), if `return_std`
-        """
         if return_std:
-            predictive = self.predictive(bags)
-            return predictive.mean, predictive.sd
+            return super().predict(bags, return_std=True)
+        # Without the eigendecomposition that standard deviations need.
         means = _means(self._like_training(bags), self.kernel_, self.landmarks_)
         return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from builders.totals import RATES
 
+from bdr_stan import threads
 from bdr_stan.aggregate import rows as aggregation
 from bdr_stan.aggregate.rows import (
     bag_means,
@@ -261,12 +262,12 @@ def test_many_thetas_are_taken_in_turns(bags, features, rng):
     np.testing.assert_allclose(found[::100], each, rtol=1e-12)
 
 
-def everything(bags, features, thetas, **options):
+def everything(bags, features, thetas):
     return [
-        square_factors(bags, features, **options).means(thetas, np.square),
-        weighted_sums(bags, features, **options).means(thetas, np.positive),
-        point_rows(bags, features, **options).means(thetas, RATES["logit"]),
-        bag_means(bags, features, thetas, np.exp, **options),
+        square_factors(bags, features).means(thetas, np.square),
+        weighted_sums(bags, features).means(thetas, np.positive),
+        point_rows(bags, features).means(thetas, RATES["logit"]),
+        bag_means(bags, features, thetas, np.exp),
     ]
 
 
@@ -277,7 +278,8 @@ def test_chunks_and_threads_do_not_matter(
 ):
     whole = everything(bags, features, thetas)
     monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 8 * (9 + 3) * points_at_once)
-    for one, other in zip(whole, everything(bags, features, thetas, n_jobs=n_jobs), strict=True):
+    monkeypatch.setattr(threads, "effective_n_jobs", lambda _: n_jobs)
+    for one, other in zip(whole, everything(bags, features, thetas), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-9)
     assert square_factors(bags, features).length.max() <= 10
 

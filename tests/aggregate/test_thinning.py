@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bdr_stan import threads
 from bdr_stan.aggregate import rows as aggregation
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
@@ -94,7 +95,8 @@ def test_error_is_that_of_the_totals_of_all_points(bags, features, thetas):
 def test_bags_read_in_pieces_are_thinned_as_a_whole(bags, features, thetas, monkeypatch):
     whole = thinned_point_rows(bags, features, 30)
     monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 4096)
-    pieces = thinned_point_rows(bags, features, 30, n_jobs=2)
+    monkeypatch.setattr(threads, "effective_n_jobs", lambda _: 2)
+    pieces = thinned_point_rows(bags, features, 30)
     np.testing.assert_array_equal(pieces.length, whole.length)
     np.testing.assert_allclose(
         np.add.reduceat(pieces.weights, pieces.start), np.add.reduceat(whole.weights, whole.start)
