@@ -256,11 +256,7 @@ def _has_landmarks(model):
 
 
 def _sharing_embedding(model, models):
-    """The model whose embedding a candidate can use: itself, or another with a covariance.
-
-    A model that needs no within-bag covariance uses an embedding that has one, so that both are
-    embedded once.
-    """
+    """The model whose embedding a candidate can use: itself, or another with a covariance."""
     if getattr(model, "covariance", None) is not None:
         return model
     settings = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", "covariates")

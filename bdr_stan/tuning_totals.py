@@ -65,10 +65,7 @@ class TotalsTask:
     def combinations(
         self, models: Mapping[str, AggregateRegressor], grid: Grid
     ) -> list[tuple[Settings, list[str]]]:
-        """Settings of the grid, with the names of the models that are fitted with each.
-
-        Settings without effect on a model enter once.
-        """
+        """Settings of the grid that affect a model, and the names of the models they are for."""
         _, n_landmarks, bandwidth_scale = grid
         return [
             (
@@ -121,11 +118,7 @@ class TotalsTask:
         return candidate
 
     def scores(self, candidate: AggregateRegressor, method: str | None) -> dict[str, float]:
-        """Means over the splits of the scores of a candidate, by their names.
-
-        nll and mse of held-out labels, NaN without any; bound and evidence of the training labels,
-        NaN if the method has none.
-        """
+        """Means over the splits of nll, mse, bound and evidence, NaN where a fit has none."""
         if method is not None:
             candidate = clone(candidate).set_params(method=method)
         # One after the other, unless joblib is configured otherwise.

@@ -64,10 +64,7 @@ class TrainingEffects:
         return numbered(district, self.ids, what)
 
     def districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
-        """Number of the training bag that each bag lies in or is (-1: none), and which are one.
-
-        `district` is that of `AggregateRegressor.predictive`; arrays of shape (len(bags),).
-        """
+        """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
         itself = np.full(len(bags), -1)
         can_be_known = isinstance(bags, Bags) and self.effects is not None
         if district is not False and self.mean_points is not None and can_be_known:

@@ -66,10 +66,7 @@ class AggregateRows:
         return self.weights is None and len(self.rows) > n * (k + 1) / 2
 
     def combined(self, c: Array, rows: Array | None = None) -> Array:
-        """sum_j c_j phi_j over the rows of each bag, shape (n, d + 1), for numbers c, shape (T,).
-
-        `rows`, shape (T, k), are others to combine in their place.
-        """
+        """sum_j c_j phi_j over each bag, (n, d + 1), for c, (T,); or of other `rows`, (T, k)."""
         T = len(c)  # by a sparse matrix, so that the c_j phi_j are never in memory
         by_bag = csr_array((c, np.arange(T), np.append(self.start, T)), (len(self.start), T))
         return by_bag @ (self.rows if rows is None else rows)
@@ -96,10 +93,7 @@ class AggregateRows:
         return self.gram()[:, i, j] * np.where(i == j, 1.0, 2.0)
 
     def means(self, theta: Array, rate: Rate, shift: Array | None = None) -> Array:
-        """sum_j p_j rate(phi_j' theta) of each bag for each theta: (S, d + 1) to (S, n).
-
-        `shift`, shape (S, n), is added to f at the points of each bag.
-        """
+        """sum_j p_j rate(phi_j' theta + shift), (S, n), for theta, (S, d + 1), shift, (S, n)."""
         out, row_weights = np.empty((len(theta), len(self.start))), self.row_weights
         for a, (start, length) in enumerate(zip(self.start, self.length, strict=True)):
             block = slice(start, start + length)
@@ -177,10 +171,7 @@ def point_rows(
 
 
 def bag_means(bags: Bags, features: FeatureMap, theta: Array, rate: Rate) -> Array:
-    """sum_j p_j rate(phi_j' theta) of bags whose rows are not kept, shape (S, n), in one pass.
-
-    `theta` has shape (S, d + 1); `rate` is a function of f at the points, such as `np.exp`.
-    """
+    """sum_j p_j rate(phi_j' theta), (S, n), in one pass that keeps no rows; theta is (S, d + 1)."""
 
     def mean(rows, weights):
         return _weighted_rates(rows, weights, theta, rate)

@@ -77,10 +77,7 @@ def _best_cut(away, weights):
 
 
 def thinned_point_rows(bags: Bags, features: FeatureMap, n_points: int) -> AggregateRows:
-    """Rows and weights of at most `n_points` points per bag, by `thin`, in one pass.
-
-    The features of all points are never in memory at once.
-    """
+    """Rows of at most `n_points` points per bag, by `thin`; features are never all in memory."""
     return _thinned_rows(bags, with_ones(features), n_points)
 
 
@@ -114,10 +111,6 @@ def thinning_error(
     thetas: Array,
     rate: Rate,
 ) -> Array:
-    """Relative error of the bags' total rates by thinning, shape (S, n), in one pass.
-
-    `thetas`, shape (S, d + 1), are weights and intercepts, such as posterior draws; `rate` is a
-    function of f at the points, such as `np.exp`.
-    """
+    """Relative error of the bags' total rates by thinning, (S, n), at `thetas`, (S, d + 1)."""
     exact = bag_means(bags, features, thetas, rate)
     return thinned.means(thetas, rate) / exact - 1

@@ -154,10 +154,7 @@ def compressed_embedding(
     tau: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
-    """The sums over all bags in one pass over their points; arguments as of `embed`.
-
-    `features` are those at landmarks; `covariates` has shape (n, Q).
-    """
+    """The sums over all bags in one pass over their points; arguments as of `embed`."""
     sizes, cut, d = bags.effective_sizes, bags.cut, features.n_columns
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates

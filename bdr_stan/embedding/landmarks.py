@@ -175,10 +175,7 @@ def _rows_in_columns(values, columns, p):
 
 
 def _landmarks_in_columns(bags, n_each, method, seed, scored=None):
-    """Landmarks of each group of columns: `n` of them, or all distinct values.
-
-    They are spread over the normal scores of `scored` columns, column -> `NormalScores`.
-    """
+    """Landmarks of each group of columns, spread over normal scores where they are `scored`."""
     scored = scored or {}
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     units = column_spreads(sample, bags.sources)
@@ -201,10 +198,7 @@ def _landmarks_in_columns(bags, n_each, method, seed, scored=None):
 
 
 def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | None:
-    """Units of the columns for k-means, shape (p,), or None where one length serves all columns.
-
-    The lengths of a kernel with a bandwidth on all columns, otherwise standard deviations.
-    """
+    """Units of the columns for k-means, (p,): lengths or sds; None where one length serves all."""
     if isinstance(kernel, BandwidthKernel) and kernel.columns is None:
         return np.asarray(kernel.lengths) if np.ndim(kernel.lengths) else None
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))

@@ -329,10 +329,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return self
 
     def _keep_training_predictions(self, training, posterior, y, seed):
-        """Add the groups posterior_predictive and log_likelihood, unless they are too large.
-
-        With them come the effects of the bags that their labels determine.
-        """
+        """Add predictions, likelihood and effects of the training bags, where not too large."""
         drawn, rows, ids = posterior.flat(), training.rows, training.record.index
         has_effects = self._family.has_effects
         if not few_enough(len(drawn["w"]), len(y)):

@@ -74,10 +74,7 @@ class _MeasureMachine(BagEstimator):
     random_state: int | None = None
 
     def _fit_machine(self, bags, machine, y, seed, **settings):
-        """Fit a support vector machine of scikit-learn on the kernel matrix of the bags.
-
-        `y` are the labels as numbers, `settings` what the result keeps besides.
-        """
+        """Fit scikit-learn's machine on the kernel matrix of the bags; `settings` are kept too."""
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
         self._forget()
         weights, shrinkage = bag_weights(bags, kernel, self.estimator)

@@ -38,11 +38,7 @@ def aggregate_data(
     has_effects: bool = False,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of the programs ``stan/aggregate_*.stan``, but for `whitened_coordinates`.
-
-    `rows` are factors, from `square_factors`, for ``aggregate_square.stan``, else points;
-    `use_likelihood=False` samples the prior.
-    """
+    """Data of ``stan/aggregate_*.stan`` (square: `rows` are factors), but for whitening."""
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     data = {
         "A": len(y),
@@ -160,10 +156,7 @@ def variational_fit(
     draws: int,
     seed: int | None = None,
 ) -> Posterior:
-    """VBAgg: `draws` independent draws from the Gaussian posterior of highest variational bound.
-
-    With the link "identity" it is exact given the scales.
-    """
+    """VBAgg: independent draws from the variational posterior; exact with the link "identity"."""
     if link.is_linear:
         return exact_fit(model, draws=draws, seed=seed)
     scales, mode, _ = most_probable_scales(model)

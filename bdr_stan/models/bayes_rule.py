@@ -58,10 +58,7 @@ class InverseCoordinates:
 def log_likelihoods(
     coordinates: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
 ) -> Array:
-    """Log density of embeddings z, shape (n, K), at M labels, to the power: shape (n, M).
-
-    `tau` has shape (K,), `curve` (K, J) and B, the functions at the labels, (M, J).
-    """
+    """Log density, to the power, of z, (n, K), at M labels, (n, M), for curves (K, J), B (M, J)."""
     path = curve @ B.T
     size, group = np.unique(sizes, return_inverse=True)
     weight = coordinates.power / (tau**2 + coordinates.lam / size[:, None])
@@ -77,11 +74,7 @@ def inverse_predictive(
     *,
     known_variance: ArrayLike = 0.0,
 ) -> GridPredictive | ClassPredictive | MulticlassPredictive:
-    """Predictive distribution of labels by Bayes' rule under each draw, averaged over the draws.
-
-    `tau` has shape (S, K), `curve` (S, K, J); `known_variance` is that of the errors of the
-    labels.
-    """
+    """Labels by Bayes' rule, averaged over draws of tau, shape (S, K), and curve, (S, K, J)."""
     z, sizes, B = (
         coordinates.transform(embedding.mean),
         embedding.sizes,

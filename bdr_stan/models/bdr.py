@@ -32,11 +32,7 @@ def bdr_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr.stan``, but for `whitened_coordinates`.
-
-    `rows` are [z, x, 1, y]; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the prior
-    w ~ N(0, rho^2 (P'P)^-1).
-    """
+    """Data of ``stan/bdr.stan`` from rows [z, x, 1, y], but for `whitened_coordinates`."""
     size_noise = int("sigma_point_scale" in priors)
     n_weights, n_followed = rows.rows.shape[1] - 1, 2 + size_noise
     return {

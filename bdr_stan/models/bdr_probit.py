@@ -31,11 +31,7 @@ def bdr_probit_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr_probit.stan``, but for those of `follow_latent_scale`.
-
-    `rows` are from `rows_by_size`, y 0 or 1; `lam` has shape (d,); `prior_factor`, shape (d, d), is
-    P of the prior w ~ N(0, rho^2 (P'P)^-1).
-    """
+    """Data of ``stan/bdr_probit.stan`` from `rows_by_size`, but for `follow_latent_scale`."""
     D, y = len(lam), rows.rows[:, -1].astype(int)
     return {
         "N": len(y),

@@ -85,11 +85,7 @@ def blr_model(
 def exact_posterior(
     model: LatentGaussianModel, *, draws: int, seed: int | None = None
 ) -> tuple[Posterior, dict[str, tuple[Array, list[str]]]]:
-    """The closed-form posterior at the scales of highest evidence: `draws` draws, one chain.
-
-    The second result has mean and covariance of theta = [w; gamma; intercept], constants of the
-    fit, for `exact_predictive`.
-    """
+    """Draws from the closed-form posterior at the scales of highest evidence; moments of theta."""
     scales, mode, _ = most_probable_scales(model, with_priors=False)
     d, D = len(model.prior_factor), len(mode.theta)
     noise = np.random.default_rng(seed).standard_normal((1, draws, D))

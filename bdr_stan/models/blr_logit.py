@@ -26,10 +26,7 @@ def blr_logit_data(
     n_covariates: int = 0,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr_logit.stan``, but for `whitened_coordinates`.
-
-    `rows` has one row [z, x, 1, y] per bag, y 0 or 1.
-    """
+    """Data of ``stan/blr_logit.stan`` from a row [z, x, 1, y] per bag, but for whitening."""
     D = rows.rows.shape[1] - n_covariates - 2
     y = rows.rows[:, -1].astype(int)
     return {

@@ -93,10 +93,7 @@ class Curves:
 
 
 def curves_given(sums: CurveSums, lam: Array, tau: Array, scales: Array) -> Curves:
-    """Posterior and evidence of linear regressions with known variances.
-
-    `tau` has shape (K,); `scales`, shape (K, J), are the prior sds of the coefficients.
-    """
+    """Posterior and evidence given tau, (K,), and `scales`, prior sds of coefficients, (K, J)."""
     variance = tau**2 + lam / sums.size[:, None]
     precision = np.einsum("gk,gij->kij", 1 / variance, sums.gram)
     diagonal = np.arange(scales.shape[1])
@@ -136,11 +133,7 @@ def coefficient_scales(
 def most_probable_curves(
     sums: CurveSums, lam: Array, functions: LabelFunctions, priors: Mapping[str, float]
 ) -> tuple[dict[str, Array], Curves]:
-    """The mode of log tau, log amplitude and log curvature, with the curves integrated out.
-
-    Returns tau and amplitude, shape (K,), and for splines the number curvature; and the curves
-    there.
-    """
+    """Most probable tau, amplitude, (K,), and curvature, curves integrated out; curves there."""
     K = len(lam)
     has_curvature = functions.n_straight + 1 < len(functions.smooth)
     bent = slice(functions.n_straight + 1, None)

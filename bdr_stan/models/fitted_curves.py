@@ -84,10 +84,7 @@ def fitted_curves(
     jitter: float,
     kernel_share: float = 0.0,
 ) -> FittedCurves:
-    """Coordinates and curves of bags, and the distribution of their labels.
-
-    For `jitter` and `kernel_share` see `residual_coordinates`.
-    """
+    """Coordinates and curves of bags; `jitter` and `kernel_share` as for `residual_coordinates`."""
     y, true, prior = labels.y, labels.true, labels.prior
     if prior is None:
         counts = np.bincount(y)

@@ -83,10 +83,7 @@ def spread_of_true_labels(y: Array, error_variance: Array) -> float:
 
 
 def unexplained(y: Array, variance: Array) -> float:
-    """By how much labels differ more than these variances say: a chi-square less its average.
-
-    0 where the variances are right, > 0 where they are too small.
-    """
+    """Excess of a chi-square of the labels over its average: > 0 where variances are too small."""
     weight = 1 / variance
     average = np.average(y, weights=weight)
     return float(np.sum(weight * (y - average) ** 2) - (len(y) - 1))

@@ -72,11 +72,7 @@ def normal_likelihood(
 
 
 def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
-    """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)): that of ``stan/bdr_probit.stan``.
-
-    `data` has one row [z, x, 1, y] per bag (``compress(..., lossless=False)``); `lam` has shape
-    (d,).
-    """
+    """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)); one row [z, x, 1, y] per bag."""
     X, lost, row_group = _design(data, lam, eta)
     sign = 2 * data.rows[:, -1] - 1
 
@@ -111,10 +107,7 @@ def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
 
 
 def logit_likelihood(data: Rows) -> LogLikelihood:
-    """Labels 0 and 1 with log odds z'w + x'gamma + intercept: that of ``stan/blr_logit.stan``.
-
-    `data` has one row [z, x, 1, y] per bag (``compress(..., lossless=False)``).
-    """
+    """Labels 0 and 1 with log odds z'w + x'gamma + intercept; one row [z, x, 1, y] per bag."""
     X, y = data.rows[:, :-1], data.rows[:, -1]
     sign = 2 * y - 1
 

@@ -57,10 +57,7 @@ def nonlinear_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/nonlinear.stan``, but for `whitened_coordinates`.
-
-    `curve` has kappa and ell, `rows` one row per bag.
-    """
+    """Data of ``stan/nonlinear.stan`` from one row per bag, but for `whitened_coordinates`."""
     points = normal_points(coordinates.frequencies.shape[1])
     return {
         "N": len(rows.rows),
@@ -313,11 +310,7 @@ def nonlinear_predictive(
     sigma: Array,
     gamma: Array | None = None,
 ) -> NestedPredictive:
-    """Predictive distribution of labels: given a draw a mixture of normals over the points.
-
-    `intercept` and `sigma` have shape (S,), `w` (S, d), `c`, the weights of the basis functions,
-    (S, B), `gamma` (S, Q).
-    """
+    """Labels: given a draw a mixture of normals over the points; w is (S, d), c (S, B)."""
     z, points = (
         coordinates.transform(embedding.mean),
         normal_points(coordinates.frequencies.shape[1]),

@@ -88,10 +88,7 @@ def _level(rows, y):
 
 
 def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None) -> Posterior:
-    """Draws from the closed-form posterior at the most probable sigma and rho, one chain.
-
-    The attribute bound is the log marginal likelihood of the labels given sigma and rho.
-    """
+    """Draws from the closed-form posterior at the most probable scales; bound is the evidence."""
     scales, mode, _ = most_probable_scales(model)
     rho = scales.pop("rho")
     found = VariationalPosterior(mode.theta, mode.whitening, rho, mode.log_evidence)
@@ -99,11 +96,7 @@ def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None
 
 
 def totals_predictive(means: Array, noise_factor: Array, *, sigma: Array) -> Predictive:
-    """Predictive distribution of the totals of n bags.
-
-    `means`, shape (S, n), are those of the labels under each draw, `noise_factor`, shape (n,), is
-    sqrt(sum_j p_j^2), and sigma, shape (S,), the noise of one point of weight 1.
-    """
+    """Totals of means (S, n) and noise sd sigma, (S,), times `noise_factor`, (n,)."""
     S, n = means.shape
     sd = sigma[:, None]
     return Predictive(lambda i: (means[:, i], sd * noise_factor[i]), n, S)
