@@ -507,7 +507,7 @@ def prior_table(covered):
 def main():
     parser = arguments(
         __doc__,
-        quick="two draws, few bags and landmarks, short chains",
+        quick="one draw, few bags and landmarks, short chains",
         output="folder for tables and figures",
         folder="swiss_roll_output",
     )
@@ -522,8 +522,8 @@ def main():
     parser.add_argument("--truths", type=int, help="rates drawn from the prior (default 20)")
     args = parser.parse_args()
     quick = args.quick
-    args.seeds = args.seeds or (2 if quick else 6)
-    args.truths = args.truths or (2 if quick else 20)
+    args.seeds = args.seeds or (1 if quick else 6)
+    args.truths = args.truths or (1 if quick else 20)
     args.curve_seeds = args.curve_seeds or (1 if quick else 2)
     args.short = {"chains": 2, "warmup": 500, "draws": 750}
     args.long = {"chains": 4, "warmup": 500, "draws": 1500}

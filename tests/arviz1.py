@@ -17,7 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-arviz1"
 # What a file of tests says of other things than ArviZ objects runs under one version alone.
-OF_OBJECTS = "(results or stacked or idata or arviz or summary or report) and not searches"
+OF_OBJECTS = (
+    "(results or stacked or idata or arviz or summary or report)"
+    " and not (searches or full_disk or r_hat_may_be)"
+)
 DEFAULT = [
     *("-m", "not slow", "-k", OF_OBJECTS),
     "tests/results",

@@ -165,6 +165,7 @@ def test_embedded_bags_give_the_same_fit(fitted, problem):
     np.testing.assert_allclose(again.predict(bags), fitted.predict(bags), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_default_models_pick_by_the_labels(problem):
     """With labels on two values BDR, whose errors are normal, has almost no weight."""
     bags, y = problem
