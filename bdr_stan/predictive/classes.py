@@ -186,9 +186,9 @@ class MulticlassPredictive(_ClassMixture):
 def class_codes(classes: Array, y: ArrayLike) -> Array:
     """Codes 0, 1, .. of labels y, shape (n,); ValueError for a label outside the sorted classes."""
     y = np.asarray(y)
-    strange = ~np.isin(y, classes)
-    if strange.any():
-        i = np.flatnonzero(strange)[0]
+    unknown = ~np.isin(y, classes)
+    if unknown.any():
+        i = np.flatnonzero(unknown)[0]
         *first, last = (repr(plain(c)) for c in classes)
         raise ValueError(
             f"the label of bag {i} is {plain(y[i])!r}, but the classes are {', '.join(first)} and "

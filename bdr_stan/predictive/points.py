@@ -209,10 +209,10 @@ class PointPredictive(Distributions):
             raise ValueError(
                 f"rows must list numbers of points, found {rows.dtype} of shape {rows.shape}"
             )
-        strange = (rows < 0) | (rows >= len(self))
-        if strange.any():
+        unknown = (rows < 0) | (rows >= len(self))
+        if unknown.any():
             raise ValueError(
-                f"there is no point {rows[strange][0]}: the points are 0 to {len(self) - 1}"
+                f"there is no point {rows[unknown][0]}: the points are 0 to {len(self) - 1}"
             )
         return np.concatenate([self._read(row, row + 1) for row in rows]), rows
 

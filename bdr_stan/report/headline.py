@@ -33,11 +33,11 @@ def _accuracy(fit):
     )
     if len(fit.labels) < FEW_BAGS:
         basis += f" {len(fit.labels)} bags are too few to assess a model."
-    accuracy = _of_numbers(fit) if fit.classes is None else _of_classes(fit)
+    accuracy = _accuracy_of_numbers(fit) if fit.classes is None else _accuracy_of_classes(fit)
     return [*accuracy, basis]
 
 
-def _of_numbers(fit):
+def _accuracy_of_numbers(fit):
     y, predictive = fit.labels, fit.predictive
     error, sd = metrics.mse(y, predictive.mean) ** 0.5, float(np.std(y))
     lower, upper = predictive.interval(LEVEL)
@@ -56,7 +56,7 @@ def _r_squared(fit, error, sd):
     return "" if len(fit.labels) < FEW_BAGS or sd == 0 else f"; R2 {1 - (error / sd) ** 2:.2f}"
 
 
-def _of_classes(fit):
+def _accuracy_of_classes(fit):
     guess = fit.classes[np.argmax(fit.predictive.probabilities, axis=1)]
     _, counts = np.unique(fit.labels, return_counts=True)
     return [

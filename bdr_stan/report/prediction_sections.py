@@ -19,7 +19,7 @@ def predictions(fit: FitSummary) -> Section:
     """Predictions of the training bags, leave-one-out where possible."""
     blocks: list[Any] = [Text(text) for text in _how_predicted(fit)]
     if fit.predictive is not None:
-        blocks += _of_numbers(fit) if fit.classes is None else _of_classes(fit)
+        blocks += _number_blocks(fit) if fit.classes is None else _class_blocks(fit)
     return Section("predictions", "Predictions by bag size", blocks)
 
 
@@ -57,7 +57,7 @@ def _how_predicted(fit):
     return sentences
 
 
-def _of_numbers(fit):
+def _number_blocks(fit):
     y, predictive = fit.labels, fit.predictive
     titles: dict[str, list[str]] = {}
 
@@ -147,7 +147,7 @@ def _bags(fit):
     return blocks
 
 
-def _of_classes(fit):
+def _class_blocks(fit):
     import pandas as pd
 
     probabilities = fit.predictive.probabilities
@@ -180,7 +180,7 @@ def calibration(fit: FitSummary) -> Section | None:
         return None
     title = "Are the predictions calibrated?"
     if fit.classes is None:
-        return Section("calibration", title, _of_intervals(fit))
+        return Section("calibration", title, _interval_blocks(fit))
     if len(fit.classes) > 2:
         return None
     drawn = picture(
@@ -198,7 +198,7 @@ def _sizes_or_one(fit):
     return np.ones(len(fit.labels)) if fit.sizes is None else fit.sizes
 
 
-def _of_intervals(fit):
+def _interval_blocks(fit):
     y, predictive = fit.labels, fit.predictive
     table = metrics.calibration(y, predictive, sizes=fit.sizes)
     shares = table.pivot_table("coverage", "level", "size", sort=False)
