@@ -10,6 +10,8 @@ from urllib.request import urlopen
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ["PYTHONPATH"] = str(ROOT)  # tutorials run this checkout
+# Tutorials call bdr-stan, whether or not the environment of this interpreter is activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 import bdr_stan  # noqa: E402
 

@@ -254,7 +254,7 @@ class Pair(Kernel):
     second: Kernel
     variance: float = 1.0
 
-    join: ClassVar[np.ufunc]
+    _join: ClassVar[np.ufunc]
     learns_variance: ClassVar[bool] = False  # of the second kernel, relative to the first
     sign: ClassVar[str]  # in Python
 
@@ -295,10 +295,10 @@ class Pair(Kernel):
     def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         self.first.evaluate(points, prepared.first, out, scratch)
         second = self.second.evaluate(points, prepared.second, np.empty_like(out), scratch)
-        self.join(out, second, out=out)
+        self._join(out, second, out=out)
 
     def diagonal(self, x: ArrayLike) -> Array:
-        return self.variance * self.join(self.first.diagonal(x), self.second.diagonal(x))
+        return self.variance * self._join(self.first.diagonal(x), self.second.diagonal(x))
 
     def learnable(self) -> list[tuple[str, float]]:
         parts = {"first": self.first.learnable(), "second": self.second.learnable()}
@@ -343,7 +343,7 @@ class Sum(Pair):
     array([[1.213, 1.   ]])
     """
 
-    join = np.add
+    _join = np.add
     learns_variance = True
     sign = "+"
 
@@ -369,7 +369,7 @@ class Product(Pair):
     array([[0.368, 0.   ]])
     """
 
-    join = np.multiply
+    _join = np.multiply
     sign = "*"
 
 
