@@ -36,7 +36,7 @@ html_title = f"bdr_stan {version}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sourcelink = False
-html_search_scorer = "search_order.js"
+html_search_scorer = str(ROOT / "docs/search_order.js")
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
