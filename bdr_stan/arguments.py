@@ -48,18 +48,33 @@ _CALLED_INSTEAD = {
 
 
 def answered(function: F) -> F:
-    """Decorate a method so that an unknown keyword raises TypeError with the right name."""
-    known = inspect.signature(function).parameters
+    """Decorate a method so that an unknown keyword raises TypeError with the right name.
+
+    A method that takes any keyword answers those that are another name of an argument it lacks.
+    """
+    signature = inspect.signature(function)
+    known = signature.parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        for name in kwargs:
-            if name not in known:
+        for name in [each for each in kwargs if each not in known]:
+            if not takes_any or _CALLED_HERE.get(name) in _not_given(signature, args, kwargs):
                 owner = args[0] if isinstance(args[0], type) else type(args[0])
                 raise TypeError(_answer(owner, function.__name__, name, list(known)))
         return function(*args, **kwargs)
 
     return cast(F, checked)
+
+
+def _not_given(signature, args, kwargs):
+    """Names of the arguments without defaults that a call does not give."""
+    given = signature.bind_partial(*args, **kwargs).arguments
+    return [
+        name
+        for name, p in signature.parameters.items()
+        if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty and name not in given
+    ]
 
 
 def called_here(name: str, known: Collection[str]) -> str | None:

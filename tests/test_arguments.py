@@ -70,3 +70,11 @@ def test_completions_are_those_of_users():
     bags = Bags.from_list(BAGS)
     assert {"sizes", "ids", "metadata", "to_dataframe", "describe"} <= set(dir(bags))
     assert not {"read_checked", "map_parts", "sources"} & set(dir(bags))
+
+
+@pytest.mark.parametrize("read", [Bags.from_csv, Bags.from_parquet])
+def test_readers_with_options_of_pandas_answer_what_they_lack(read):
+    with pytest.raises(TypeError, match="takes no argument 'group': it is called 'bag' here$"):
+        read("people", group="county")
+    with pytest.raises(FileNotFoundError, match="people"):  # an option, perhaps of pandas
+        read("people", bag="county", groups=1)

@@ -299,6 +299,7 @@ class Bags(BagsBase):
         return cls(**readers.from_dataframe(df, roles, **options), copy=False)
 
     @classmethod
+    @answered
     def from_parquet(
         cls,
         path: PathName,
@@ -404,6 +405,7 @@ class Bags(BagsBase):
         return PartitionedBags.from_parts(cls, *parts, roles, **options)
 
     @classmethod
+    @answered
     def from_csv(
         cls,
         path: PathName,
