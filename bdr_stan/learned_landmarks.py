@@ -62,7 +62,7 @@ def learn_landmarks(
     model : Shrinkage or BDR
         With ``embedding_prior="kernel"``.
     bags : Bags, or list of n arrays, shapes (n_points, p)
-    y : array, shape (n,)
+    y : array, shape (n,), label of each bag
     validation : (bags, y)
         Held-out bags and labels, whose mean negative log predictive density at the mode decides
         when to stop.

@@ -75,10 +75,10 @@ class HasDensity(Protocol):
     mean: Array
 
     def interval(self, level: float, /) -> tuple[Array, Array]:
-        """Lower and upper ends of central intervals, shape (n,)."""
+        """Lower and upper ends, shape (n,), of central intervals of probability `level`."""
 
     def log_prob(self, y: ArrayLike, /) -> Array:
-        """Log predictive density of each label, shape (n,)."""
+        """Log predictive density of the label `y` of each bag, shape (n,)."""
 
 
 class HasClasses(Protocol):
@@ -106,7 +106,7 @@ class HasClasses(Protocol):
     classes: Array
 
     def log_prob(self, y: ArrayLike, /) -> Array:
-        """Log probability of each label, shape (n,)."""
+        """Log probability of the class `y` of each bag, shape (n,)."""
 
 
 def mse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -131,7 +131,7 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
 
     Parameters
     ----------
-    y, lower, upper : arrays, shape (n,)
+    y, lower, upper : arrays, shape (n,), labels and ends of their intervals
 
     Returns
     -------
@@ -152,7 +152,7 @@ def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
 
     Parameters
     ----------
-    lower, upper : arrays, shape (n,)
+    lower, upper : arrays, shape (n,), ends of the intervals
 
     Examples
     --------

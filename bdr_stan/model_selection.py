@@ -79,7 +79,7 @@ class SpatialBlocks(BaseCrossValidator):
             yield np.flatnonzero(regions != k), np.flatnonzero(regions == k)
 
     def get_n_splits(self, bags: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of regions."""
+        """Number of regions; `bags`, `y` and `groups` are not used, as in scikit-learn."""
         return self.n_splits
 
     def regions(self, bags: BagsLike) -> Array:
@@ -148,10 +148,10 @@ def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
     Parameters
     ----------
     cv : int, splitter or iterable of splits
-    y : array, shape (n,)
+    y : array, shape (n,), labels
     classes : bool
         Whether labels are classes, by which folds are then stratified.
-    seed : int
+    seed : int, of the order
 
     Examples
     --------

@@ -22,7 +22,7 @@ Seed: TypeAlias = int | np.random.Generator | None
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a real number; True and False are none.
+    """Whether `value` is a real number; True and False are none.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether this is an integer; True and False are none.
+    """Whether `value` is an integer; True and False are none.
 
     Examples
     --------

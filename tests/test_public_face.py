@@ -1,9 +1,11 @@
-"""Every public name is documented and typed."""
+"""Every public name is documented and typed, with all its parameters."""
 
 import inspect
+from importlib import import_module
 
 import pytest
-from builders.public_names import public_objects
+from builders.described import class_docstring, undescribed
+from builders.public_names import inner_names, names_in_modules, public_objects
 
 
 def functions_of(each):
@@ -21,12 +23,45 @@ def functions_of(each):
                 yield value, inspect.getdoc(getattr(each, attribute))  # it may be a base's
 
 
+def object_named(name):
+    module, _, last = name.rpartition(".")
+    return getattr(import_module(module), last)
+
+
 OBJECTS = public_objects()
 FUNCTIONS = {
     f"{function.__module__}.{function.__qualname__}": (function, doc)
     for each in OBJECTS.values()
     for function, doc in functions_of(each)
 }
+WITH_MODULES = OBJECTS | {name: object_named(name) for name in names_in_modules()}
+INNER = inner_names()
+
+
+def parameters_without_description(each):
+    """Of a function, or of a class and the methods that its page shows: name -> parameters."""
+    if not inspect.isclass(each):
+        return {each.__name__: undescribed(None, each, inspect.getdoc(each))}
+    makes = not getattr(each, "_is_protocol", False) and not issubclass(each, Exception)
+    missing = {each.__name__: undescribed(each, each, class_docstring(each)) if makes else []}
+    for function, doc in functions_of(each):
+        name = function.__name__
+        if name != "__init__" and name not in INNER:
+            missing[f"{each.__name__}.{name}"] = undescribed(each, function, doc)
+    return missing
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n, each in WITH_MODULES.items()
+        if inspect.isfunction(each) or (inspect.isclass(each) and "bdr_stan" in each.__module__)
+    ],
+)
+def test_every_parameter_is_described(name):
+    missing = parameters_without_description(WITH_MODULES[name])
+    assert not any(missing.values()), missing
 
 
 @pytest.mark.parametrize("name", [n for n, each in OBJECTS.items() if callable(each)])

@@ -86,7 +86,7 @@ class TableColumns:
         return [*features, f"{name} missing"] if name in self.fills else features
 
     def points(self, table: Any, *, order: Array | None = None, unseen: str = "error") -> Array:
-        """Points of a narwhals DataFrame, shape (n_rows, p), float32 where all its columns are.
+        """Points of `table`, narwhals, shape (n_rows, p), float32 where all its columns are.
 
         `order` sorts the rows into points; for values that are not among `categories`, `unseen` is
         "error" to raise or "other" to set all indicators to 0. Raises TypeError or ValueError for
@@ -136,7 +136,7 @@ class TableColumns:
         out[rows, columns[rows]] = 1
 
     def check_complete(self, table: Any) -> None:
-        """Raise ValueError with the counts of missing values in columns without fills."""
+        """ValueError with the counts of missing values of a table in columns without fills."""
         if self.transformer is None:
             counts = missing_counts(table, [name for name in self.names if name not in self.fills])
             if counts:

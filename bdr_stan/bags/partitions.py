@@ -33,7 +33,7 @@ class PartitionedBags(BagsBase):
     Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
     accept them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
     `load` reads them into memory for everything else. Memory has only the id, size and metadata row
-    of each bag.
+    of each bag. `parts`, `codes`, `sizes_in_parts` and `reader` are as `from_parts` makes them.
 
     Attributes
     ----------

@@ -119,7 +119,7 @@ class AggregateNN(RateModel):
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
             Points of weight 0 are ignored. Those of a memory map are read in chunks.
-        y : array, shape (n,)
+        y : array, shape (n,), total of each bag
         validation : (bags, y), optional
             Bags and totals whose deviance determines the last step and the best restart.
         seed : int, optional

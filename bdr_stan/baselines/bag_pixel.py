@@ -53,7 +53,7 @@ class BagPixel(AggregateRegressor):
         trials: ArrayLike | None = None,
         seed: int | None = None,
     ) -> AggregateFeatures:
-        """As for `AggregateRegressor`, of the bags' mean points."""
+        """As `AggregateRegressor.training_features`, of the bags' mean points."""
         found = super().training_features(mean_points(bags), y, trials=trials, seed=seed)
         return replace(found, record=BagsRecord.from_bags(as_bags(bags)))
 
@@ -64,13 +64,13 @@ class BagPixel(AggregateRegressor):
         trials: ArrayLike | str | None = None,
         district: ArrayLike | str | bool = True,
     ) -> AggregatePredictive | Predictive:
-        """As for `AggregateRegressor`, of the bags' mean points."""
+        """As `AggregateRegressor.predictive`, of the bags' mean points."""
         points = mean_points(self._like_training(bags))
         return super().predictive(points, trials=trials, district=district)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
     ) -> Contrast:
-        """As for `AggregateRegressor`, of the bags' mean points."""
+        """As `AggregateRegressor.contrast`, of the bags' mean points."""
         first, second = self._two_versions(bags_a, bags_b)
         return super().contrast(mean_points(first), mean_points(second), trials=trials)

@@ -55,7 +55,7 @@ class ConstantRate(RateModel):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
+        y : array, shape (n,), total of each bag
 
         Returns
         -------

@@ -104,7 +104,7 @@ class DFDR(BagRegressor):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
+        y : array, shape (n,), label of each bag
         validation : (bags, y), optional
             Bags and labels by whose squared error the bandwidths are chosen; default
             leave-one-out.

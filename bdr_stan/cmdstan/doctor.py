@@ -32,8 +32,8 @@ class Finding(NamedTuple):
 
     Attributes
     ----------
-    what : str
-    ok : bool
+    what : str, what was checked
+    ok : bool, whether it passed
     detail : str
         Its version or location, or what is wrong.
     fix : str, default ""

@@ -25,9 +25,9 @@ def country_files(
     Parameters
     ----------
     folder : str or Path, which does not exist yet
-    side : int, >= 10, pixels
-    n_districts : int, >= 2
-    seed : int, >= 0
+    side : int, >= 10, pixels of a side
+    n_districts : int, >= 2, number of districts
+    seed : int, >= 0, of the random numbers
 
     Returns
     -------

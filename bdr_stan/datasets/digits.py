@@ -22,7 +22,7 @@ def digits_bags(
 
     Parameters
     ----------
-    n_bags : int, >= 1
+    n_bags : int, >= 1, number of bags
     seed : int, >= 0; the splits of one seed differ
     split : "train" (default) or "test", whose images have none in common
     max_size : int, >= 1, default 300, largest number of images in a bag

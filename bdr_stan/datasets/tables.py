@@ -15,8 +15,8 @@ def county_table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
 
     Parameters
     ----------
-    n : int, >= 1, counties
-    seed : int, >= 0
+    n : int, >= 1, number of counties
+    seed : int, >= 0, of the random numbers
 
     Returns
     -------
@@ -60,8 +60,8 @@ def donor_cells(n_donors: int = 150, *, seed: int = 1) -> pd.DataFrame:
 
     Parameters
     ----------
-    n_donors : int, >= 1
-    seed : int, >= 0
+    n_donors : int, >= 1, number of donors
+    seed : int, >= 0, of the random numbers
 
     Returns
     -------

@@ -245,10 +245,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of arrays
-        y : array, shape (n,)
-        trials : array, shape (n,), optional
+        bags, y, trials : as for `fit`
         seed : int, optional
+            Of landmarks and bandwidth; default `random_state`.
 
         Returns
         -------
@@ -281,7 +280,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y: ArrayLike,
         **sampling: Any,
     ) -> Self:
-        """Fit to the bags' rows, from `training_features`; the other arguments are those of `fit`.
+        """Fit to `training`, from `training_features`; `y` and `sampling` as in `fit`.
 
         Returns
         -------
@@ -418,7 +417,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
+        y : array, shape (n,), observed totals
         sample_weight : array, shape (n,), optional
             How much each bag counts.
         trials : as for `predict`

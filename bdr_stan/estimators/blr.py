@@ -50,7 +50,7 @@ class BLR(LinearRegressor):
     closed_form = ("exact",)
 
     def predictive_features(self, embedding: Embedding) -> Predictive:
-        """Posterior predictive distribution of embedded bags, from `embed`."""
+        """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         constants = self.result_.constants
         if "theta" not in constants:
             return super().predictive_features(embedding)

@@ -180,7 +180,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         label_sd: ArrayLike | None = None,
         **sampling: Any,
     ) -> Self:
-        """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
+        """Fit to `training`, from `training_features`; `y`, `label_sd`, `sampling` as in `fit`.
 
         Returns
         -------
@@ -376,7 +376,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         return Contrast.between(first, second).with_ids_of(versions[0])
 
     def predictive_features(self, embedding: Embedding) -> Any:
-        """Posterior predictive distribution of embedded bags, from `embed`."""
+        """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
         classes = getattr(self, "classes_", None)
         return self._predictive(embedding, self._draws(), classes)

@@ -54,7 +54,7 @@ class MERRCV(BagRegressor):
     outers : sequence of "linear", str or Kernel, default ("linear",)
         Kernels of kernel means to try; a name stands for that kernel at `outer_scales` times
         the median rule on the distances of the training bags.
-    outer_scales : sequence of float, default (0.5, 1, 2)
+    outer_scales : sequence of float, default (0.5, 1, 2), factors on the median rule
     alphas : sequence of float, optional
         Penalties to try, see `MERR`; default 49 from 10^-12 to 1 times the largest eigenvalue of
         each kernel matrix divided by the number of bags.
@@ -128,7 +128,7 @@ class MERRCV(BagRegressor):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
+        y : array, shape (n,), label of each bag
         validation : (bags, y), optional
             Held-out bags and labels; default the folds of `cv`.
         seed : int, optional

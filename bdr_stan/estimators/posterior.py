@@ -64,7 +64,10 @@ class PosteriorEstimator(BagEstimator):
         return f"{text}\n{headline(self.diagnostics())}" if "result_" in vars(self) else text
 
     def summary(self, var_names: list[str] | None = None) -> "pd.DataFrame":
-        """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame."""
+        """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame.
+
+        Of the parameters `var_names`, by default all, such as ["sigma", "rho"].
+        """
         return summary(self.idata, var_names)
 
     def diagnostics(self) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class RBFNetwork(BagRegressor):
         Parameters
         ----------
         training : TrainingFeatures, from `training_features`
-        y : array, shape (n,)
+        y : array, shape (n,), label of each bag
         validation : (Embedding, y), optional
             Embedded bags and labels by whose squared error alpha is chosen.
         seed : int, optional
@@ -264,7 +264,7 @@ class RBFNetwork(BagRegressor):
         return self.predict_features(self.embed(bags))
 
     def predict_features(self, embedding: Embedding) -> Array:
-        """Predicted labels of embedded bags, from `embed`; array, shape (n,)."""
+        """Predicted labels of bags, shape (n,), from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
         centred = self._means(embedding) - self.result_.constants["m0"]
         return self.result_.draws("intercept")[0] + centred @ self.result_.draws("beta")[0]

@@ -79,7 +79,7 @@ class Stack(BagEstimator):
         return self._weigh(fitted)
 
     def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
-        """Fit each of `models` to its embedded bags, a list from their `training_features`.
+        """Fit each of `models` to its own `features`, from `training_features`; rest as for `fit`.
 
         Returns
         -------

@@ -209,7 +209,7 @@ class SupportMeasureMachine(BagClassifier, _MeasureMachine):
         return self._fit_machine(bags, machine, numbers, seed, classes=classes)
 
     def predict(self, bags: BagsLike) -> Array:
-        """Class of each bag; array, shape (n,)."""
+        """Classes of bags; array, shape (n,)."""
         decisions = self._pairs(bags)
         if len(self.classes_) == 2:
             return self.classes_[(decisions[:, 0] >= 0).astype(int)]
@@ -217,7 +217,7 @@ class SupportMeasureMachine(BagClassifier, _MeasureMachine):
         return self.classes_[np.argmax(votes, axis=1)]
 
     def decision_function(self, bags: BagsLike) -> Array:
-        """Signed distance from the margin, shape (n,), or one column per class for several."""
+        """Signed distance of bags from the margin, shape (n,); one column per class for several."""
         decisions = self._pairs(bags)
         if len(self.classes_) == 2:
             return decisions[:, 0]
@@ -277,7 +277,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
     nu: float = 0.1
 
     def fit(self, bags: BagsLike, y: None = None, *, seed: Seed = None) -> Self:
-        """Fit to bags, shapes (n_points, p); `y` is not used. Returns self.
+        """Fit to bags, shapes (n_points, p); `y` and `seed` are not used. Returns self.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class OneClassSMM(OutlierMixin, _MeasureMachine):
         return np.where(self.decision_function(bags) > 0, 1, -1)
 
     def decision_function(self, bags: BagsLike) -> Array:
-        """Signed distance from the margin, negative outside; array, shape (n,)."""
+        """Signed distance of bags from the margin, negative outside; array, shape (n,)."""
         return self._gram(bags) @ self.dual_coef_[0] + self.intercept_[0]
 
     def check_parameters(self) -> None:

@@ -56,7 +56,7 @@ class KernelMean(HilbertMean):
 
     Parameters
     ----------
-    points : array, shape (n, p)
+    points : array, shape (n, p), the sample
     kernel : str or Kernel, default "rbf"
         Name of a kernel, see `bdr_stan.kernels.KERNELS`, or a kernel such as ``Polynomial(2)``.
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
@@ -119,7 +119,7 @@ class KernelMean(HilbertMean):
         return kernel_mean_values(self.kernel, self.points, self.weights, x)
 
     def distance(self, other: HilbertMean) -> float:
-        """RKHS distance to the mean of another sample or distribution.
+        """RKHS distance to `other`, the mean of a sample or distribution.
 
         For two samples, the norm of their difference, in which points of both cancel exactly. With
         the Gaussian kernel the maximum mean discrepancy.
@@ -138,7 +138,7 @@ class KernelMean(HilbertMean):
         return float(np.sqrt(max(difference @ values, 0.0)))
 
     def inner(self, other: Any) -> float:
-        """Inner product in the RKHS with the mean of a sample or of a distribution."""
+        """Inner product in the RKHS with `other`, the mean of a sample or of a distribution."""
         self.check_same_kernel(other)
         return float(self.weights @ other(self.points))
 

@@ -70,7 +70,7 @@ def column_spreads(points: Array, sources: Array | None = None) -> Array:
 
     Parameters
     ----------
-    points : array, shape (n, p)
+    points : array, shape (n, p), such as a sample of those of all bags
     sources : int array, shape (p,), optional
         As `Bags.sources`; default each column by itself.
 

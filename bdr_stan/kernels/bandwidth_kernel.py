@@ -60,7 +60,7 @@ class BandwidthKernel(ColumnKernel):
         return replace(self, bandwidth=factor, units=units)
 
     def in_units(self, points: Array) -> Array:
-        """The kernel's columns, divided by `units` where there are some."""
+        """The kernel's columns of points, divided by `units` where there are some."""
         seen = self.select(points)
         return seen if self.units is None else seen / self.units
 

@@ -21,8 +21,8 @@ def rbf_convolution(
 
     Parameters
     ----------
-    x : array, shape (n, p)
-    y : array, shape (m, p), in the units of x
+    x : array, shape (n, p), points
+    y : array, shape (m, p), points, in the units of x
     bandwidth : float or array, shape (p,), > 0, s, in the units of x
     measure_scale : float or array, shape (p,), > 0, l, in the units of x
         Scale of the Gaussian measure around the origin: centre the points beforehand.

@@ -79,7 +79,7 @@ class Features:
         return out
 
     def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        """Write the features of points, shape (n, n_columns), to `out`."""
+        """Write features of points to `out`; `scratch` and `log_scale` as in calls."""
         raise NotImplementedError
 
 

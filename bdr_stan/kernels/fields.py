@@ -195,7 +195,7 @@ class FieldFeatures(ConcatenatedFeatures):
 
         Parameters
         ----------
-        points : array, shape (n, p)
+        points : array, shape (n, p), as those of the feature map
         rows : array, shape (n, n_columns)
             Their features.
         """
@@ -204,7 +204,8 @@ class FieldFeatures(ConcatenatedFeatures):
     def residual_variance_of_fields(self, points: Array, rows: Array) -> Array:
         """Part of k(x, x) outside the features, for each field; shape (number of fields, n).
 
-        0 for linear effects, whose features are exact, and for fields in more than three columns,
+        Of points, shape (n, p), and `rows`, their features, shape (n, n_columns). 0 for linear
+        effects, whose features are exact, and for fields in more than three columns,
         where it is unknown.
         """
         residual_variance = np.zeros((len(self.fields), len(points)))

@@ -87,10 +87,11 @@ class Kernel:
         scratch: Array | None = None,
         log_scale: ArrayLike = 0.0,
     ) -> Array:
-        """Values of points, shape (n, p), at prepared landmarks, written to `out` (n, d).
+        """Values of points, shape (n, p), at landmarks, written to `out`, shape (n, d).
 
-        `scratch`, shape (at least n, p + 2), saves an allocation; the values of point j are
-        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
+        `prepared` is what `prepare` gives of the landmarks; `scratch`, shape (at least n, p + 2),
+        saves an allocation; the values of point j are multiplied by exp(log_scale[j]). Computed in
+        float64 whatever the points' type.
         """
         self.fill(points, prepared, out, scratch)
         one_factor = np.ndim(log_scale) == 0
@@ -98,11 +99,11 @@ class Kernel:
         return out
 
     def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        """Write the values at variance 1 to `out`, as for `evaluate`."""
+        """Write the values at variance 1 to `out`; parameters as for `Kernel.evaluate`."""
         raise NotImplementedError
 
     def diagonal(self, x: ArrayLike) -> Array:
-        """k(x_i, x_i) of each point, shape (n,)."""
+        """k(x_i, x_i) of each point of `x`, shape (n, p); array, shape (n,)."""
         raise NotImplementedError
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
@@ -149,7 +150,7 @@ class Kernel:
         raise NotImplementedError
 
     def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel with these in place of its `log_parameters`."""
+        """The kernel with these `values` in place of its `log_parameters`, same shape."""
         raise NotImplementedError
 
     @property
@@ -195,18 +196,18 @@ class ColumnKernel(Kernel):
             raise ValueError(f"{type(self).__name__} has no columns: name some, or None for all")
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel itself: it has no bandwidth."""
+        """The kernel itself, whatever `bags` and `seed`: it has no bandwidth."""
         return self
 
     def scaled(self, factor: float) -> Self:
-        """The kernel itself: it has no bandwidth."""
+        """The kernel itself, whatever the `factor`: it has no bandwidth."""
         return self
 
     def learnable(self) -> list[tuple[str, float]]:
         return []
 
     def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel itself: nothing of it is learned."""
+        """The kernel itself, whatever the `values`: nothing of it is learned."""
         return self
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:

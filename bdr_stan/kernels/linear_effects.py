@@ -66,7 +66,7 @@ class LinearEffects(ColumnKernel):
         store_arrays(self, "centre", "units")
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel with the columns' mean and standard deviation."""
+        """The kernel with the columns' mean and standard deviation in `bags`; `seed` is not used."""
         if self.units is not None:
             return self
         bags = as_bags(bags, in_parts=True)
@@ -75,7 +75,7 @@ class LinearEffects(ColumnKernel):
         return replace(self, centre=points.mean(axis=0), units=units)
 
     def standardised(self, points: Array) -> Array:
-        """The kernel's columns, less `centre`, in `units`; shape (n, k).
+        """The kernel's columns of points, less `centre`, in `units`; shape (n, k).
 
         Raises ValueError while these wait for data, see `resolved`.
         """

@@ -16,7 +16,7 @@ class Polynomial(ColumnKernel):
 
     Parameters
     ----------
-    degree : int, >= 1, default 2
+    degree : int, >= 1, default 2, the power
     constant : float, >= 0, default 1, in the squared units of the points
     columns : sequence of names or indices, optional
         Columns that the kernel depends on; default all.

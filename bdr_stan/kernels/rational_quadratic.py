@@ -11,10 +11,10 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RationalQuadratic(Stationary):
-    """(1 + r^2 / (2 alpha))^-alpha; alpha > 0, default 1, the other parameters as for `Stationary`.
+    """(1 + r^2 / (2 alpha))^-alpha; the other parameters are as for `Stationary`.
 
-    A mixture of Gaussian kernels of all bandwidths; alpha = 1 is the Cauchy kernel of bandwidth
-    sqrt(2) times as large.
+    A mixture of Gaussian kernels of all bandwidths, with heavier tails the smaller `alpha` > 0,
+    default 1, which is the Cauchy kernel of bandwidth sqrt(2) times as large.
 
     Examples
     --------

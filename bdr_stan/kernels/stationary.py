@@ -113,13 +113,14 @@ class Stationary(BandwidthKernel):
     has_spectral_density: ClassVar[bool] = False
 
     def profile(self, out: Array) -> Array:
-        """-r^2 / 2 to the kernel's value at distance r and variance 1, in place."""
+        """From -r^2 / 2, in `out`, to the value at distance r and variance 1, in place."""
         raise NotImplementedError
 
     def spectral_density(self, squared_frequency: Array, n_columns: int) -> Array:
         """Spectral density at |w|^2, with bandwidth and variance 1: the integral of k(r) e^(-iw'r).
 
-        Of the kernels that have `has_spectral_density`.
+        `squared_frequency` is |w|^2, an array of any shape, of w in `n_columns` dimensions. Of the
+        kernels that have `has_spectral_density`.
         """
         raise NotImplementedError
 

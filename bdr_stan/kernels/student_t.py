@@ -10,9 +10,9 @@ from bdr_stan.types import Array, is_number
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StudentT(Stationary):
-    """1 / (1 + r^degree), the generalised t-student kernel; 0 < degree <= 2, default 1.
+    """1 / (1 + r^degree), the generalised t-student kernel; other parameters as for `Stationary`.
 
-    The other parameters are as for `Stationary`. Above degree 2 it is not positive definite, and
+    0 < `degree` <= 2, default 1. Above degree 2 it is not positive definite, and
     raises ValueError.
 
     Examples

@@ -39,7 +39,7 @@ class Grid:
 
         Parameters
         ----------
-        row, col : arrays of integers, shape (n,)
+        row, col : arrays of integers, shape (n,), position on the grid, from 0
 
         Returns
         -------
@@ -49,12 +49,12 @@ class Grid:
         return t.c + t.a * (np.asarray(col) + 0.5), t.f + t.e * (np.asarray(row) + 0.5)
 
     def in_cells(self, xy: Array) -> Array:
-        """Coordinates as fractional (column, row), shape (n, 2)."""
+        """Coordinates `xy`, shape (n, 2), as fractional (column, row), shape (n, 2)."""
         t = self.transform
         return (xy - np.array([t.c, t.f])) / np.array([t.a, t.e])
 
     def window(self, row: slice, col: slice) -> "Grid":
-        """The part of the grid in slices of rows and columns."""
+        """The part of the grid in the slices `row` and `col`."""
         t, shape = self.transform, (row.stop - row.start, col.stop - col.start)
         transform = type(t)(t.a, t.b, t.c + t.a * col.start, t.d, t.e, t.f + t.e * row.start)
         return Grid(transform, self.crs, shape)
@@ -69,7 +69,7 @@ class Pixels:
     row, col : arrays of integers, shape (n,), position on the grid, from 0
     share : array, shape (n,), 0 < share <= 1
         Share of the pixel that lies in the point's district.
-    grid : Grid
+    grid : Grid, on which `row` and `col` count
 
     Examples
     --------

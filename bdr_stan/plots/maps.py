@@ -32,9 +32,9 @@ def rate_map(
 
     Parameters
     ----------
-    values : array, shape (n,)
+    values : array, shape (n,), value of each pixel
     row, col : arrays of integers, shape (n,), position of each pixel, row 0 at the top
-    title : str, optional
+    title : str, optional, above the map
     label : str, of the colour bar, with the unit; None for the title, or "value" without one
     log : bool, default False, whether colours follow the logarithm
     cmap : str, default "viridis", matplotlib colour map
@@ -260,7 +260,7 @@ def map(
         Of a GeoDataFrame alone.
     borders : GeoDataFrame in the same CRS, optional
         Polygons whose borders are drawn over the map.
-    title : str, optional
+    title : str, optional, above the map
     label : str, of the colour bar, with the unit; None for the title, the column or the raster's
         name
     log : bool, default False, whether colours follow the logarithm
@@ -345,7 +345,7 @@ def point_map(
     Parameters
     ----------
     values, x, y : arrays, shape (n,), value and coordinates of each point
-    title : str, optional
+    title : str, optional, above the map
     label : str, of the colour bar, with the unit
     cmap : str, matplotlib colour map
     ax : matplotlib Axes; None for a new figure

@@ -60,7 +60,7 @@ class Blend(Distributions):
         return self.weights @ np.array([p.cdf(y) for p in self.predictives])
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log predictive density of labels, shape (n,)."""
+        """Log predictive density of labels `y`, shape (n,)."""
         each = np.array([p.log_prob(y) for p in self.predictives])
         return logsumexp(each, b=self.weights[:, None], axis=0)
 

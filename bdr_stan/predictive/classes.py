@@ -119,7 +119,7 @@ class MulticlassPredictive(_ClassMixture):
         (S, len(i), C), of the bags with integer indices `i`.
     n_bags, n_draws : int
         n and S.
-    classes : array, shape (C,)
+    classes : array, shape (C,), names of the classes
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
 

@@ -55,7 +55,7 @@ class Distributions(ABC):
 
         Parameters
         ----------
-        q : float or array, shape (k,), 0 < q < 1
+        q : float or array, shape (k,), probabilities, 0 < q < 1
 
         Returns
         -------

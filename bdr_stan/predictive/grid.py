@@ -99,7 +99,7 @@ class GridPredictive(NumericMixture):
         ]
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log predictive density of labels; array, shape (n,). Without noise -inf off the grid."""
+        """Log predictive density of labels `y`, shape (n,). Without noise -inf off the grid."""
         y = self._label_values(y)
         value = np.empty(len(self))
         for i, density in self._chunks():

@@ -107,7 +107,7 @@ class LabelMixture(Mixture):
 
         Parameters
         ----------
-        y : array, shape (n,)
+        y : array, shape (n,), label of each bag, in its units
 
         Returns
         -------
@@ -124,7 +124,7 @@ class LabelMixture(Mixture):
         return value
 
     def log_likelihood(self, y: ArrayLike) -> Array:
-        """Log density or probability of each label under each draw, shape (S, n)."""
+        """Log density or probability of labels `y`, shape (n,), under each draw; shape (S, n)."""
         return np.concatenate([each for _, each in self._log_components(y)], axis=1)
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:

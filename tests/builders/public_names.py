@@ -27,6 +27,13 @@ def public_objects():
     return dict(sorted(found.values()))
 
 
+def inner_names():
+    """Members that completions of a user's prompt omit, as they are for other modules."""
+    objects = (bdr_stan.BDR(), bdr_stan.BDRClassifier(), bdr_stan.AggregateRegressor(),
+               bdr_stan.Bags([[0.0]], [0, 1]))  # fmt: skip
+    return {name for each in objects for name in set(object.__dir__(each)) - set(dir(each))}
+
+
 def names_in_modules():
     """Names of what the public modules define, or say that they offer."""
     for module in (import_module(f"bdr_stan.{name}") for name in MODULES):

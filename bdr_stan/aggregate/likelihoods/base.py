@@ -15,6 +15,8 @@ from bdr_stan.types import Array, ArrayLike, Seed
 class LabelDensity(NamedTuple):
     """Log density of all labels given their means lambda, and its derivatives label by label.
 
+    Attributes
+    ----------
     value : float
         Sum over the labels, with all constants.
     score : array, shape (n,)
@@ -37,6 +39,8 @@ class LabelDensity(NamedTuple):
 class Scale(NamedTuple):
     """A scale of a likelihood, with a half-normal prior; "dispersion" has "dispersion_scale".
 
+    Attributes
+    ----------
     meaning, unit : str
         For the table of priors.
     prior_scale : float, default 1
@@ -153,30 +157,39 @@ class Likelihood:
 
         Parameters
         ----------
-        y : array, shape (n,)
+        y : array, shape (n,), labels
         **given
-            Its own scales, `trials` of the binomial, `noise_factor` of the normal (noise of each
-            label in units of sigma), shapes (n,). Each takes its own and leaves the rest.
+            Its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor` of the
+            normal (noise of each label in units of sigma), shapes (n,). Each takes its own and
+            leaves the rest.
         """
         raise NotImplementedError
 
     def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
-        """Numbers of the priors of its own scales, by their names."""
+        """Numbers of the priors of its own scales, by their names, for `rows` and labels `y`."""
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
     def draw_effects(self, y: Array, means: Array, seed: Seed, **scales: Array) -> Array:
-        """Log effects of the bags given their labels, shape (S, n), where `has_effects`."""
+        """Log effects of the bags given their labels `y`, shape (S, n), where `has_effects`.
+
+        `means`, shape (S, n), and `scales`, shapes (S,), are those of each draw, `seed` that of
+        the random numbers.
+        """
         raise NotImplementedError
 
     def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
         """Scales of bags in training bags whose effects are known, shape (S, n).
 
-        `share` and `itself` are those of `bdr_stan.aggregate.bag_effects.dispersion_inside`.
+        `share` and `itself` are those of `bdr_stan.aggregate.bag_effects.dispersion_inside`,
+        `scales`, shapes (S,), those of the training bags.
         """
         raise NotImplementedError
 
     def constant(self, y: Array, **scales: float) -> float:
-        """What `expected_terms` leave out of the expected log density of all labels."""
+        """What `expected_terms` leave out of the log density of labels `y`.
+
+        `scales` are its own, such as `dispersion`.
+        """
         return 0.0
 
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
@@ -187,13 +200,14 @@ class Likelihood:
         mean : array
             Of the binomial the probability of each trial.
         **given : arrays that broadcast with `mean`
-            Its own scales (`sigma` of the normal that of each label), `trials` of the binomial.
+            Its own scales (`dispersion`; `sigma` of the normal that of each label), `trials` of
+            the binomial.
             Each takes its own and leaves the rest.
         """
         raise NotImplementedError
 
     def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
-        """Cumulative probability and density of `distribution` at numbers x."""
+        """Cumulative probability and density at numbers `x`; the rest as for `distribution`."""
         distribution = self.distribution(mean, **given)
         return distribution.cdf(x), distribution.pdf(x)
 
@@ -204,7 +218,7 @@ class Likelihood:
 
         Parameters
         ----------
-        y : array, shape (n,)
+        y : array, shape (n,), labels
         trials : array, shape (n,)
             Of the binomial.
 
@@ -218,5 +232,5 @@ class Likelihood:
         return np.zeros(len(y)), np.zeros(len(y))
 
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
-        """Likelihood and labels in the data of a Stan program."""
+        """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
         return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}

@@ -43,13 +43,13 @@ class Normal(Likelihood):
         return density
 
     def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
-        """sigma_scale such that noise alone would explain how far totals are from a common rate."""
+        """sigma_scale with which noise alone explains how far `y` of `rows` are from a common rate."""
         level = float(np.sum(y) / np.sum(rows.total))
         noise = (y - level * rows.total) / rows.noise_factor
         return {"sigma_scale": float(np.sqrt(np.mean(noise**2)))}
 
     def distribution(self, mean: Array, *, sigma: Array | float = 1.0, **given: Any) -> rv_frozen:
-        """As for others, with `sigma` the noise of each label: that of a point times its factor."""
+        """Normal with `mean`; `sigma` is the noise of each label, `given` is not used."""
         return stats.norm(mean, sigma)
 
 

@@ -75,7 +75,10 @@ class Link:
         raise NotImplementedError
 
     def residual_mean(self, rows: AggregateRows, rho: float | Array) -> float | Array:
-        """What the residual variance adds to the bags' means, shape (n,), or (S, n) for S rhos."""
+        """What the residual variance adds to the bags' means, shape (n,), or (S, n) for S rhos.
+
+        Of the bags' `rows` and `rho`, the scale of the weights.
+        """
         return 0.0
 
     def mean_rate(self, f: Array, residual_variance: Array | None) -> Array:
@@ -122,11 +125,11 @@ class Link:
         return point_rows(bags, features)
 
     def shares(self, rows: AggregateRows) -> Array:
-        """What the rate at each row counts for in its bag's mean, shape (T,)."""
+        """What the rate at each of `rows` counts for in its bag's mean, shape (T,)."""
         return rows.row_weights
 
     def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
-        """The bags' means as a function of theta, with its derivatives.
+        """The means of the bags of `rows` as a function of theta, with its derivatives.
 
         `rho` is the scale of the weights, for the residual variance.
         """
@@ -155,8 +158,8 @@ class Link:
 
         Parameters
         ----------
-        rows : AggregateRows
-        theta : array, shape (S, d + 1)
+        rows : AggregateRows, of the bags
+        theta : array, shape (S, d + 1), weights and f0 of each draw
         effects : array, shape (S, n), optional
             Of each bag, on the log rate (with "logit" on the log odds).
         rho : float, or array, shape (S,)
@@ -174,11 +177,11 @@ class Link:
         *,
         rho: float | Array = 0.0,
     ) -> Array:
-        """As `means`, of bags whose points are all counted."""
+        """As `means`, of bags whose points are all counted, with the rows of `features`."""
         return self.means(self.rows(bags, features), theta, effects, rho=rho)
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
-        """Sum over the bags of a function of the moments of their means, theta ~ N(m, F F').
+        """Sum over the bags of `rows` of `of_moments` of their means, theta ~ N(m, F F').
 
         The moments are those in which the likelihoods state their variational terms; links that no
         likelihood has terms for need none. rho, the scale of the weights, is for the residual

@@ -44,7 +44,7 @@ class Exp(Link):
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are the sums over a bag of p_j exp(h_j + c v_j), c = 0, 1/2, -1/2.
 
-        h_j and v_j are mean and variance of f_j.
+        h_j and v_j are mean and variance of f_j in `rows`; `of_moments` is summed over the bags.
 
         Raises
         ------

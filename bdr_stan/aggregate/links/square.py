@@ -63,6 +63,8 @@ class Square(Link):
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are mean M_a and variance V_a of lambda_a = |Q_a theta|^2 + rho^2 c_a.
 
+        `of_moments` of these is summed over the bags of `rows`.
+
         M_a = |Q_a m|^2 + tr S_a + rho^2 c_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2
 
         with S_a = Q_a F F' Q_a'.
