@@ -8,10 +8,12 @@ from pathlib import Path
 from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 os.environ["PYTHONPATH"] = str(ROOT)  # tutorials run this checkout
 # Tutorials call bdr-stan, whether or not the environment of this interpreter is activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+from builders.public_names import inner_names  # noqa: E402
 
 import bdr_stan  # noqa: E402
 
@@ -107,14 +109,7 @@ def _inherit_parameters(app, what, name, obj, options, lines):
             return
 
 
-def _inner_names():
-    """Members that completions of a user's prompt omit, as they are for other modules."""
-    objects = (bdr_stan.BDR(), bdr_stan.BDRClassifier(), bdr_stan.AggregateRegressor(),
-               bdr_stan.Bags([[0.0]], [0, 1]))  # fmt: skip
-    return {name for each in objects for name in set(object.__dir__(each)) - set(dir(each))}
-
-
-INNER_NAMES = _inner_names()
+INNER_NAMES = inner_names()
 MODULES_WITH_INNER_NAMES = ("bdr_stan.bags.", "bdr_stan.estimators.", "numpy", "scipy")
 
 

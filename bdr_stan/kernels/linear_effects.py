@@ -66,7 +66,7 @@ class LinearEffects(ColumnKernel):
         store_arrays(self, "centre", "units")
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel with the columns' mean and standard deviation in `bags`; `seed` is not used."""
+        """The kernel with mean and sd of its columns in `bags`; `seed` is not used."""
         if self.units is not None:
             return self
         bags = as_bags(bags, in_parts=True)
