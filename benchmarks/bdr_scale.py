@@ -5,6 +5,8 @@ python benchmarks/bdr_scale.py --case bags --bags 1e5
 python benchmarks/bdr_scale.py --case bags --bags 16000 --median 60 --rows both
 python benchmarks/bdr_scale.py --case bags --bags 1e6 --median 250 --folder points
 python benchmarks/bdr_scale.py --case bags --bags 1000 --median 20 --columns 10 --kernel rbf
+PYTHONPATH=../before python benchmarks/bdr_scale.py --case bags --bags 16000 --kernel rbf
+                                       times of another tree, which lies in ../before
 
 Points lie in a memory map in a temporary folder, or in --folder, 20 bytes each: with a median of
 250, 10^6 bags take 8 GB. Wall times are those of a quiet machine alone; processor times and
@@ -20,7 +22,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from bdr_fit import training_bags
 
 from bdr_stan import BDR, Bags
 from bdr_stan.cmdstan.programs import compile_program
@@ -123,6 +124,8 @@ def main():
     run = {"chains": args.chains, "warmup": args.warmup, "draws": 200 if args.quick else args.draws}
     compile_program("bdr")
     if args.case != "bags" and not args.quick:
+        from bdr_fit import training_bags  # needs the experiments of this tree
+
         with tempfile.TemporaryDirectory() as folder:
             bags, y = training_bags(True, folder)
         report("faces", BDR(128, bandwidth="median", bandwidth_scale=0.75), bags, y, **run)
