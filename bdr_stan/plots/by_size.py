@@ -11,6 +11,7 @@ from bdr_stan.plots.style import (
     COVERS,
     MISSES,
     Prediction,
+    check_predictives,
     diagonal,
     names_as_written,
     one_axes,
@@ -125,6 +126,7 @@ def compare_by_size(
 
     Raises
     ------
+    TypeError : predictives that are no dict.
     ValueError : no model, arrays of different lengths, or NaN.
 
     Examples
@@ -138,8 +140,7 @@ def compare_by_size(
     >>> figure = plots.compare_by_size({"wide": of_sd(1.0), "too sure": of_sd(0.1)}, y, sizes)
     >>> figure.savefig("models.png")
     """
-    if not predictives:
-        raise ValueError("there is no model to draw: pass at least one predictive")
+    check_predictives(predictives)
     tables = {
         name: metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
         for name, predictive in predictives.items()

@@ -14,6 +14,7 @@ from bdr_stan.plots.style import (
     MARKERS,
     MODELS,
     Prediction,
+    check_predictives,
     diagonal,
     names_as_written,
     one_axes,
@@ -239,6 +240,7 @@ def reliability(
 
     Raises
     ------
+    TypeError : predictives that are no dict.
     ValueError : no model, arrays of different lengths, or an unknown class.
 
     Examples
@@ -255,8 +257,7 @@ def reliability(
     >>> [ax.get_title() for ax in figure.axes]
     ['2 points (100 bags)', '50 points (100 bags)']
     """
-    if not predictives:
-        raise ValueError("there is no model to draw: pass at least one predictive")
+    check_predictives(predictives)
     tables = {
         name: metrics.reliability(y, predictive, n_bins, sizes=sizes, edges=edges)
         for name, predictive in predictives.items()

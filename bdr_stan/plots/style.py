@@ -1,7 +1,7 @@
 """Colours, axes and titles of all plots; matplotlib is imported when a plot is drawn."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -78,6 +78,17 @@ def size_title(name: str, n: int | None = None) -> str:
     """Title of a class of bag sizes, with its number of bags."""
     title = f"{name} point" if name == "1" else f"{name} points"
     return title if n is None else f"{title} ({n} bags)"
+
+
+def check_predictives(predictives: Any) -> None:
+    """Raise unless predictive distributions are in a dict by the names of their models."""
+    if not isinstance(predictives, Mapping):
+        raise TypeError(
+            "predictives must be a dict from the names of models to predictive distributions, such "
+            f'as {{"BDR": model.predictive(bags)}}, found a {type(predictives).__name__}'
+        )
+    if not predictives:
+        raise ValueError("there is no model to draw: pass at least one predictive")
 
 
 def titled_classes(

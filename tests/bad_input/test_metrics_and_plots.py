@@ -52,6 +52,8 @@ SCORES = [
      lambda: plots.reliability({"BDR": PREDICTIVE}, CLASSES, SIZES), "classes"),
     ("a plot in too few axes",
      lambda: plots.prediction_by_size(Y, PREDICTIVE, SIZES, axes=[]), "axes"),
+    ("a comparison of one", lambda: plots.compare_by_size(PREDICTIVE, Y, SIZES), "dict"),
+    ("the reliability of one", lambda: plots.reliability(OF_CLASSES, CLASSES, SIZES), "dict"),
     ("a comparison of nothing", lambda: plots.compare_by_size({}, Y, SIZES), "predictive"),
     ("a calibration of too few labels", lambda: plots.calibration(Y[:3], PREDICTIVE), "y"),
     ("curves of no table", lambda: plots.point_calibration({}), "tables"),
