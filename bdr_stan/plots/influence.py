@@ -7,7 +7,7 @@ from sklearn.base import is_classifier
 
 from bdr_stan.plots.style import COVERS, GUIDE, names_as_written, one_axes
 from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.predictive.influence import find_column
+from bdr_stan.predictive.influence import rates_along
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,19 +139,9 @@ def rate_along(
             "AggregateRegressor"
         )
     ends = interval_ends(level)
-    axis = find_column(column, bags.n_features, bags.features, bags.columns)
-    sample = bags.sample_points(n_points, np.random.default_rng(seed))
-    values = axis.values(sample)
-    rows = np.arange(len(sample))
-    along = np.array(
-        [
-            model.predict_points(axis.set_to(sample, value), n_draws=n_draws).draws(rows).mean(1)
-            for value in values
-        ]
-    )
+    values, along = rates_along(model, bags, column, n_points=n_points, n_draws=n_draws, seed=seed)
     ax = one_axes(_SIZE) if ax is None else ax
-    shown = values if axis.levels is None else np.array(axis.levels)
-    _draw_band(ax, shown, along.mean(axis=1), np.quantile(along, ends, axis=1), level)
+    _draw_band(ax, values, along.mean(axis=1), np.quantile(along, ends, axis=1), level)
     ax.set(xlabel=_column_label(column), ylabel="average rate")
     return ax
 
@@ -167,6 +157,7 @@ def _draw_band(ax, values, mean, interval, level):
     if values.dtype.kind == "f" and len(values) > 2:
         ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0, label=band)
         ax.plot(values, mean, color=COVERS, label="posterior mean")
+        ax.locator_params(axis="x", nbins=6)  # numbers of six digits do not overlap
     else:
         names = [value if isinstance(value, str) else f"{value:g}" for value in values.tolist()]
         ax.vlines(names, lower, upper, color=COVERS, lw=2, label=band)

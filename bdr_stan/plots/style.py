@@ -46,8 +46,8 @@ def names_as_written(draw: F) -> F:
 
 
 def shades(n: int) -> Array:
-    """Colours of n ordered classes, shape (n, 4), without the extremes of the colour map."""
-    return pyplot().get_cmap("viridis")(np.linspace(0.12, 0.88, n))
+    """Colours of n ordered classes, shape (n, 4), of contrast 3 with white or, inverted, black."""
+    return pyplot().get_cmap("viridis")(np.linspace(0.05, 0.6, n))
 
 
 def panels(n_rows: int, n_columns: int) -> Array:

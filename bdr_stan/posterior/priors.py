@@ -35,7 +35,7 @@ REGRESSION = {
     ),
     "eta": (
         "lognormal(log {eta_median:.4g}, {eta_log_sd:.4g})",
-        "variance of embeddings between bags, in units of R",
+        "variance of embeddings between bags, relative to their prior covariance R",
         "none",
     ),
 }

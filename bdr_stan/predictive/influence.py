@@ -81,6 +81,23 @@ def find_column(
     raise ValueError(f"the points have no column {name!r}: there are {known}")
 
 
+def rates_along(
+    model: Any, bags: Any, name: Any, *, n_points: int, n_draws: int, seed: int = 0
+) -> tuple[Array, Array]:
+    """Values of a column of `bags`, shape (k,), and the average rate of each draw, shape (k, S).
+
+    `model` has rates of points, of which the average is over a sample that has the value.
+    """
+    axis = find_column(name, bags.n_features, bags.features, bags.columns)
+    sample = bags.sample_points(n_points, np.random.default_rng(seed))
+    values, rows = axis.values(sample), np.arange(len(sample))
+    rates = [
+        model.predict_points(axis.set_to(sample, value), n_draws=n_draws).draws(rows).mean(1)
+        for value in values
+    ]
+    return values if axis.levels is None else np.array(axis.levels), np.array(rates)
+
+
 def without_gaps(landmarks: Array) -> Array:
     """Landmarks with NaN, in columns that their summand does not use, replaced by averages."""
     return np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)

@@ -66,7 +66,7 @@ class Picture:
     kind: ClassVar[str] = "picture"
     svg: str
     caption: str
-    on_white: bool = False
+    on_card: bool = False
 
 
 @dataclass(frozen=True)

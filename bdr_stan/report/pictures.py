@@ -27,13 +27,13 @@ def picture(
     caption: str,
     draw: Callable[[], Any],
     *,
-    on_white: bool = False,
+    on_card: bool = False,
     titles: Mapping[str, Sequence[str]] | None = None,
 ) -> Picture:
     """The Figure (or Axes) that `draw()` returns, as inline SVG with ids that start with `name`.
 
-    `alt` is the text for screen readers; `on_white` keeps background and colours on dark pages,
-    for maps; `titles` are shown under the pointer: gid of marks -> a text for each.
+    `alt` is the text for screen readers; `on_card` keeps the colours on dark pages, on a light
+    card, for maps; `titles` are shown under the pointer: gid of marks -> a text for each.
     """
     plt = pyplot()
     with plt.rc_context(_STYLE), plt.ioff(), warnings.catch_warnings():
@@ -53,7 +53,7 @@ def picture(
     drawn = svg.getvalue()
     for gid, texts in (titles or {}).items():
         drawn = _with_titles(drawn, gid, texts)
-    return Picture(_inline(drawn, name, alt, width), caption, on_white)
+    return Picture(_inline(drawn, name, alt, width), caption, on_card)
 
 
 def _figure_of(drawn):

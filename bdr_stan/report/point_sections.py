@@ -7,12 +7,13 @@ import numpy as np
 from bdr_stan import plots
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.predictive.influence import rates_along
 from bdr_stan.report.fit_summary import FitSummary
-from bdr_stan.report.page import Section, Table, Text
+from bdr_stan.report.page import Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
 
 # Limits that keep the page small and quick to make.
-_MAX_COLUMNS = 12
+_OPEN_COLUMNS, _MAX_COLUMNS = 3, 12
 _MAX_MAP_POINTS = 200_000
 _MAP_DRAWS = 200  # enough for a mean and an sd to two digits
 _COORDINATE_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"), ("easting", "northing"))
@@ -27,19 +28,15 @@ def influence(fit: FitSummary) -> Section | None:
             f"{_what(fit)} of their bag, averaged over the other columns of the {sample}. Zero is "
             "the average of all bags."
         )
-        columns = _most_influential(fit)
-        return Section(
-            "influence", "What each column adds", [Text(text), *_along(fit, columns, _added)]
-        )
+        drawn = _along(fit, _range_of_influence, _added)
+        return Section("influence", "What each column adds", [Text(text), *drawn])
     if hasattr(fit.model, "predict_points") and fit.bags is not None:
         text = (
             "Partial dependence: the average rate of points with a given value of a column, over "
             "the other columns of the points."
         )
-        columns = np.arange(len(fit.columns))
-        return Section(
-            "influence", "The rate along each column", [Text(text), *_along(fit, columns, _rate)]
-        )
+        drawn = _along(fit, _range_of_rate, _rate)
+        return Section("influence", "The rate along each column", [Text(text), *drawn])
     return None
 
 
@@ -50,40 +47,60 @@ def _what(fit):
     return f"latent function, which is large where the class {fit.classes[1]!s} is likely,"
 
 
-def _most_influential(fit):
-    """Columns by the range of their influence, largest first; indices, shape (p,)."""
-    ranges = []
-    for k in range(len(fit.columns)):
-        _, added = fit.model.influence_along(_column(fit, k), fit.bags, n_points=50, n_draws=50)
-        ranges.append(np.ptp(added.mean))
-    return np.argsort(-np.array(ranges), kind="stable")
+def _along(fit, range_along, draw):
+    """Figures of the columns, by the range of their curves, largest first; all but three folded.
 
-
-def _along(fit, columns, draw):
-    """A figure for each of the first columns; `draw(fit, k, name)` gives its Axes."""
-    shown = columns[:_MAX_COLUMNS]
-    if len(columns) > len(shown):
-        yield Text(f"{len(shown)} of {len(columns)} columns; bdr_stan.plots draws any.")
-    for place, k in enumerate(shown):
-        name = fit.columns[k]
-        yield picture(
+    `range_along(fit, column)` is the range, `draw(fit, column, name)` draws the curve.
+    """
+    ranges = [range_along(fit, _column(fit, k)) for k in range(len(fit.columns))]
+    shown = np.argsort(-np.array(ranges), kind="stable")[:_MAX_COLUMNS]
+    pictures = [
+        picture(
             f"influence-{place}",
-            f"Partial dependence on {name}, with a 90% band.",
-            f"Along {name}.",
-            partial(draw, fit, k, name),
+            f"Partial dependence on {fit.columns[k]}, with a 90% band.",
+            f"Along {fit.columns[k]}.",
+            partial(draw, fit, _column(fit, k), fit.columns[k]),
         )
+        for place, k in enumerate(shown)
+    ]
+    if len(ranges) > len(shown):
+        yield Text(f"{len(shown)} of {len(ranges)} columns; bdr_stan.plots draws any.")
+    yield from pictures[:_OPEN_COLUMNS]
+    if len(pictures) > _OPEN_COLUMNS:
+        yield Folded("Columns with less influence", pictures[_OPEN_COLUMNS:])
 
 
-def _added(fit, k, name):
-    ax = plots.influence(fit.model, _column(fit, k), fit.bags, n_points=200)
+def _range_of_influence(fit, column):
+    _, added = fit.model.influence_along(column, fit.bags, n_points=50, n_draws=50)
+    return np.ptp(added.mean)
+
+
+def _range_of_rate(fit, column):
+    _, rates = rates_along(fit.model, fit.bags, column, n_points=50, n_draws=20)
+    return np.ptp(rates.mean(axis=1))
+
+
+def _added(fit, column, name):
+    ax = plots.influence(fit.model, column, fit.bags, n_points=200)
     ax.set_xlabel(name)
     return ax
 
 
-def _rate(fit, k, name):
-    ax = plots.rate_along(fit.model, _column(fit, k), fit.bags)
-    ax.set(xlabel=name, ylabel=f"average rate, {fit.label} per weight")
+def _rate(fit, column, name):
+    ax = plots.rate_along(fit.model, column, fit.bags)
+    ax.set(xlabel=name, ylabel=f"average {_rate_unit(fit)}")
     return ax
+
+
+def _rate_unit(fit):
+    """What a rate is: labels per trial, per point, or per unit of the column with the weights."""
+    if fit.model.likelihood == "binomial":
+        return f"{fit.label} per trial"
+    if not fit.bags.weighted:
+        return f"{fit.label} per point"
+    columns = fit.bags.columns
+    weight = "weight" if columns is None or columns.weight is None else columns.weight
+    return f"{fit.label} per unit of {weight}"
 
 
 def _column(fit, k):
@@ -157,9 +174,9 @@ def _maps(fit):
         picture(
             f"map-{k}",
             f"Map of the {title} of the rate at each point.",
-            f"The {title} of the rate, {fit.label} per weight, at each point.",
-            partial(plots.point_map, each, x, y, label="rate"),
-            on_white=True,
+            f"The {title} of the rate at each point, {_rate_unit(fit)}.",
+            partial(plots.point_map, each, x, y, label=f"{title}, {_rate_unit(fit)}"),
+            on_card=True,
         )
         for k, (title, each) in enumerate(values.items())
     ]
