@@ -1,9 +1,9 @@
-"""Errors for unknown keyword arguments, with the names that the arguments have here."""
+"""Errors for unknown arguments and attributes, with the names that they have here."""
 
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -121,4 +121,26 @@ def _estimators_with(name, method):
 
     public = [getattr(bdr_stan, each) for each in bdr_stan.__all__]
     estimators = [each for each in public if isinstance(each, type) and hasattr(each, "fit")]
-    return [e.__name__ for e in estimators if name in _parameters(e, method)]
+    return [
+        each.__name__
+        for each in estimators
+        if name in _parameters(each, method) and getattr(each, f"takes_{name}", True)
+    ]
+
+
+def unknown_attribute(owner: Any, name: str, used_here: Mapping[str, str]) -> Any:
+    """Raise AttributeError for an attribute that `owner` lacks, with what to use instead.
+
+    For `__getattr__`; `used_here` has attributes of other libraries, and what takes their place.
+    """
+    if hasattr(type(owner), name):  # a property, whose own error this is
+        return object.__getattribute__(owner, name)
+    is_class = isinstance(owner, type)
+    known = dir(owner) if is_class else [*dir(type(owner)), *vars(owner)]
+    answer = ""
+    if name in used_here:
+        answer = f"; use {used_here[name]}"
+    elif not name.startswith("_") and (meant := _misspelt(name, known)):
+        answer = f"; did you mean {meant!r}?"
+    kind = f"type object {owner.__name__!r}" if is_class else f"{type(owner).__name__!r} object"
+    raise AttributeError(f"{kind} has no attribute {name!r}{answer}")

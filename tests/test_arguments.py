@@ -1,11 +1,17 @@
 """arguments: what is said of an argument by another name."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import bdr_stan
 from bdr_stan import BDR, BLR, Bags, InverseBDR, NonlinearBDR, RBFNetwork
+from bdr_stan.bags import base as bags_base
+from bdr_stan.estimators import base as estimators_base
+from bdr_stan.predictive import distributions
 
 BAGS = [np.zeros((2, 1)), np.ones((3, 1))]
 TABLE = pd.DataFrame({"county": ["a", "a", "b"], "age": [30.0, 40.0, 50.0]})
@@ -22,7 +28,10 @@ TABLE = pd.DataFrame({"county": ["a", "a", "b"], "age": [30.0, 40.0, 50.0]})
         (lambda: BDR(nonsense=1), "its arguments are n_landmarks, kernel, "),
         (lambda: NonlinearBDR(label_noise="size"), "BLR, Shrinkage, BDR, InverseBDR take it"),
         (lambda: InverseBDR(covariates=["x"]), "BLR, "),
-        (lambda: RBFNetwork().fit(BAGS, [0, 1], label_sd=[1, 1]), "BLR, Shrinkage, BDR, "),
+        (
+            lambda: RBFNetwork().fit(BAGS, [0, 1], label_sd=[1, 1]),
+            "takes no argument 'label_sd': BLR, Shrinkage, BDR, InverseBDR take it",
+        ),
         (lambda: RBFNetwork().predict(BAGS, return_interval=True), "use predict_table(bags), or"),
         (lambda: BLR().predict(BAGS, return_std_=True), "did you mean 'return_std'?"),
         (lambda: BLR().fit(BAGS, [0, 1], random_state=1), "it is called 'seed' here"),
@@ -51,22 +60,77 @@ def test_signatures_stay_those_of_the_functions():
     assert Bags.from_list.__doc__.startswith("Bags from a list of arrays.")
 
 
+PREDICTIVE = bdr_stan.Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 2, 1)
+
+
 @pytest.mark.parametrize(
-    "name, called",
-    [("std", "sd"), ("median", "quantile(0.5)"), ("pdf", "log_prob(y)"), ("rvs", "sample(size)")],
+    "owner, name, answer",
+    [
+        (PREDICTIVE, "std", "'Predictive' object has no attribute 'std'; use sd"),
+        (PREDICTIVE, "var", "; use sd ** 2"),
+        (PREDICTIVE, "median", "; use quantile(0.5)"),
+        (PREDICTIVE, "pdf", "; use log_prob(y)"),
+        (PREDICTIVE, "rvs", "; use sample(size)"),
+        (PREDICTIVE, "to_datframe", "; did you mean 'to_dataframe'?"),
+        (Bags.from_list(BAGS), "n_bags", "'Bags' object has no attribute 'n_bags'; use len(bags)"),
+        (Bags.from_list(BAGS), "labels", "; use metadata, which has columns of the bags"),
+        (Bags.from_list(BAGS), "size", "; use len(bags)"),
+        (Bags.from_list(BAGS), "feature_names", "; use features"),
+        (
+            Bags,
+            "from_pandas",
+            "type object 'Bags' has no attribute 'from_pandas'; use from_datafra",
+        ),
+        (Bags, "read_csv", "; use from_csv"),
+        (Bags, "from_lists", "; did you mean 'from_list'?"),
+        (
+            BLR(),
+            "predict_interval",
+            "; use predict_table(bags), or predictive(bags).interval(0.95)",
+        ),
+        (BLR(), "posterior", "'BLR' object has no attribute 'posterior'; use idata"),
+        (BLR(), "predict_tables", "; did you mean 'predict_table'?"),
+    ],
 )
-def test_an_attribute_of_a_distribution_by_another_name(name, called):
-    predictive = bdr_stan.Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 2, 1)
+def test_an_attribute_by_another_name(owner, name, answer):
+    assert not hasattr(owner, name)
     with pytest.raises(AttributeError) as raised:
-        getattr(predictive, name)
-    assert str(raised.value).endswith(f"{name!r}; it is called {called} here")
-    assert not hasattr(predictive, "probabilities")
+        getattr(owner, name)
+    assert answer in str(raised.value)
+
+
+@pytest.mark.parametrize("owner", [PREDICTIVE, Bags.from_list(BAGS), Bags, BLR()])
+def test_other_unknown_attributes_have_no_answer(owner):
+    for name in ("nonsense", "__array_interface__"):
+        with pytest.raises(AttributeError) as raised:
+            getattr(owner, name)
+        assert str(raised.value).endswith(f"has no attribute {name!r}")
+
+
+def test_what_takes_the_place_of_an_attribute_is_there():
+    model, bags = BLR(), Bags.from_list(BAGS)
+    places = [
+        (PREDICTIVE, distributions.USED_HERE),
+        (bags, bags_base.USED_HERE),
+        (Bags, bags_base.READERS),
+        (model, estimators_base.USED_HERE),
+    ]
+    for owner, names in places:
+        for name, used in names.items():
+            assert not hasattr(owner, name), name
+            first = re.match(r"\w+", used)[0]
+            assert first == "len" or hasattr(type(owner), first) or hasattr(owner, first), used
+
+
+def test_a_property_that_fails_keeps_its_own_error():
+    with pytest.raises(NotFittedError, match="not fitted"):
+        BLR().idata  # noqa: B018
 
 
 def test_completions_are_those_of_users():
     model = BLR()
     assert {"fit", "predict", "predict_table", "report_html", "kernel"} <= set(dir(model))
-    assert not {"takes_parts", "closed_form", "check_labels"} & set(dir(model))
+    assert not {"takes_parts", "closed_form", "check_labels", "fit_features"} & set(dir(model))
     bags = Bags.from_list(BAGS)
     assert {"sizes", "ids", "metadata", "to_dataframe", "describe"} <= set(dir(bags))
     assert not {"read_checked", "map_parts", "sources"} & set(dir(bags))

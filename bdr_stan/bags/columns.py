@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.bags.column_roles import ColumnRoles
@@ -95,8 +96,7 @@ class TableColumns:
         import narwhals as nw
 
         if self.transformer is not None:
-            frame = table.select(self.names).to_pandas()
-            points = np.asarray(self.transformer.transform(frame), np.float64)
+            points = _transformed(self.transformer, table.select(self.names).to_pandas())
             return points if order is None else points[order]
         numbers = [name for name in self.names if name not in self.categories]
         single = all(table[name].dtype == nw.Float32 for name in numbers)
@@ -277,11 +277,36 @@ def _fitted_transformer(transformer, table):
             f"{transformer!r}"
         )
     try:
-        return clone(transformer).fit(table)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
+        fitted = clone(transformer).fit(table)
+    except Exception as error:  # of any kind, as it may be the user's code
+        raise ValueError(
             f"the transformer cannot be fitted to the columns {', '.join(table)}: {error}"
         ) from error
+    try:
+        fitted.get_feature_names_out()
+    except AttributeError as error:
+        raise ValueError(
+            "the transformer does not name its columns: it needs get_feature_names_out, which "
+            "FunctionTransformer has with feature_names_out='one-to-one'"
+        ) from error
+    return fitted
+
+
+def _transformed(transformer, table):
+    """Points that a fitted transformer makes of the rows of a table, float64, shape (n, p)."""
+    try:
+        points = transformer.transform(table)
+        points = np.asarray(points.toarray() if issparse(points) else points, np.float64)
+    except Exception as error:  # of any kind, as it may be the user's code
+        raise ValueError(
+            f"the transformer fails on the columns {', '.join(table)}: {error}"
+        ) from error
+    if points.ndim != 2 or len(points) != len(table):
+        raise ValueError(
+            f"the transformer makes an array of shape {points.shape} of {len(table)} rows: it must "
+            "give one row of numbers for each"
+        )
+    return points
 
 
 def check_number_of_levels(values: Collection[str], name: str) -> None:

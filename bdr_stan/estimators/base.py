@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.arguments import answered
+from bdr_stan.arguments import answered, unknown_attribute
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
@@ -35,9 +35,23 @@ _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request
 # Public for subclasses and other modules; completions of a user's prompt omit them.
 _OF_SUBCLASSES = {
     *("check_label_errors", "check_labels", "check_parameters", "closed_form", "columns_of_bags"),
-    *("coordinates", "default_types", "exact_embeddings", "has_likelihood", "kernel_for"),
+    *("coordinates", "default_types", "exact_embeddings", "fit_features", "has_likelihood"),
+    *("kernel_for", "predict_features", "predictive_features", "training_features"),
     *("label_distribution", "likelihood_text", "log_cdf", "methods", "needs_trials"),
     *("predicts_from", "prior_texts", "samples_posterior", "takes_label_sd", "takes_parts"),
+}
+# Attributes of estimators in other libraries, and what takes their place.
+USED_HERE = {
+    **dict.fromkeys(
+        ("predict_interval", "predict_intervals"),
+        "predict_table(bags), or predictive(bags).interval(0.95)",
+    ),
+    **dict.fromkeys(
+        ("predict_quantile", "predict_quantiles"), "predictive(bags).quantile([0.1, 0.9])"
+    ),
+    **dict.fromkeys(("predict_dist", "pred_dist", "posterior_predictive"), "predictive(bags)"),
+    **dict.fromkeys(("posterior", "trace", "draws", "samples", "coef_", "intercept_"), "idata"),
+    **dict.fromkeys(("report_to_html", "to_html"), "report_html(path, bags)"),
 }
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
@@ -75,6 +89,11 @@ class BagEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            return unknown_attribute(self, name, USED_HERE)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _OF_SUBCLASSES]

@@ -5,25 +5,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bdr_stan.arguments import unknown_attribute
 from bdr_stan.types import Array, ArrayLike, is_integer, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# What other libraries call the attributes of a distribution.
-_CALLED_HERE = {
-    "std": "sd",
-    "stddev": "sd",
-    "scale": "sd",
+# Attributes of distributions in other libraries, and those that take their place.
+USED_HERE = {
+    **dict.fromkeys(("std", "stddev", "scale"), "sd"),
+    **dict.fromkeys(("var", "variance"), "sd ** 2"),
     "median": "quantile(0.5)",
     "quantiles": "quantile(q)",
-    "ppf": "quantile(q)",
-    "hdi": "interval(level)",
-    "confidence_interval": "interval(level)",
-    "conf_int": "interval(level)",
-    "pdf": "log_prob(y)",
-    "logpdf": "log_prob(y)",
-    "rvs": "sample(size)",
+    **dict.fromkeys(("ppf", "percentile", "percentiles"), "quantile(q)"),
+    **dict.fromkeys(("hdi", "confidence_interval", "conf_int"), "interval(level)"),
+    **dict.fromkeys(("pdf", "logpdf", "log_pdf", "log_score"), "log_prob(y)"),
+    **dict.fromkeys(("rvs", "samples"), "sample(size)"),
+    **dict.fromkeys(("to_df", "to_pandas"), "to_dataframe()"),
 }
 # What other modules use; completions of a user's prompt omit it.
 _FOR_MODULES = {"components", "pooled", "with_ids_of"}
@@ -39,8 +37,7 @@ class Distributions(ABC):
         return len(self.mean)
 
     def __getattr__(self, name: str) -> Any:
-        called = f"; it is called {_CALLED_HERE[name]} here" if name in _CALLED_HERE else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{called}")
+        return unknown_attribute(self, name, USED_HERE)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _FOR_MODULES]

@@ -23,6 +23,7 @@ CONFIG_ATTRIBUTE = "bdr_stan_config"
 CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to detect missing ones
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
+_MOST_BYTES_PER_BYTE = 1100  # of arrays per byte of a file; zlib compresses zeros to 1 / 1032
 # Errors of HDF5, NetCDF and JSON for corrupt files.
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
@@ -172,7 +173,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
         with h5py.File(path, "r") as file:
             text, contents = (file.attrs.get(n) for n in (CONFIG_ATTRIBUTE, CONTENTS_ATTRIBUTE))
             names = [name for name in file if file.get(name, getclass=True) is h5py.Group]
-            foreign = _external_reference(file)
+            foreign = _foreign_part(file, _MOST_BYTES_PER_BYTE * path.stat().st_size)
     except _UNREADABLE as error:
         raise ValueError(
             f"{path} is no fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
@@ -202,8 +203,8 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     return groups, config
 
 
-def _external_reference(group):
-    """Description of a reference to another file, or None: a saved fit has none."""
+def _foreign_part(group, most_bytes):
+    """Description of what no saved fit has, or None: links, and arrays of more bytes than this."""
     import h5py
 
     for name in group:
@@ -211,9 +212,11 @@ def _external_reference(group):
             return f"{group.name}/{name} is a link"
         item = group[name]
         if isinstance(item, h5py.Group):
-            within = _external_reference(item)
+            within = _foreign_part(item, most_bytes)
             if within is not None:
                 return within
         elif item.external or item.is_virtual:
             return f"{item.name} lies in another file"
+        elif item.nbytes > most_bytes:
+            return f"{item.name} has {item.nbytes:.1e} bytes, more than its file can hold"
     return None

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal, assert_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from bdr_stan import BDR
@@ -367,7 +367,34 @@ def test_what_is_no_transformer(transformer):
         Bags.from_dataframe(table, "town", transformer=transformer)
 
 
-def test_a_transformer_that_fails():
-    table = pd.DataFrame({"town": ["b", "a"], "job": ["x", "y"]})
-    with pytest.raises(ValueError, match="the transformer cannot be fitted to the columns job: "):
-        Bags.from_dataframe(table, "town", transformer=StandardScaler())
+def fails(points):
+    raise RuntimeError("no luck")
+
+
+def named(function):
+    return FunctionTransformer(function, feature_names_out="one-to-one")
+
+
+@pytest.mark.parametrize(
+    "transformer, says",
+    [
+        (StandardScaler(), "the transformer cannot be fitted to the columns job: "),
+        (FunctionTransformer(len), "does not name its columns: .*feature_names_out='one-to-one'"),
+        (make_pipeline(FunctionTransformer(len)), "the transformer does not name its columns: "),
+        (named(fails), "the transformer fails on the columns job: no luck"),
+        (named(lambda x: x + "a"), "the transformer fails on the columns job: could not convert"),
+        (named(len), r"makes an array of shape \(\) of 3 rows: it must give one row of numbers"),
+        (named(lambda x: np.ones((2, 1))), r"makes an array of shape \(2, 1\) of 3 rows"),
+    ],
+)
+def test_a_transformer_that_fails(transformer, says):
+    table = pd.DataFrame({"town": ["b", "a", "a"], "job": ["x", "y", "x"]})
+    with pytest.raises(ValueError, match=says):
+        Bags.from_dataframe(table, "town", transformer=transformer)
+
+
+def test_a_transformer_may_make_sparse_points():
+    table = pd.DataFrame({"town": ["b", "a", "a"], "job": ["x", "y", "x"]})
+    bags = Bags.from_dataframe(table, "town", transformer=OneHotEncoder())
+    assert bags.features == ["job_x", "job_y"]
+    np.testing.assert_array_equal(bags[0], [[0, 1], [1, 0]])

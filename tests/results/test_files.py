@@ -143,6 +143,9 @@ def test_a_fit_needs_no_other_file(groups, tmp_path):
         "posterior/x is a link": lambda g: g.__setitem__("x", h5py.ExternalLink(other, "x")),
         "posterior/y is a link": lambda g: g.__setitem__("y", h5py.SoftLink("/posterior/w")),
         "posterior/z lies in another file": lambda g: g.create_virtual_dataset("z", layout),
+        r"posterior/v has 8.0e\+12 bytes, more than its file can hold": lambda g: g.create_dataset(
+            "v", shape=(10**12,), dtype="f8", chunks=(10**6,)
+        ),
     }
     for said, add in added.items():
         write(path, groups, {})
