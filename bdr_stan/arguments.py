@@ -3,6 +3,7 @@
 import difflib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, cast
 
@@ -128,6 +129,12 @@ def _estimators_with(name, method):
     ]
 
 
+def _is_there(owner, name):
+    """Whether an object has a method, or once it is fitted a property, of this name."""
+    is_property = isinstance(getattr(type(owner), name, None), property)
+    return name == "len" or is_property or hasattr(owner, name)
+
+
 def unknown_attribute(owner: Any, name: str, used_here: Mapping[str, str]) -> Any:
     """Raise AttributeError for an attribute that `owner` lacks, with what to use instead.
 
@@ -137,9 +144,9 @@ def unknown_attribute(owner: Any, name: str, used_here: Mapping[str, str]) -> An
         return object.__getattribute__(owner, name)
     is_class = isinstance(owner, type)
     known = dir(owner) if is_class else [*dir(type(owner)), *vars(owner)]
-    answer = ""
-    if name in used_here:
-        answer = f"; use {used_here[name]}"
+    answer, used = "", used_here.get(name)
+    if used and _is_there(owner, re.findall(r"\w+", used)[0]):
+        answer = f"; use {used}"
     elif not name.startswith("_") and (meant := _misspelt(name, known)):
         answer = f"; did you mean {meant!r}?"
     kind = f"type object {owner.__name__!r}" if is_class else f"{type(owner).__name__!r} object"

@@ -99,12 +99,13 @@ def test_an_attribute_by_another_name(owner, name, answer):
     assert answer in str(raised.value)
 
 
-@pytest.mark.parametrize("owner", [PREDICTIVE, Bags.from_list(BAGS), Bags, BLR()])
-def test_other_unknown_attributes_have_no_answer(owner):
-    for name in ("nonsense", "__array_interface__"):
-        with pytest.raises(AttributeError) as raised:
-            getattr(owner, name)
-        assert str(raised.value).endswith(f"has no attribute {name!r}")
+@pytest.mark.parametrize("owner", [PREDICTIVE, Bags.from_list(BAGS), Bags, RBFNetwork()])
+@pytest.mark.parametrize("name", ["nonsense", "__array_interface__", "predict_interval"])
+def test_other_unknown_attributes_have_no_answer(owner, name):
+    """Nor have those whose place something takes that the owner lacks."""
+    with pytest.raises(AttributeError) as raised:
+        getattr(owner, name)
+    assert str(raised.value).endswith(f"has no attribute {name!r}")
 
 
 def test_what_takes_the_place_of_an_attribute_is_there():
