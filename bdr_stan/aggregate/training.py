@@ -84,7 +84,7 @@ def training_features(
 
 
 def _warn_of_few_features(feature_map, points, names):
-    """Warn where the residual variance of a field is large, as for short length scales."""
+    """Warn where the residual variance of a field is large: too few features for its lengths."""
     residual_variances = feature_map.residual_variance_of_fields(points, feature_map(points))
     called = field_names(feature_map.kernel, names, feature_map.n_inputs)
     for field, name, variance in zip(feature_map.fields, called, residual_variances, strict=True):
@@ -92,9 +92,8 @@ def _warn_of_few_features(feature_map, points, names):
         if share > _WARNED_RESIDUAL_SHARE:
             more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
             warn(
-                f"the features of {name} leave out {share:.0%} of its variance, for its lengths "
-                f"are short: raise {more}; intervals of points allow for it, their means with "
-                "link='square' alone"
+                f"the features of {name} leave out {share:.0%} of its variance: raise {more}; "
+                "intervals of points allow for it, their means with link='square' alone"
             )
 
 
