@@ -3,6 +3,7 @@
 import glob
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -135,6 +136,12 @@ def check_output(path: Path, force: bool, not_to_be: Path) -> None:
         raise ValueError(f"{path} is the input: choose another output")
     if path.exists() and not force:
         raise FileExistsError(f"{path} exists: pass --force to replace it")
+    try:
+        TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise PermissionError(
+            f"the folder {path.parent} cannot be written to ({error.strerror}): choose another"
+        ) from error
 
 
 def check_suffix(path: Path, suffix: str) -> None:

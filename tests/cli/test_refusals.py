@@ -88,6 +88,7 @@ def test_outputs_are_refused_before_any_work(folder, tmp_path):
     fit = ["fit", tmp_path / "points.csv", *FIT, "--model", "bdr", "-o"]
     fails("exists: pass --force to replace it", *fit, folder / "fit.nc")
     fails("does not exist: create it first", *fit, tmp_path / "no" / "fit.nc")
+    fails("the folder /proc cannot be written to (", *fit, "/proc/fit.nc")
     fails("is a folder: give a file name", *fit, tmp_path)
     data = folder / "points.csv"
     fails(
