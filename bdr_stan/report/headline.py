@@ -1,5 +1,7 @@
 """The first section of a report: how well the fit predicts, in sentences."""
 
+import re
+
 import numpy as np
 
 from bdr_stan import metrics
@@ -41,13 +43,14 @@ def _accuracy_of_numbers(fit):
     y, predictive = fit.labels, fit.predictive
     error, sd = metrics.mse(y, predictive.mean) ** 0.5, float(np.std(y))
     lower, upper = predictive.interval(LEVEL)
+    name, unit = _name_and_unit(_label(fit))
     text = (
-        f"The fit predicts {_label(fit)} with a root mean squared error of {error:.3g} "
+        f"The fit predicts {name} with a root mean squared error of {error:.3g}{unit} "
         f"({sd:.3g} without the model{_r_squared(fit, error, sd)})."
     )
     baseline = _ridge_error(fit)
     if baseline is not None:
-        text += f" Ridge regression on the means of the columns: {baseline:.3g}."
+        text += f" Ridge regression on the means of the columns: {baseline:.3g}{unit}."
     covered = share((lower <= y) & (y <= upper))
     return [text, f"{covered} of the {LEVEL:.0%} intervals contain the observed value."]
 
@@ -67,6 +70,12 @@ def _accuracy_of_classes(fit):
 
 def _label(fit):
     return "the label" if fit.label == "label" else fit.label
+
+
+def _name_and_unit(label):
+    """Such as "age" and " years" of "age, years"; the unit may be empty."""
+    found = re.fullmatch(r"(.+),( [^\d,]+)", label)
+    return found.groups() if found else (label, "")
 
 
 def share(mask: Array) -> str:

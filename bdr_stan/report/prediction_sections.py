@@ -165,6 +165,7 @@ def _class_blocks(fit):
     confused = pd.crosstab(
         pd.Series(fit.labels, name="label"), pd.Series(guess, name="predicted")
     ).reindex(columns=fit.classes, fill_value=0)
+    confused.index.name = fit.label
     return [
         Table("Predicted classes by bag size", fit.table_by_size(row)),
         Table(

@@ -29,7 +29,10 @@ def test_of_numbers(rng):
     model = BDR(5, method="laplace").fit(bags, y, seed=1)
     first, coverage, basis, *_ = said(model, bags, "rent, $")
     error, sd, r2, ridge = map(float, re.findall(r"[\d.]+\d", first.replace("R2", "")))
-    assert first.startswith("The fit predicts rent, $ with a root mean squared error of ")
+    assert first.startswith("The fit predicts rent with a root mean squared error of ")
+    assert f"{error:.3g} $ (" in first and first.endswith(f": {ridge:.3g} $.")
+    year = said(model, bags, "rent, 2020 to 2022")[0]
+    assert year.startswith("The fit predicts rent, 2020 to 2022 with a root mean squared error of ")
     assert 0.4 < error < 0.8 and sd == pytest.approx(y.std(), rel=0.01)
     assert r2 == pytest.approx(1 - (error / sd) ** 2, abs=0.01) and 0.4 < ridge < 0.8
     assert re.match(r"\d+% \(\d+ of 60\) of the 95% intervals contain", coverage)
