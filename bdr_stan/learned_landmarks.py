@@ -119,6 +119,11 @@ def learn_landmarks(
             "landmarks are learned without covariates: learn them with covariates=None, then fit "
             "learned.set_params(covariates=...)"
         )
+    if model.family != "normal":
+        raise ValueError(
+            f"landmarks are learned from normal labels: learn them with family='normal', then fit "
+            f"learned.set_params(family={model.family!r})"
+        )
     if model.label_noise != "constant":
         raise ValueError(
             "landmarks are learned with label_noise='constant': learn them so, then fit "

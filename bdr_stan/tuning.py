@@ -14,7 +14,7 @@ from bdr_stan.estimators.validation import check_choice, check_counts, check_pos
 from bdr_stan.kernels import Kernel, check_kernel
 from bdr_stan.progress import Share, status
 from bdr_stan.tuning_candidates import Candidate
-from bdr_stan.tuning_embeddings import EmbeddingTask, with_method
+from bdr_stan.tuning_embeddings import EmbeddingTask, check_densities, with_method
 from bdr_stan.tuning_totals import TotalsTask, check_evidence
 from bdr_stan.types import ArrayLike
 
@@ -75,6 +75,7 @@ def tune(
     *,
     models: Sequence[BagEstimator] | dict[str, BagEstimator] | None = None,
     trials: ArrayLike | str | None = None,
+    exposure: ArrayLike | str | None = None,
     validation: Sequence[Any] | None = None,
     cv: Any = None,
     bandwidth_scale: Sequence[float] = BANDWIDTH_SCALES,
@@ -97,12 +98,14 @@ def tune(
     ----------
     bags : Bags, or list of n arrays, shapes (n_points, p)
     y : array, shape (n,)
+        Label of each bag, as for `fit`.
     models : list of estimators or dict name -> estimator, default ``[BDR()]``
         In a list a model is named by its class, numbered if there are several of the class:
         "BDR 1", "BDR 2". All on mean embeddings or all of totals; to try links of these, give a
         model with each.
-    trials : array, shape (n,), or str, optional
-        For binomial totals, as in `AggregateRegressor.fit`.
+    trials, exposure : array, shape (n,), or str, optional
+        Of binomial totals and of the families of `BDR`, as in their `fit`. Of models on mean
+        embeddings with `validation` the name of a column of the metadata of all bags.
     validation : (bags, y), or (bags, y, trials), optional
         Held-out bags, their labels and, where `trials` is an array, their trials.
     cv : int or scikit-learn splitter, optional
@@ -200,11 +203,16 @@ def tune(
         check_evidence(models, method, score)
     task: Any
     if are_totals:
+        if exposure is not None:
+            raise TypeError(
+                "AggregateRegressor takes no exposure: give the points of the bags weights"
+            )
         task = TotalsTask.prepare(bags, y, trials, validation, cv, models, seed, options)
-    elif trials is None:
-        task = EmbeddingTask.prepare(bags, y, validation, cv, models, seed, options)
     else:
-        raise ValueError("trials go with models of totals, AggregateRegressor: leave them out")
+        if score == "nll":
+            check_densities(models)
+        known = {"trials": trials, "exposure": exposure}
+        task = EmbeddingTask.prepare(bags, y, known, validation, cv, models, seed, options)
 
     grid = kernels, n_landmarks, bandwidth_scale
     found: list[Candidate] = []

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any, Self
@@ -39,6 +39,8 @@ class EmbeddingTask:
     y: Array
     held_out_bags: Bags | None  # None: the training bags, by folds
     held_out_y: Array
+    known: Mapping[str, Array]  # trials or exposure of the training bags
+    held_out_known: Mapping[str, Array]
     splits: list[tuple[Array, Array]]  # training and held-out indices
     seed: int
     options: Mapping[str, Any]  # of the Bayesian candidates' fits
@@ -50,6 +52,7 @@ class EmbeddingTask:
         cls,
         bags: BagsLike,
         y: ArrayLike,
+        known: Mapping[str, ArrayLike | str | None],
         validation: Any,
         cv: Any,
         models: Mapping[str, Any],
@@ -62,13 +65,22 @@ class EmbeddingTask:
         check = partial(check_classes, several=several) if classes else check_labels
         bags = as_bags(bags)
         y = check(bags, y)
+        known_of = partial(_known_of_labels, models, known)
+        values = known_of(bags, y)
         if validation is None:
             folds = shuffled_folds(cv, y, classes, seed)
             splits = checked_splits(folds.split(bags, y), y)
-            return cls(bags, y, None, y, splits, seed, options)
+            return cls(bags, y, None, y, values, values, splits, seed, options)
+        for name, given in known.items():
+            if given is not None and not isinstance(given, str):
+                raise TypeError(
+                    f"with validation= give {name} as the name of a column of the bags' metadata, "
+                    f"found {type(given).__name__}"
+                )
         held_out, held_out_y = checked_validation(validation, bags, check)
         splits = [(np.arange(len(y)), np.arange(len(held_out_y)))]
-        return cls(bags, y, held_out, held_out_y, splits, seed, options)
+        others = known_of(held_out, held_out_y)
+        return cls(bags, y, held_out, held_out_y, values, others, splits, seed, options)
 
     def combinations(
         self, models: Mapping[str, Any], grid: Grid
@@ -148,9 +160,11 @@ class EmbeddingTask:
                 )
             model = clone(model).set_params(landmarks=self.landmarks[key])
         training = model.training_features(self.bags, seed=self.seed)
+        training = replace(training, embedding=replace(training.embedding, **self.known))
         if self.held_out_bags is None:
             return training, training.embedding
-        return training, model.embed(self.held_out_bags, training)
+        held_out = model.embed(self.held_out_bags, training)
+        return training, replace(held_out, **self.held_out_known)
 
     def scores(
         self, model: Any, training: Any, held_out: Any, method: str | None
@@ -170,6 +184,31 @@ class EmbeddingTask:
             for train, test in self.splits
         )
         return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def check_densities(models: Mapping[str, Any]) -> None:
+    """Raise ValueError where densities would be compared with probabilities of counts."""
+    predicting = [model for model in models.values() if hasattr(model, "predictive")]
+    if len({getattr(model, "counts_labels", False) for model in predicting}) > 1:
+        raise ValueError(
+            "nll compares probabilities of counts with each other, or densities, but not one with "
+            "the other: give all models a family of counts, or none, or score='mse'"
+        )
+
+
+def _known_of_labels(models, given, bags, y):
+    """Trials and exposure that the models take of bags with labels, which suit each model."""
+    known: dict[str, Array] = {}
+    families = [model for model in models.values() if getattr(model, "family", None) is not None]
+    takers = {name: [m for m in families if name in m.takes] for name in given}
+    for name, values in given.items():
+        if values is not None and not takers[name]:
+            raise TypeError(f"none of the models takes {name}: leave {name}= out")
+    for model in families:
+        labels = model.check_labels(bags, y)
+        taken = {name: values for name, values in given.items() if model in takers[name]}
+        known |= model.check_known(bags, labels, **taken)
+    return known
 
 
 def _scores_of_split(model, training, held_out, options):

@@ -50,6 +50,7 @@ SAYS = {
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/dask_scale.py": "relative differences: landmarks 0e+00",
     "benchmarks/embedding.py": "scikit-learn",
+    "benchmarks/families.py": "negative binomial regression: NLL",
     "benchmarks/nonlinear_second_level.py": "gamma, 150 bags, additive, NonlinearBDR: MSE 0.3",
     "benchmarks/point_predictions.py": "exceedance of 1",
     "benchmarks/rasters.py": "from shapely's zonal sums",

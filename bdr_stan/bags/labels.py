@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
@@ -13,6 +12,16 @@ from bdr_stan.types import Array, ArrayLike
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
     """Labels of bags as finite numbers, not all equal; float64, (n,); `y` as `values_of_bags`."""
+    labels = check_finite_labels(bags, y)
+    if np.all(labels == labels[0]):
+        raise ValueError(
+            f"all {len(labels)} labels equal {labels[0]:g}: there is nothing to learn from them"
+        )
+    return labels
+
+
+def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
+    """The same of labels that may be equal."""
     y = values_of_bags(bags, y, "y")
     try:
         labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
@@ -31,10 +40,6 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
         raise ValueError(
             f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
             "in all), which looks like a nodata marker: leave these bags out"
-        )
-    if np.all(labels == labels[0]):
-        raise ValueError(
-            f"all {len(labels)} labels equal {labels[0]:g}: there is nothing to learn from them"
         )
     return labels
 
@@ -150,4 +155,4 @@ def check_one_per_bag(labels: Array, n: int) -> None:
 
 
 def _name(bags: BagsLike, i: int) -> str:
-    return bags.name(i) if isinstance(bags, BagsBase) else describe(i, None)
+    return bags.name(i) if hasattr(bags, "name") else describe(i, None)

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.checks import describe
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
@@ -43,6 +44,13 @@ class BagsRecord:
             column_ranges(bags),
             bags.file,
         )
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def name(self, i: SupportsIndex) -> str:
+        """Name of bag i in messages, as that of bags."""
+        return describe(i, self.ids)
 
     @property
     def ids(self) -> Array | None:

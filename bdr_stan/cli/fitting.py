@@ -48,6 +48,7 @@ def fit(
     weight,
     label_sd,
     trials,
+    exposure,
     missing,
     landmarks,
     chains,
@@ -71,9 +72,10 @@ def fit(
     settings |= {"covariates": split(covariates), "n_landmarks": landmarks, "stan_file": stan_file}
     estimator = estimators_of([model], settings)[model]
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
-    fit_options = without_none({"label_sd": label_sd, "trials": trials, **sampler})
-    check_fit_options(model, estimator.method, fit_options)
-    roles = {"bag": bag, "label": label, "weight": weight, "label_sd": label_sd, "trials": trials}
+    known = {"label_sd": label_sd, "trials": trials, "exposure": exposure}
+    fit_options = without_none({**known, **sampler})
+    check_fit_options(model, estimator, fit_options)
+    roles = {"bag": bag, "label": label, "weight": weight, **known}
     bags, y = read_labelled(data, roles, features, covariates, missing, model=model)
     run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
     estimator.fit(bags, y, **run, **fit_options)

@@ -49,17 +49,30 @@ def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "
     }
 
 
-def check_fit_options(name: str, method: str, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for options of `fit` that need another model or method."""
-    estimator = _class_of(name)
+def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for options of `fit` that need another model, family or method."""
     if "label_sd" in options and not getattr(estimator, "takes_label_sd", False):
         raise ValueError(
             f"{name} takes no --label-sd, which bdr, blr, shrinkage and inverse-bdr do: leave it "
             "out"
         )
-    if "trials" in options and not hasattr(estimator, "predict_points"):
-        raise ValueError(f"{name} takes no --trials: leave them out, or use --model aggregate")
-    if method != "nuts" and not {"adapt_delta", "max_treedepth"}.isdisjoint(options):
+    takes = getattr(estimator, "takes", ("trials",) * hasattr(estimator, "predict_points"))
+    if "trials" in options and "trials" not in takes:
+        raise ValueError(
+            f"{name} takes no --trials: leave them out, or use --family binomial of bdr, blr and "
+            "shrinkage, or --model aggregate"
+        )
+    if "exposure" in options and "exposure" not in takes:
+        raise ValueError(
+            f"{name} takes no --exposure: leave it out, or use --family poisson, negative_binomial "
+            "or gamma of bdr, blr and shrinkage"
+        )
+    if "trials" in takes and hasattr(estimator, "takes") and "trials" not in options:
+        raise ValueError(
+            f"--family {estimator.family} needs --trials, the column with the number of trials of "
+            "each bag"
+        )
+    if estimator.method != "nuts" and not {"adapt_delta", "max_treedepth"}.isdisjoint(options):
         raise ValueError("--adapt-delta and --max-treedepth are for --method nuts: leave them out")
 
 

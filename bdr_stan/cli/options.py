@@ -23,17 +23,28 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-class _LikelihoodName(click.Choice):
-    """A name of the table of likelihoods, which needs SciPy: read when a command asks for it."""
+class _NameInTable(click.Choice):
+    """A name of a table that needs SciPy: read when a command asks for it."""
 
-    def __init__(self):
+    def __init__(self, names):
         self.case_sensitive = True
+        self._names = names
 
     @cached_property
     def choices(self):
-        from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+        return self._names()
 
-        return tuple(LIKELIHOODS)
+
+def _likelihoods():
+    from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+
+    return tuple(LIKELIHOODS)
+
+
+def _families():
+    from bdr_stan.families import FAMILIES
+
+    return ("normal", "lognormal", *FAMILIES)
 
 
 labelled_table = _all_of(
@@ -54,7 +65,14 @@ labelled_table = _all_of(
     click.option(
         "--trials",
         metavar="COLUMN",
-        help="Number of trials per bag, the same within it.  [only for --likelihood binomial]",
+        help="Number of trials per bag, the same within it.  [only for --family binomial, "
+        "beta_binomial and --likelihood binomial]",
+    ),
+    click.option(
+        "--exposure",
+        metavar="COLUMN",
+        help="Such as people or hours, the same within a bag.  [only for --family poisson, "
+        "negative_binomial, gamma]",
     ),
     click.option(
         "--missing",
@@ -73,6 +91,11 @@ model_settings = _all_of(
         "--covariance",
         type=click.Choice(["average", "pooled", "identity"]),
         help="Within-bag covariance.  [default: average; not for blr]",
+    ),
+    click.option(
+        "--family",
+        type=_NameInTable(_families),
+        help="Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",
     ),
     click.option(
         "--label-noise",
@@ -97,7 +120,7 @@ model_settings = _all_of(
     ),
     click.option(
         "--likelihood",
-        type=_LikelihoodName(),
+        type=_NameInTable(_likelihoods),
         help="Distribution of totals.  [default: negative binomial; only for aggregate]",
     ),
     click.option(

@@ -51,8 +51,9 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     model = load_fit(fitted)
     if getattr(model, "needs_trials", False):
         raise ValueError(
-            f"{fitted} was fitted to counts out of trials, which a prediction needs as well: "
-            f"predict in Python, with bdr_stan.load({str(fitted)!r}).predict(bags, trials=...)"
+            f"{fitted} was fitted to counts out of trials, or with an exposure, that have no "
+            "column, which a prediction needs as well: predict in Python, with "
+            f"bdr_stan.load({str(fitted)!r}).predict(bags, trials=...) or exposure=..."
         )
     bags = read_like(model, fitted, new, bag, weight, missing=missing, unseen=unseen)
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)

@@ -79,6 +79,7 @@ def tune(
     covariates,
     weight,
     trials,
+    exposure,
     missing,
     chains,
     warmup,
@@ -106,16 +107,17 @@ def tune(
     scales = _numbers("--bandwidth-scale", bandwidth_scale, float)
     settings["covariates"] = split(covariates)
     models = estimators_of(model, settings)
-    fit_options = without_none({"trials": trials})
+    known = {"trials": trials, "exposure": exposure}
+    fit_options = without_none(known)
     for name, estimator in models.items():
-        check_fit_options(name, estimator.method, fit_options)
-    roles = {"bag": bag, "label": label, "weight": weight, "trials": trials}
+        check_fit_options(name, estimator, fit_options)
+    roles = {"bag": bag, "label": label, "weight": weight, **known}
     bags, y = read_labelled(data, roles, features, covariates, missing, model=model[0])
     found = search(
         in_memory(bags),
         y,
         models=models,
-        trials=trials,
+        **known,
         cv=None if score in EVIDENCES else cv,
         bandwidth_scale=scales,
         n_landmarks=n_landmarks,

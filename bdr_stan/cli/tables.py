@@ -63,13 +63,14 @@ def read_labelled(
 ) -> "tuple[Bags, Array]":
     """Bags of a table and their labels.
 
-    `roles` maps bag, label and perhaps weight, label_sd and trials to a column or None; `features`
-    and `covariates` are names separated by commas.
+    `roles` maps bag, label and perhaps weight, label_sd, trials and exposure to a column or None;
+    `features` and `covariates` are names separated by commas.
     """
     point_columns, bag_columns = split(features), split(covariates) or []
     columns = {role: [column] for role, column in roles.items()}
     check_roles(**columns, features=point_columns or [], covariates=bag_columns)
-    metadata = [roles[role] for role in ("label", "label_sd", "trials") if roles.get(role)]
+    of_bags = ("label", "label_sd", "trials", "exposure")
+    metadata = [roles[role] for role in of_bags if roles.get(role)]
     bags = read_bags(
         path,
         str(roles["bag"]),

@@ -59,6 +59,8 @@ class Embedding:
     mean: Array  # average features, such as kernel values at landmarks, shape (n, d)
     covariance: Array | None  # of the features of one point within its bag, shape (d, d)
     covariates: Array | None = field(default=None, kw_only=True)  # shape (n, Q)
+    trials: Array | None = field(default=None, kw_only=True)  # of counts, shape (n,)
+    exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
 
     @property
     def x(self) -> Array:

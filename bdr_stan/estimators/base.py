@@ -34,11 +34,12 @@ _OF_FITS = ("result_", "notes_")
 _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request and such say
 # Public for subclasses and other modules; completions of a user's prompt omit them.
 _OF_SUBCLASSES = {
-    *("check_label_errors", "check_labels", "check_parameters", "closed_form", "columns_of_bags"),
-    *("coordinates", "default_types", "exact_embeddings", "fit_features", "has_likelihood"),
-    *("kernel_for", "predict_features", "predictive_features", "training_features"),
-    *("label_distribution", "likelihood_text", "log_cdf", "methods", "needs_trials"),
-    *("predicts_from", "prior_texts", "samples_posterior", "takes_label_sd", "takes_parts"),
+    *("check_known", "check_label_errors", "check_labels", "check_parameters", "closed_form"),
+    *("columns_of_bags", "coordinates", "counts_labels", "default_types", "exact_embeddings"),
+    *("fit_features", "has_likelihood", "kernel_for", "known_of_bags", "label_distribution"),
+    *("likelihood_text", "log_cdf", "methods", "needs_trials", "predict_features"),
+    *("predictive_features", "predicts_from", "prior_texts", "samples_posterior", "takes"),
+    *("takes_label_sd", "takes_parts", "training_features"),
 }
 # Attributes of estimators in other libraries, and what takes their place.
 USED_HERE = {

@@ -1,6 +1,9 @@
 """Bayesian distribution regression and its mode, shrinkage."""
 
 from dataclasses import KW_ONLY
+from typing import Any
+
+import numpy as np
 
 from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
@@ -8,6 +11,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
+from bdr_stan.models.bdr_glm import bdr_glm_model
 
 
 @estimator
@@ -80,11 +84,13 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     Parameters
     ----------
     stan_file : path, optional
-        Your variant of ``bdr.stan`` (``bdr-stan eject bdr my_bdr.stan``).
+        Your variant of ``bdr.stan`` (``bdr-stan eject bdr my_bdr.stan``), of ``bdr_glm.stan`` for a
+        `family` other than "normal" and "lognormal".
 
     Notes
     -----
-    The model stands at the head of ``stan/bdr.stan``. Source: Law et al. (2018), sections 3.2
+    The model stands at the head of ``stan/bdr.stan``, that of other families at the head of
+    ``stan/bdr_glm.stan``. Source: Law et al. (2018), sections 3.2
     and 3.3, in the joint basis of Sigma and R. The paper has R = K and fixes eta; here eta is
     inferred, and R estimated by default, which predicts better and is better calibrated. The prior
     of eta is then as wide as the standard error of that estimate, 0.1 to 2 on the log scale; with
@@ -112,13 +118,18 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     exact_embeddings = False
 
     def _model(self, training, y, *, label_sd=None):
+        shared: dict[str, Any] = {
+            "embedding_prior": self.embedding_prior,
+            "measure_scale": self.measure_scale,
+            "jitter": self.jitter,
+            "prior": self.prior,
+        }
+        if self._family is not None:
+            return bdr_glm_model(training, y, self._family, **shared)
         return bdr_model(
             training,
-            y,
-            embedding_prior=self.embedding_prior,
-            measure_scale=self.measure_scale,
-            jitter=self.jitter,
-            prior=self.prior,
+            np.log(y) if self.family == "lognormal" else y,
+            **shared,
             lossless=self.compress,
             label_noise=self.label_noise,
             label_sd=label_sd,
@@ -136,7 +147,7 @@ class Shrinkage(BDR):
     Parameters
     ----------
     method : {"optimize", "nuts", "laplace", "pathfinder"}, default "optimize"
-        All but NUTS fix rho at its marginal mode.
+        All but NUTS fix rho, and the scales of a `family`, at their marginal modes.
 
     Notes
     -----

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
+from bdr_stan.models.bdr_glm import blr_glm_model
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
@@ -49,6 +52,14 @@ class BLR(LinearRegressor):
     methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
     closed_form = ("exact",)
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.method == "exact" and self.family != "normal":
+            raise ValueError(
+                f"method='exact' is for normal labels, not for family={self.family!r}: use "
+                "'nuts', 'optimize', 'laplace' or 'pathfinder'"
+            )
+
     def predictive_features(self, embedding: Embedding) -> Predictive:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         constants = self.result_.constants
@@ -70,9 +81,11 @@ class BLR(LinearRegressor):
         return super().predictive_features(embedding)
 
     def _model(self, training, y, *, label_sd=None):
+        if self._family is not None:
+            return blr_glm_model(training.embedding, y, self._family, prior=self.prior)
         return blr_model(
             training.embedding,
-            y,
+            np.log(y) if self.family == "lognormal" else y,
             prior=self.prior,
             lossless=self.compress,
             label_noise=self.label_noise,

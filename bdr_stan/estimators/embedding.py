@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -37,7 +38,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
-from bdr_stan.models.label_shape import label_advice
+from bdr_stan.models.label_shape import dispersion_advice, label_advice
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
@@ -49,6 +50,7 @@ from bdr_stan.user_warnings import warn
 
 # Uses of the densities of compressed rows, not their definitions.
 _NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
+_FAMILY = re.compile(r"\bfamily *;")
 _SIGN = re.compile(r"\bsign *;")  # its declaration
 _COMPRESSED_MARK = "// takes compressed rows"
 
@@ -95,6 +97,7 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
     coordinates: ClassVar[Any] = Coordinates  # of its model
+    _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
     # Variables whose draws, where there are any, predictions use.
@@ -106,6 +109,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         y: ArrayLike,
         *,
         label_sd: ArrayLike | str | None = None,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int | None = None,
         draws: int = 1000,
@@ -128,6 +133,12 @@ class EmbeddingEstimator(PosteriorEstimator):
             variance; predictions are of labels without this measurement error. For BLR, BDR,
             Shrinkage and InverseBDR. scikit-learn's searches take it as `fit` does; with metadata
             routing they need ``set_fit_request(label_sd=True)``. `tune` does not use it.
+        trials : array, shape (n,), or str, optional
+            Number of trials of each label, or the name of a column of the bags' metadata, from
+            which predictions then take them, too: of the families "binomial" and "beta_binomial".
+        exposure : array, shape (n,), or str, optional
+            Such as people or hours, to which the mean of each label is in proportion; or the name
+            of a column, as for `trials`. Of the families with a log link.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
             BDRClassifier and for a model with a `stan_file`. Laplace, Pathfinder and the exact
@@ -166,11 +177,16 @@ class EmbeddingEstimator(PosteriorEstimator):
             self._check_takes_label_sd()
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(labels, label_sd)
+        known = self.check_known(bags, labels, trials, exposure)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         compressible = self._compressible(labels, label_sd)
         training = self._training_features(bags, settings.seed, progress, compressible)
+        training = replace(training, embedding=replace(training.embedding, **known))
         self._fit_features(training, labels, label_sd, settings)
-        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start)
+        given = {"trials": trials, "exposure": exposure}
+        columns = {name: value for name, value in given.items() if isinstance(value, str)}
+        named: dict[str, Any] = {"label_columns": columns} if columns else {}
+        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **named)
 
     def fit_features(
         self,
@@ -240,8 +256,9 @@ class EmbeddingEstimator(PosteriorEstimator):
             y,
             training.record.index,
             own_program=self.stan_file is not None,
-            by_bag=not getattr(self, "compress", False),
+            by_bag=not getattr(self, "compress", False) or self._family is not None,
             has_likelihood=self.has_likelihood,
+            thinning=self._step,
             seed=seed,
         )
         self._keep_too(groups)
@@ -249,8 +266,12 @@ class EmbeddingEstimator(PosteriorEstimator):
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
         lines = [super().report()]
-        if self.result_.has_draws("sigma"):
+        if self.result_.has_draws("sigma") and getattr(self, "family", "normal") == "normal":
             lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
+        predicted = self.result_.groups.get("posterior_predictive")
+        if self._family is not None and predicted is not None:
+            y, draws = self.result_.labels, predicted["y"].values
+            lines += dispersion_advice(y, draws.reshape(-1, len(y)), self._family.name)
         return "\n".join(lines)
 
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
@@ -305,7 +326,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             landmarks=self.landmarks,
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
-            covariates=self.columns_of_bags or None,
+            covariates=getattr(self, "covariates", None) or None,
             labels=labels,
             seed=seed,
             progress=progress,
@@ -325,20 +346,32 @@ class EmbeddingEstimator(PosteriorEstimator):
         Embedding
         """
         if training is None:
-            return _embedded(self._like_training(bags), self._feature_map, self._covariates)
-        return _embedded(as_bags(bags, in_parts=True), training.feature_map, training.covariates)
+            bags = self._like_training(bags)
+            return _embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
+        bags, covariates = as_bags(bags, in_parts=True), training.covariates
+        known = {} if covariates is None else {"covariates": covariates.transform(bags)}
+        return _embedded(bags, training.feature_map, known)
 
-    def predictive(self, bags: BagsLike) -> Predictive | ClassPredictive:
+    def predictive(
+        self,
+        bags: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+    ) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
+        trials, exposure : array, shape (n,), or str, optional
+            As for `fit`; by default those of the columns that the fit named.
 
         Returns
         -------
-        Predictive or ClassPredictive; GridPredictive or MulticlassPredictive of inverse models, a
-        mixture of mixtures of normals of NonlinearBDR
+        Predictive or ClassPredictive; OutcomePredictive or LognormalPredictive of other families
+        than the normal; GridPredictive or MulticlassPredictive of inverse models, a mixture of
+        mixtures of normals of NonlinearBDR
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes
@@ -349,10 +382,18 @@ class EmbeddingEstimator(PosteriorEstimator):
         errors `label_sd` of the training labels are not part of it.
         """
         bags = self._like_training(bags)
-        found = self.predictive_features(_embedded(bags, self._feature_map, self._covariates))
+        known = self.known_of_bags(bags, trials=trials, exposure=exposure)
+        found = self.predictive_features(_embedded(bags, self._feature_map, known))
         return found.with_ids_of(bags)
 
-    def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
+    def contrast(
+        self,
+        bags_a: BagsLike,
+        bags_b: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+    ) -> Contrast:
         """Posterior of the difference of each bag's expected label between two versions of it.
 
         Parameters
@@ -360,6 +401,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
             Two versions of the same n bags: label of `bags_a` less that of `bags_b`; of classes
             the probability of the second.
+        trials, exposure : array, shape (n,), or str, optional
+            Of both versions, as for `predictive`.
 
         Returns
         -------
@@ -372,7 +415,11 @@ class EmbeddingEstimator(PosteriorEstimator):
             The versions have different numbers of bags.
         """
         versions = self._two_versions(bags_a, bags_b)
-        first, second = (self._by_draws(self.embed(bags)) for bags in versions)
+        known = [self.known_of_bags(b, trials=trials, exposure=exposure) for b in versions]
+        first, second = (
+            self._by_draws(_embedded(bags, self._feature_map, each))
+            for bags, each in zip(versions, known, strict=True)
+        )
         return Contrast.between(first, second).with_ids_of(versions[0])
 
     def predictive_features(self, embedding: Embedding) -> Any:
@@ -385,6 +432,35 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Labels as an array, checked; see `bags.labels`."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
+    def _known_of_labels(
+        self,
+        bags: Bags,
+        given: Mapping[str, ArrayLike | str | None],
+        labels: Array | None = None,
+        *,
+        complete: bool = True,
+    ) -> dict[str, Array]:
+        """Trials and exposure of bags by name, checked; none but for families of `BDR`."""
+        for name, value in given.items():
+            if value is not None:
+                raise TypeError(f"{type(self).__name__} takes no {name}: leave it out")
+        return {}
+
+    @property
+    def counts_labels(self) -> bool:
+        """Whether labels have probabilities as counts, not a density or classes."""
+        return self._family is not None and self._family.likelihood.is_count
+
+    def check_known(
+        self,
+        bags: Bags,
+        labels: Array,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+    ) -> dict[str, Array]:
+        """Trials and exposure of labels by name, as `fit` takes them, each of shape (n,)."""
+        return self._known_of_labels(bags, {"trials": trials, "exposure": exposure}, labels)
+
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
         """Raise ValueError where the standard errors explain all variation of the labels."""
 
@@ -394,7 +470,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         check_covariates(getattr(self, "covariates", None))
         check_positive(bandwidth_scale=self.bandwidth_scale)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
-        if self.stan_file is not None and hasattr(self, "compress"):
+        if self.stan_file is not None and self._family is not None:
+            self._check_declares_family()
+        elif self.stan_file is not None and hasattr(self, "compress"):
             self._check_likelihood()
 
     def _check_takes_label_sd(self):
@@ -406,10 +484,20 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     def _check_same_covariates(self, training):
         held_out = [] if training.covariates is None else list(training.covariates.levels)
-        if held_out != self.columns_of_bags:
+        named = list(getattr(self, "covariates", None) or [])
+        if held_out != named:
             raise ValueError(
-                f"the model has covariates={self.columns_of_bags or None}, but the training "
+                f"the model has covariates={named or None}, but the training "
                 f"features have {held_out}: make these with the model's own training_features"
+            )
+
+    def _check_declares_family(self):
+        """Raise where a program is none of a family's labels."""
+        path = Path(self.stan_file)
+        if path.is_file() and not _FAMILY.search(program_text(path)):
+            raise ValueError(
+                f"{path} does not declare family, as the program of family={self._family.name!r} "
+                "does: edit a copy from bdr-stan eject bdr_glm"
             )
 
     def _check_likelihood(self):
@@ -464,18 +552,41 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Draws from the posterior, and further constants that predictions need."""
         return sample_posterior(model, settings), {}
 
-    def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
-        """The draws, shape (chain, draw, ...), that predictions use."""
-        return draws
+    @property
+    def _step(self) -> int:
+        """Predictions use every so manyth draw of a chain."""
+        return 1
+
+    def _step_to(self, most: int) -> int:
+        """The step at which at most so many draws are used."""
+        sizes = self.result_.groups["posterior"].sizes
+        return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, those of gamma for scaled covariates."""
         kept = self.result_.groups["posterior"]
         drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
-        draws = Posterior(self._thinned(drawn), {}, {}).flat()
         if self._covariates is not None:
-            draws["gamma"] = self.result_.draws("gamma") * self._covariates.scale
-        return draws
+            drawn["gamma"] = kept["gamma"].values * self._covariates.scale
+        return Posterior({n: v[:, :: self._step] for n, v in drawn.items()}, {}, {}).flat()
+
+    def known_of_bags(
+        self,
+        bags: Bags,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        complete: bool = True,
+    ) -> dict[str, Array]:
+        """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
+
+        With `complete` it raises ValueError where trials or an exposure are missing.
+        """
+        given = {"trials": trials, "exposure": exposure}
+        known = self._known_of_labels(bags, given, complete=complete)
+        if self._covariates is not None:
+            known["covariates"] = self._covariates.transform(bags)
+        return known
 
     # ------------------------------------------------------------ state
 
@@ -496,18 +607,17 @@ class EmbeddingEstimator(PosteriorEstimator):
             self.classes_ = settings["classes"]
 
 
-def _embedded(bags, feature_map, covariates):
-    """Mean embeddings of bags, and their covariates."""
-    x = (
-        None if covariates is None else covariates.transform(bags)
-    )  # before the pass over the points
-    return replace(embed(bags, feature_map), covariates=x)
+def _embedded(bags, feature_map, known):
+    """Mean embeddings of bags with what is `known` of them, checked before the pass."""
+    return replace(embed(bags, feature_map), **known)
 
 
 def _constants(training, known_errors):
     """What predictions need of the training bags: name -> (values, dimensions)."""
+    numbers = ((name, getattr(training.embedding, name, None)) for name in ("trials", "exposure"))
+    known = {name: values for name, values in numbers if values is not None}
     return {
         "landmarks": (training.landmarks, ["landmark", "feature"]),
         "bag_size": (training.embedding.sizes, ["bag"]),
-        **{name: (values, ["bag"]) for name, values in known_errors.items()},
+        **{name: (values, ["bag"]) for name, values in (known_errors | known).items()},
     }

@@ -88,10 +88,9 @@ class InverseEstimator(EmbeddingEstimator):
             f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
         )
 
-    def _thinned(self, draws: dict[str, Array]) -> dict[str, Array]:
-        first = next(iter(draws.values()))
-        step = -(-first.shape[0] * first.shape[1] // _MAX_DRAWS)
-        return {name: values[:, ::step] for name, values in draws.items()}
+    @property
+    def _step(self) -> int:
+        return self._step_to(_MAX_DRAWS)
 
     def _predictive(self, embedding, draws, classes, *, label_sd=None):
         return inverse_predictive(

@@ -1,30 +1,47 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike
+from bdr_stan.aggregate.labels import check_each
+from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.estimators.validation import check_choice, check_counts, check_flags, check_seed
+from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
+from bdr_stan.estimators.validation import (
+    check_choice,
+    check_counts,
+    check_flags,
+    check_seed,
+    labels_of_training,
+)
+from bdr_stan.families import FAMILIES, Family
+from bdr_stan.models.bdr_glm import check_laplace
 from bdr_stan.models.label_noise import LABEL_NOISE
-from bdr_stan.models.latent import class_predictive, label_predictive
-from bdr_stan.posterior.priors import CLASSES, REGRESSION
-from bdr_stan.predictive import PointPredictive
+from bdr_stan.models.latent import class_predictive, label_predictive, outcome_predictive
+from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
+from bdr_stan.predictive import LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.influence import (
     AlongColumn,
     find_column,
     posterior_of_influence,
     without_gaps,
 )
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
+
+_POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
+_MOST_INTEGRATED_DRAWS = 1000
 
 
 @estimator
@@ -125,14 +142,23 @@ class LinearEstimator(EmbeddingEstimator):
 
 @estimator
 class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
-    """Base of the estimators whose labels are normal given the embedding.
+    """Base of the estimators of numbers: labels given a linear function of the embedding.
 
     Parameters
     ----------
+    family : str, default "normal"
+        Distribution of a label given its linear predictor h. "normal": mean h. "student_t": the
+        same with heavy tails, of 2 + df_above_2 degrees of freedom. "lognormal": log y is normal of
+        mean h. "gamma": positive, mean exp(h), standard deviation dispersion exp(h). "poisson":
+        counts of mean exp(h). "negative_binomial": of variance mean + dispersion^2 mean^2.
+        "binomial": counts out of `trials`, of probability 1 / (1 + exp(-h)). "beta_binomial": the
+        same with probabilities that vary like a beta distribution of precision dispersion^-2.
+        "beta": shares between 0 and 1, of that precision. All but the first and the third run
+        ``bdr_glm.stan``, with one row per bag.
     label_noise : {"constant", "size"}, default "constant"
         "size" adds sigma_point^2 / N_i to the variance sigma^2 of the noise: for labels that are
         averages over the N_i points of their bags, so that small bags have noisier labels. Bags of
-        several sizes identify the two scales.
+        several sizes identify the two scales. Of normal labels.
     compress : bool, default True
         False passes one row per bag to the program: for likelihoods that are not normal.
 
@@ -142,33 +168,219 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         posterior: intercept, sigma, rho (units of y), w (component), beta (landmark), for `BDR`
         eta; with label_noise "size" sigma_point (units of y); with covariates gamma (covariate):
         units of y per unit of a number as given, and the difference of a level from the average
-        bag.
+        bag. With a `family` other than "normal" intercept, rho, w, beta and gamma are on the scale
+        of the linear predictor, and sigma gives way to the family's own scales.
     """
 
     _: KW_ONLY
+    family: str = "normal"
     label_noise: str = "constant"
     compress: bool = True
 
-    prior_texts = REGRESSION
     takes_label_sd = True
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
+    @property
+    def _family(self) -> Family | None:
+        """The family, None where labels or their logarithms are normal."""
+        return FAMILIES.get(self.family)
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """What `fit` may be told of each label: trials, or an exposure."""
+        return () if self._family is None else self._family.takes
+
+    @property
+    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
+        return REGRESSION if self._family is None else family_texts(self._family.likelihood.scales)
+
+    @property
+    def predicts_from(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Variables whose draws, where there are any, predictions use."""
+        scales = (
+            ("sigma", "sigma_point") if self._family is None else self._family.likelihood.scales
+        )
+        return ("intercept", "w", "eta", *scales)
+
+    @property
+    def columns_of_bags(self) -> list[str]:
+        fitted = vars(self).get("result_")
+        columns = {} if fitted is None else fitted.settings.get("label_columns", {})
+        return [*super().columns_of_bags, *columns.values()]
+
+    def predict(
+        self,
+        bags: BagsLike,
+        return_std: bool = False,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+    ) -> Array | tuple[Array, Array]:
+        """Posterior predictive mean of each bag's label.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        return_std : bool, default False
+            Also return the predictive standard deviation.
+        trials, exposure : array, shape (n,), or str, optional
+            As for `fit`; by default those of the columns that the fit named.
+
+        Returns
+        -------
+        mean : array, shape (n,), units of y
+            Of counts out of trials their expected number.
+        sd : array, shape (n,), if `return_std`
+        """
+        predictive = self.predictive(bags, trials=trials, exposure=exposure)
+        return (predictive.mean, predictive.sd) if return_std else predictive.mean
+
+    def score(
+        self,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        sample_weight: ArrayLike | None = None,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+    ) -> float:
+        """R^2 of the predicted labels, as in scikit-learn's regressors.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,), or str
+            Labels, as for `fit`.
+        sample_weight : array, shape (n,), optional
+            Weight of each bag.
+        trials, exposure : array, shape (n,), or str, optional
+            As for `predict`.
+
+        Returns
+        -------
+        float, at most 1
+        """
+        bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        mean = self.predict(bags, trials=trials, exposure=exposure)
+        return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def fit_features(
+        self,
+        training: TrainingFeatures,
+        y: ArrayLike,
+        *,
+        label_sd: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        **sampling: Any,
+    ) -> Self:
+        """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self.check_parameters()
+        y = labels_of_training(training, TrainingFeatures, y)
+        record: Any = training.record  # names bags in messages as these do themselves
+        if self.family != "normal":
+            y = self.check_labels(record, y)
+        embedding, given = training.embedding, {"trials": trials, "exposure": exposure}
+        given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
+        known = self.check_known(record, y, **given)
+        training = replace(training, embedding=replace(embedding, **known))
+        return super().fit_features(training, y, label_sd=label_sd, **sampling)
+
+    def _check_family(self):
+        known = ("normal", "lognormal", *FAMILIES)
+        if not isinstance(self.family, str) or self.family not in known:
+            raise ValueError(
+                f"there is no family {self.family!r}; {near_names(self.family, known)}"
+            )
+
     def check_parameters(self) -> None:
-        super().check_parameters()
+        self._check_family()
         check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_flags(compress=self.compress)
+        if self.family != "normal" and self.label_noise != "constant":
+            raise ValueError(
+                f"label_noise={self.label_noise!r} is for normal labels, not for "
+                f"family={self.family!r}: leave it out"
+            )
+        super().check_parameters()
+
+    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
+        """Labels as an array, once they are known to suit the family."""
+        self._check_family()
+        if self._family is not None:
+            if not self.exact_embeddings:
+                check_laplace(self.method, len(bags))
+            return check_family_labels(self._family, bags, y)
+        labels = super().check_labels(bags, y)
+        if self.family == "lognormal":
+            check_each(bags, labels, labels > 0, "label", _POSITIVE)
+        return labels
+
+    def check_label_errors(self, y: Array, label_sd: Array) -> None:
+        if self.family != "normal":
+            raise ValueError(
+                f"label_sd are errors of normal labels, not of family={self.family!r}: leave them "
+                "out"
+            )
+
+    def _known_of_labels(
+        self,
+        bags: Bags,
+        given: Mapping[str, ArrayLike | str | None],
+        labels: Array | None = None,
+        *,
+        complete: bool = True,
+    ) -> dict[str, Array]:
+        takes = self.takes
+        if labels is None:  # of new bags: from the columns that the fit named
+            columns = self.result_.settings.get("label_columns", {})
+            named = {name: columns.get(name) for name in takes}
+            given = {**named, **{name: v for name, v in given.items() if v is not None}}
+            needed = self._needed if complete else []
+        else:
+            needed = [name for name in takes if name == "trials"]
+        return known_of_labels(self.family, bags, given, labels, takes=takes, needed=needed)
+
+    @property
+    def _needed(self):
+        """What is known of each training label, and so must be of those to predict."""
+        return [name for name in self.takes if name in self.result_.constants]
+
+    @property
+    def needs_trials(self) -> bool:
+        """Whether predictions need trials, or an exposure, that the fit took from no column."""
+        return not set(self._needed) <= set(self.result_.settings.get("label_columns", {}))
+
+    @property
+    def _step(self) -> int:
+        # Densities of families are integrated numerically, one draw at a time.
+        return 1 if self._family is None else self._step_to(_MOST_INTEGRATED_DRAWS)
 
     def _compressible(self, y: Array, label_sd: Array | None) -> Labels | None:
-        if not self.compress:
+        if not self.compress or self._family is not None:
             return None
+        y = np.asarray(y, float)
         known_variance = None if label_sd is None else label_sd**2
         by_size = self.label_noise == "size" or not self.exact_embeddings
-        return Labels(np.asarray(y, float), known_variance, by_size)
+        return Labels(np.log(y) if self.family == "lognormal" else y, known_variance, by_size)
 
     def _predictive(self, embedding, draws, classes, *, label_sd=None):
-        known_variance = 0.0 if label_sd is None else label_sd**2
+        if self._family is not None:
+            for name in self._needed:
+                if getattr(embedding, name) is None:
+                    raise ValueError(missing(self.family, name))
+            return outcome_predictive(self.coordinates_, embedding, self._family, draws)
         return label_predictive(
-            self.coordinates_, embedding, known_variance=known_variance, **draws
+            self.coordinates_,
+            embedding,
+            known_variance=0.0 if label_sd is None else label_sd**2,
+            kind=LognormalPredictive if self.family == "lognormal" else Predictive,
+            **draws,
         )
 
 

@@ -37,7 +37,7 @@ class PosteriorEstimator(BagEstimator):
     Parameters
     ----------
     method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
-        All but NUTS fix rho at its marginal mode.
+        All but NUTS fix rho, and the scales of a `family`, at their marginal modes.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     stan_file : path, optional

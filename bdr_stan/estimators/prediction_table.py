@@ -45,21 +45,20 @@ def _table_by_parts(model, bags, level):
     """Predictions of all bags, in their order."""
     import pandas as pd
 
-    sizes, cut = bags.effective_sizes, bags.cut
-    x = None if model._covariates is None else model._covariates.transform(bags)
+    sizes, cut, known = bags.effective_sizes, bags.cut, model.known_of_bags(bags)
     place = np.cumsum(cut) - 1  # of a bag among those that are cut
     joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
-    predict = partial(_predict_part, model=model, level=level)
+    predict = partial(_predict_part, names=list(known), model=model, level=level)
     tables = []
-    for which, (columns, pieces) in bags.map_parts(predict, sizes, x, cut):
-        is_cut = cut[which]
-        tables.append(pd.DataFrame(columns, index=which[~is_cut]))
-        joined.join(place[which[is_cut]], pieces, None)
+    for which, (columns, pieces) in bags.map_parts(predict, sizes, cut, *known.values()):
+        own = cut[which]
+        tables.append(pd.DataFrame(columns, index=which[~own]))
+        joined.join(place[which[own]], pieces, None)
     if cut.any():
-        embedding = Embedding(
-            sizes[cut], joined.mean, None, covariates=None if x is None else x[cut]
-        )
-        columns = model.predictive_features(embedding)._columns(level)
+        known = {name: values[cut] for name, values in known.items()}
+        columns = model.predictive_features(
+            Embedding(sizes[cut], joined.mean, None, **known)
+        )._columns(level)
         tables.append(pd.DataFrame(columns, index=np.flatnonzero(cut)))
     return pd.concat([table for table in tables if len(table)]).sort_index()
 
@@ -67,9 +66,9 @@ def _table_by_parts(model, bags, level):
 def _predict_part(
     bags: Bags,
     sizes: Array,
-    x: Array | None,
     cut: Array,
-    *,
+    *known: Array,
+    names: list[str],
     model: Any,
     level: float,
     progress: Callable[[int, int], None] | None = None,
@@ -79,5 +78,6 @@ def _predict_part(
     pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
     if cut.all():
         return {}, pieces
-    whole = Embedding(sizes[~cut], sums.mean[~cut], None, covariates=None if x is None else x[~cut])
+    of_whole = {name: values[~cut] for name, values in zip(names, known, strict=True)}
+    whole = Embedding(sizes[~cut], sums.mean[~cut], None, **of_whole)
     return model.predictive_features(whole)._columns(level), pieces

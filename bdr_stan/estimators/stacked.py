@@ -45,7 +45,7 @@ class Stack(BagEstimator):
     default_types: ClassVar[tuple[type[EmbeddingEstimator], type[EmbeddingEstimator]]]
     # What scikit-learn can route to `fit`, whose options are those of the models.
     __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
-        ("label_sd", "chains", "warmup", "draws", "seed", "progress")
+        ("label_sd", "trials", "exposure", "chains", "warmup", "draws", "seed", "progress")
     )
 
     def fit(self, bags: BagsLike, y: ArrayLike, **options: Any) -> Self:
@@ -73,7 +73,8 @@ class Stack(BagEstimator):
         models = self._candidates(bags.n_features)
         for model in models:
             model.check_parameters()
-            model.check_labels(bags, y)
+            labels = model.check_labels(bags, y)
+            model.check_known(bags, labels, options.get("trials"), options.get("exposure"))
         with self._without_k_hat():
             fitted = [clone(model).fit(bags, y, **options) for model in models]
         return self._weigh(fitted)
@@ -138,6 +139,12 @@ class Stack(BagEstimator):
         named = [getattr(model, "covariates", None) or [] for model in self.models or []]
         return list(dict.fromkeys(name for names in named for name in names))
 
+    @property
+    def columns_of_bags(self) -> list[str]:
+        """Columns of the bags' metadata that predictions need."""
+        fitted = (name for model in vars(self).get("models_", []) for name in model.columns_of_bags)
+        return list(dict.fromkeys([*self.covariates, *fitted]))
+
     def _candidates(self, n_columns):
         """The models, not fitted, for points of some number of columns."""
         if self.models is not None:
@@ -172,6 +179,11 @@ class Stack(BagEstimator):
                     f"{type(model).__name__}(method='optimize') has no posterior draws to weigh it "
                     "by: use method='nuts' or 'laplace'"
                 )
+        if len({model.counts_labels for model in models}) > 1:
+            raise ValueError(
+                f"{type(self).__name__} cannot weigh probabilities of counts by densities: give "
+                "all models a family of counts, such as 'negative_binomial', or none of them"
+            )
 
     def _weigh(self, models):
         names = [f"{k} {type(model).__name__}" for k, model in enumerate(models)]

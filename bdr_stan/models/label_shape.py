@@ -6,6 +6,8 @@ from bdr_stan.types import Array
 
 _HEAP_SHARE = 0.1  # share of equal labels
 _NEAR_BOUND_SHARE = 0.1  # share of labels within two standard deviations of the errors of a bound
+_FEW_COUNTS = 20  # below which their scatter is mostly chance
+_SCATTER = 1.5  # ratio of squared errors to those predicted
 _MIN_LABELS = 5  # labels that count as a share
 
 
@@ -26,5 +28,36 @@ def label_advice(y: Array, sigma: float) -> list[str]:
         )
     return [
         f"Labels: {found}, which normal errors do not describe. Compare with InverseBDR() and "
-        "Stacked()."
+        f"Stacked().{_families(y)}"
+    ]
+
+
+def _families(y):
+    """A sentence on the families of labels like these."""
+    if y.min() < 0:
+        return ""
+    if np.all(y == np.floor(y)):
+        if y.max() == 1:
+            return " Two classes, 0 and 1, are predicted by BDRClassifier()."
+        return (
+            " Counts have families of their own: BDR(family='negative_binomial') or, out of known "
+            "numbers of trials, 'beta_binomial'."
+        )
+    if y.min() > 0 and y.max() < 1:
+        return " Shares have a family of their own: BDR(family='beta')."
+    return " Labels > 0 have families of their own: BDR(family='gamma')." if y.min() > 0 else ""
+
+
+def dispersion_advice(y: Array, draws: Array, family: str) -> list[str]:
+    """A line on counts (n,) that scatter more than predicted ones, draws (S, n); else none."""
+    wider = {"poisson": "negative_binomial", "binomial": "beta_binomial"}.get(family)
+    if wider is None or len(y) < _FEW_COUNTS:
+        return []
+    variance = np.maximum(draws.var(axis=0), 1 / len(draws))
+    ratio = float(np.mean((y - draws.mean(axis=0)) ** 2 / variance))
+    if ratio < _SCATTER:
+        return []
+    return [
+        f"Labels: their squared errors are {ratio:.1f} times those that family={family!r} predicts,"
+        f" so intervals are too short. Compare with family={wider!r}."
     ]

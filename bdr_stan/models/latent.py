@@ -9,7 +9,7 @@ Given a draw of the parameters, bag i has the latent mean and variance (Law et a
 with x_i its covariates, if any.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ import numpy as np
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.families import Family
+from bdr_stan.predictive import ClassPredictive, OutcomePredictive, Predictive
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -59,9 +60,10 @@ def label_predictive(
     sigma: Array,
     sigma_point: Array | None = None,
     known_variance: ArrayLike = 0.0,
+    kind: type[Predictive] = Predictive,
     **draws: Array,
 ) -> Predictive:
-    """Predictive distribution of labels with normal noise.
+    """Predictive distribution of labels with normal noise, or, of another `kind`, of functions.
 
     Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i); `known_variance` is v, a
     number or of shape (n,), 0 for labels without these errors. `draws` of intercept, w, eta and
@@ -77,7 +79,37 @@ def label_predictive(
             variance += sigma_point[:, None] ** 2 / embedding.sizes[i]
         return mean, np.sqrt(variance)
 
-    return Predictive(components, len(embedding.mean), len(sigma))
+    return kind(components, len(embedding.mean), len(sigma))
+
+
+def outcome_predictive(
+    coordinates: Coordinates,
+    embedding: Embedding,
+    family: Family,
+    draws: Mapping[str, Array],
+) -> OutcomePredictive:
+    """Predictive distribution of labels of a family, predictors N(xi_i + log exposure_i, nu_i).
+
+    `draws` has those of the parameters, of the shapes that `latent_moments` takes, and of the
+    family's scales, shape (S,).
+    """
+    scales = {name: draws[name] for name in family.likelihood.scales}
+    latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in scales})
+
+    def components(i):
+        mean, variance = latent(i)
+        if embedding.exposure is not None:
+            mean += np.log(embedding.exposure[i])
+        return mean, variance
+
+    return OutcomePredictive(
+        components,
+        len(embedding.mean),
+        len(draws["intercept"]),
+        family,
+        scales,
+        embedding.trials,
+    )
 
 
 def class_predictive(

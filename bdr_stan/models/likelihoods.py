@@ -16,6 +16,7 @@ from scipy.special import expit, log_expit, log_ndtr
 
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.families import Family, label_densities
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.types import Array
 
@@ -116,6 +117,48 @@ def logit_likelihood(data: Rows) -> LogLikelihood:
         p = expit(h)
         information = (X * (p * (1 - p))[:, None]).T @ X  # also the negative Hessian
         return log_expit(sign * h).sum(), X.T @ (y - p), information, information
+
+    return likelihood
+
+
+def family_likelihood(
+    data: Rows,
+    lam: Array,
+    family: Family,
+    known_part: Array,
+    trials: Array | None,
+    *,
+    eta: float = 1.0,
+    **scales: float,
+) -> LogLikelihood:
+    """Labels of a family, linear predictors integrated out: that of ``stan/bdr_glm.stan``.
+
+    `data` has one row [z, x, 1, y] per bag; `known_part` and `trials`, shape (n,), are in the order
+    of the rows; zeros as `lam`, shape (d,), take embeddings as exact.
+    """
+    X, lost, row_group = _design(data, lam, eta)
+
+    def likelihood(theta):
+        slope_of_variance = 2 * lost * theta
+        mean, variance = X @ theta + known_part, (lost @ theta**2)[row_group]
+        found = label_densities(family, data.rows[:, -1], mean, variance, trials, **scales)
+
+        def by_group(values):
+            return np.add.reduceat(values, data.start, axis=0)
+
+        slope = X.T @ found.slope + slope_of_variance.T @ by_group(found.by_variance)
+        # Negative Hessian, with l the log density in mean m and variance v of the predictor:
+        #     -X' l_mm X - X' l_mv dnu' - dnu l_mv X - dnu l_vv dnu' - 2 l_v diag(lost).
+        design = (X * found.curvature[:, None]).T @ X
+        crossed = by_group(X * found.by_both[:, None]).T @ slope_of_variance
+        squared = slope_of_variance.T * by_group(found.by_variance_twice)
+        curvature = design - crossed - crossed.T - squared @ slope_of_variance
+        curvature[np.diag_indices(len(theta))] -= 2 * by_group(found.by_variance) @ lost
+        # As Fisher information that of a normal label with this precision of the predictor.
+        precision = np.maximum(found.curvature, 0)
+        information = (X * precision[:, None]).T @ X
+        by_variance = slope_of_variance.T * by_group(0.5 * precision**2)
+        return found.value.sum(), slope, information + by_variance @ slope_of_variance, curvature
 
     return likelihood
 

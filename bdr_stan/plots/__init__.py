@@ -11,7 +11,13 @@ from bdr_stan.plots.by_size import (
     prediction,
     prediction_by_size,
 )
-from bdr_stan.plots.calibration import calibration, pit, point_calibration, reliability
+from bdr_stan.plots.calibration import (
+    calibration,
+    pit,
+    point_calibration,
+    reliability,
+    rootogram,
+)
 from bdr_stan.plots.draws import ranks, trace
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.influence import influence, rate_along
@@ -39,6 +45,7 @@ __all__ = [
     "rate_map",
     "rate_maps",
     "reliability",
+    "rootogram",
     "shrinkage_spectrum",
     "trace",
 ]

@@ -147,6 +147,73 @@ def pit(
     return axes[0].figure
 
 
+def rootogram(
+    y: ArrayLike,
+    predictive: Prediction,
+    *,
+    n_draws: int = 200,
+    n_bins: int = 40,
+    seed: int = 0,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Hanging rootogram of counts: how often each occurs, and how often it is predicted.
+
+    The line is the square root of the predicted number of bags with a count; a bar of the square
+    root of the observed number hangs from it. Bars that end above zero show counts that are rarer
+    than predicted, bars below zero counts that are more frequent: of zeros, for instance.
+
+    Parameters
+    ----------
+    y : array, shape (n,), counts
+    predictive : predictive distribution of counts, with `sample`
+    n_draws : int, default 200, draws from which predicted numbers are estimated
+    n_bins : int, default 40, at most; larger counts share bins of equal width
+    seed : int, default 0, of the draws
+    ax : matplotlib Axes; None for a new figure
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError : labels that are no counts.
+
+    Notes
+    -----
+    Source: Kleiber, Zeileis (2016), "Visualizing count data regressions using rootograms".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import AggregatePredictive, plots
+    >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+    >>> y = np.random.default_rng(0).poisson(3, size=100)
+    >>> threes = np.full((1, 100), 3.0)
+    >>> predictive = AggregatePredictive(lambda i: threes[:, i], 100, 1, LIKELIHOODS["poisson"])
+    >>> ax = plots.rootogram(y, predictive)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('count', 'square root of the number of bags')
+    """
+    y = np.asarray(y, float)
+    if not np.all((y >= 0) & (y == np.floor(y))):
+        raise ValueError("a rootogram is of counts 0, 1, 2, ..: for other labels draw pit")
+    draws = predictive.sample(n_draws, seed=seed)
+    top = max(y.max(), np.quantile(draws, 0.99))
+    width = max(1, int(np.ceil((top + 1) / n_bins)))
+    edges = np.arange(0, top + 1 + width, width)
+    observed = np.sqrt(np.histogram(y, edges)[0])
+    expected = np.sqrt(np.histogram(draws, edges)[0] / n_draws)
+    middle = edges[:-1] + (width - 1) / 2
+    ax = one_axes() if ax is None else ax
+    ax.bar(middle, -observed, 0.9 * width, bottom=expected, color=MODELS[0], alpha=0.6)
+    ax.plot(middle, expected, "o-", ms=3, color="black", label="predicted")
+    ax.axhline(0, lw=1, color=GUIDE)
+    ax.set(xlabel="count", ylabel="square root of the number of bags")
+    ax.legend()
+    return ax
+
+
 @names_as_written
 def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
     """Share of points whose true rate lies in central intervals, one curve per method.

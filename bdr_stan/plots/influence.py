@@ -78,6 +78,8 @@ def influence(
     ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
     _draw_band(ax, values, along.mean, along.interval(level), level)
     what = "latent function" if is_classifier(model) else "label"
+    if getattr(model, "family", "normal") not in ("normal", "student_t"):
+        what = "linear predictor"
     ax.set(xlabel=_column_label(column), ylabel=f"added to the {what}")
     return ax
 

@@ -46,6 +46,8 @@ class LatentGaussianModel(Model):
     level: float = 0.0
     # ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
     rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
+    # ``fixed(scales)`` gives data that fix some of them where methods fix rho.
+    fixed: Callable[[dict[str, float]], dict[str, Any]] | None = None
     # Array of the program -> names of the scales that are its entries.
     scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # Initial values of the program's other parameters.
@@ -94,6 +96,7 @@ class LatentGaussianModel(Model):
         data = self.data | self.whitening(scales, mode)
         if settings.method != "nuts":
             data |= {"rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
+            data |= self.fixed(scales) if self.fixed else {}
         starts = _starts(scales, mode, log_sds, settings)
         stock = settings.stan_file is None
         return StanInput(

@@ -93,6 +93,23 @@ RATES = {
 }
 
 
+def family_texts(scales: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """Texts of the priors of a regression of linear predictors with these scales of labels."""
+    unit = "linear predictor"
+    texts = {name: (*REGRESSION[name][:2], unit) for name in ("intercept", "gamma", "rho")}
+    texts["intercept"] = (texts["intercept"][0], "predictor at the average embedding", unit)
+    texts["gamma"] = (
+        texts["gamma"][0],
+        "change of the predictor with an sd of a covariate, or with a level",
+        unit,
+    )
+    of_scales = {
+        name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
+        for name, scale in scales.items()
+    }
+    return {**texts, **of_scales, "eta": REGRESSION["eta"]}
+
+
 def weight_priors(y: Array, prior_variance: ArrayLike, n_covariates: int = 0) -> dict[str, float]:
     """Default priors of intercept, covariates, noise and weights, from labels y, shape (n,).
 
@@ -100,10 +117,17 @@ def weight_priors(y: Array, prior_variance: ArrayLike, n_covariates: int = 0) ->
     the prior variance of each bag's predictive mean at rho = 1, shape (n,), or its average.
     """
     spread = float(np.std(y))
+    priors = predictor_priors(float(np.mean(y)), spread, prior_variance, n_covariates)
+    return {**priors, "sigma_scale": spread}
+
+
+def predictor_priors(
+    location: float, spread: float, prior_variance: ArrayLike, n_covariates: int = 0
+) -> dict[str, float]:
+    """Default priors of intercept, covariates and weights of linear predictors of this spread."""
     return {
-        "intercept_location": float(np.mean(y)),
+        "intercept_location": location,
         "intercept_scale": 2.5 * spread,
-        "sigma_scale": spread,
         "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
         "rho_log_sd": 1.5,
         **_gamma_prior(spread, n_covariates),

@@ -5,6 +5,7 @@ from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive
 from bdr_stan.predictive.contrast import Contrast
 from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
+from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.totals import AggregatePredictive
 
@@ -14,7 +15,9 @@ __all__ = [
     "ClassPredictive",
     "Contrast",
     "GridPredictive",
+    "LognormalPredictive",
     "MulticlassPredictive",
+    "OutcomePredictive",
     "PointPredictive",
     "Predictive",
     "mix",

@@ -18,7 +18,7 @@ class Blend(Distributions):
 
     Parameters
     ----------
-    predictives : list of Predictive or GridPredictive, of the same n bags
+    predictives : list of Predictive, GridPredictive or OutcomePredictive, of the same n bags
     weights : array, shape (len(predictives),), of sum 1
 
     Attributes
@@ -75,7 +75,8 @@ class Blend(Distributions):
             middle = (low + high) / 2
             below = self.cdf(middle) < level
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return (low + high) / 2
+        counts = all(hasattr(p, "pmf") and p.family.likelihood.is_count for p in self.predictives)
+        return np.round(high) if counts else (low + high) / 2
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
         """Draw labels from the predictive distribution.
@@ -107,16 +108,17 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
 
     Parameters
     ----------
-    predictives : list of Predictive and GridPredictive, of AggregatePredictive of one likelihood,
-        of classifiers' with the same classes, or of Contrast
+    predictives : list of Predictive, GridPredictive and OutcomePredictive, of AggregatePredictive
+        of one likelihood, of classifiers' with the same classes, or of Contrast
     weights : array, shape (len(predictives),), of sum 1
 
     Returns
     -------
-    Predictive, AggregatePredictive, ClassPredictive, MulticlassPredictive or Contrast
+    Predictive, OutcomePredictive, AggregatePredictive, ClassPredictive, MulticlassPredictive or \
+            Contrast
         With the draws of all, each with its share of the weight.
     Blend
-        Where they are of several kinds, or one of them is a density on a grid.
+        Where they are of several kinds or families, or one of them is a density on a grid.
 
     Raises
     ------
@@ -151,8 +153,8 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
         raise ValueError("the predictives are of bags with different ids: give those of the same")
     if not np.isclose(weights.sum(), 1) or (weights < 0).any():
         raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
-    kinds = {type(p) for p in predictives}
-    if len(kinds) > 1 or GridPredictive in kinds:
+    kinds = {(type(p), getattr(p, "kind", None)) for p in predictives}
+    if len(kinds) > 1 or isinstance(predictives[0], GridPredictive):
         return Blend(predictives, weights)
     shares = [
         np.full(p.n_draws, weight / p.n_draws) if p.weights is None else weight * p.weights

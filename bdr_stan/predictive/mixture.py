@@ -98,6 +98,9 @@ class Mixture(Distributions):
 class LabelMixture(Mixture):
     """Base of the predictive distributions of labels."""
 
+    # What distributions must share to be pooled, besides their class.
+    kind: Any = None
+
     def expected(self, i: Array) -> Array:
         """Expected label, or probability of the second class, under each draw; (S, len(i))."""
         return self._moments(self.components(i), i)[0]

@@ -1,7 +1,7 @@
 """Data of the sections of a report: a fit, and its bags if they were passed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,9 @@ from bdr_stan.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_DRAWS = 1000  # of labels, where a fit has none of its own
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,34 @@ class FitSummary:
         return getattr(self.model, "classes_", None)
 
     @cached_property
+    def known(self) -> dict[str, Array]:
+        """Trials or exposure of the labels, shape (n,), by name; none for most fits."""
+        takes = getattr(self.model, "takes", ())
+        return {name: self.constants[name] for name in takes if name in self.constants}
+
+    @property
+    def per(self) -> str | None:
+        """What labels are divided by in the report: the trials or the exposure, by their column."""
+        columns = self.model.result_.settings.get("label_columns", {})
+        return next((columns.get(name, name) for name in self.known), None)
+
+    @cached_property
     def labels(self) -> Array:
-        """Label of each bag, shape (n,)."""
+        """Label of each bag, shape (n,), per trial or unit of exposure."""
         kept = self.model.result_.labels
-        return kept if self.classes is None else self.classes[kept.astype(int)]
+        if self.classes is not None:
+            return self.classes[kept.astype(int)]
+        return kept / next(iter(self.known.values()), 1.0)
 
     @cached_property
     def loo(self) -> LeaveOneOut | None:
         """Leave-one-out predictions of the labels, or None if the fit has no draws of them."""
+        found = self.loo_of_counts
+        return found.divided_by(next(iter(self.known.values()))) if self.known and found else found
+
+    @cached_property
+    def loo_of_counts(self) -> LeaveOneOut | None:
+        """The same of labels that are not divided by trials or exposures."""
         return LeaveOneOut.from_groups(self.model.result_.groups)
 
     @cached_property
@@ -92,6 +115,10 @@ class FitSummary:
             return LeaveOneOutClasses(self.classes, self.loo.class_probabilities(len(self.classes)))
         if self.bags is None or self.needs_trials:
             return None
+        if self.known or getattr(self.model, "counts_labels", False):
+            draws = self.model.predictive(self.bags, **self.known).sample(_DRAWS, seed=0)
+            divisor = next(iter(self.known.values()), 1.0)
+            return LeaveOneOut(draws / divisor, self.labels)
         if hasattr(self.model, "predict_points"):
             # As new bags: the fitted bag effects depend on the labels.
             return self.model.predictive(self.bags, district=False)
@@ -110,7 +137,7 @@ class FitSummary:
     @property
     def needs_trials(self) -> bool:
         """Whether predictions need trials that neither the fit nor its bags include."""
-        return getattr(self.model, "needs_trials", False)
+        return not self.known and getattr(self.model, "needs_trials", False)
 
 
 def fit_summary(model: Any, bags: Bags | PartitionedBags | None, label: str) -> FitSummary:
@@ -125,7 +152,9 @@ def fit_summary(model: Any, bags: Bags | PartitionedBags | None, label: str) -> 
                 "the bags have the ids of those of the fit, but other points: pass the bags that "
                 "the model was fitted to"
             )
-    return FitSummary(model, bags, label)
+    fit = FitSummary(model, bags, label)
+    name = label.partition(",")[0]  # without its unit
+    return fit if fit.per is None else replace(fit, label=f"{name} / {fit.per}")
 
 
 def _in_order(bags: Bags | PartitionedBags, ids: Sequence[str]) -> Bags | PartitionedBags:

@@ -36,6 +36,10 @@ def data_and_model(fit: FitSummary) -> Section:
     }
     if fit.model.columns_of_bags:
         facts["columns of the bags"] = ", ".join(fit.model.columns_of_bags)
+    if getattr(fit.model, "family", "normal") != "normal":
+        facts["family"] = fit.model.family
+    for name, values in fit.known.items():
+        facts[name] = f"{values.min():.4g} to {values.max():.4g}"
     if "label_sd" in fit.constants:
         sd = fit.constants["label_sd"]
         facts["known standard errors of labels"] = f"{sd.min():.4g} to {sd.max():.4g}"

@@ -199,6 +199,25 @@ def _sizes_or_one(fit):
     return np.ones(len(fit.labels)) if fit.sizes is None else fit.sizes
 
 
+def _rootogram(fit):
+    """Frequencies of counts, of fits to counts that are not out of trials."""
+    if not getattr(fit.model, "counts_labels", False) or "trials" in fit.known:
+        return
+    predictive = fit.predictive if fit.loo_of_counts is None else fit.loo_of_counts
+    if fit.loo_of_counts is None and fit.known:
+        return  # draws of rates, not of counts
+    y = fit.model.result_.labels
+    yield picture(
+        "rootogram",
+        "Hanging rootogram: square roots of the numbers of bags with each count, observed and "
+        "predicted.",
+        "Hanging rootogram of the counts. The line is the square root of the predicted number of "
+        "bags with each count; bars of the observed number hang from it. Bars that end above zero "
+        "show counts that are rarer than predicted, bars below zero counts that are more frequent.",
+        lambda: plots.rootogram(y, predictive),
+    )
+
+
 def _interval_blocks(fit):
     y, predictive = fit.labels, fit.predictive
     table = metrics.calibration(y, predictive, sizes=fit.sizes)
@@ -207,6 +226,7 @@ def _interval_blocks(fit):
     shares.index = [f"{level:.0%}" for level in shares.index]
     shares = shares.rename_axis("probability of the interval").rename_axis(None, axis=1)
     return [
+        *_rootogram(fit),
         picture(
             "pit",
             "Histograms of the probability integral transform (PIT): the predicted probability "

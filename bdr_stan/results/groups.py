@@ -100,6 +100,7 @@ def training_groups(
     own_program: bool = False,
     by_bag: bool = True,
     has_likelihood: bool = True,
+    thinning: int = 1,
     seed: Seed = None,
 ) -> Groups:
     """Groups posterior_predictive and log_likelihood of the n training bags.
@@ -108,13 +109,16 @@ def training_groups(
     (`own_program`), which come before those of the predictive distribution: only such a program
     can compute its log_lik, so that without it there is no log_likelihood, with a warning. They do
     not count if its rows are not bags (`by_bag` is False), as log_lik[i] then does not belong to
-    bag i. A single draw has no log_likelihood, as model comparison needs several.
+    bag i. A single draw has no log_likelihood, as model comparison needs several. `predictive` is
+    of every `thinning`th draw.
     """
-    n_chains = len(next(iter(draws.values())))
+    n_chains, n_draws = next(iter(draws.values())).shape[:2]
     own = {name: draws[name] for name in PER_BAG if by_bag and name in draws and draws[name].size}
 
     def group(values):
-        return dataset({"y": values.reshape(n_chains, -1, len(y))}, _DIMS, {"bag": ids})
+        values = values.reshape(n_chains, -1, len(y))
+        drawn = np.arange(n_draws)[:: 1 if values.shape[1] == n_draws else thinning]
+        return dataset({"y": values}, _DIMS, {"bag": ids, "draw": drawn})
 
     y_rep = own["y_rep"] if "y_rep" in own else predictive.sample(seed=seed)
     groups = {"posterior_predictive": group(y_rep)}

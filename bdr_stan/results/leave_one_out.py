@@ -3,6 +3,7 @@
 Each draw is weighted by the inverse of the label's likelihood.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,7 +15,7 @@ from bdr_stan.predictive.distributions import Distributions
 from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, Seed
 
 GOOD_K = 0.7  # Pareto k-hat above which a bag's prediction is unreliable, of Vehtari et al. (2024)
 
@@ -54,6 +55,13 @@ class LeaveOneOut(Distributions):
         group = groups.get("log_likelihood")
         return cls(draws, labels, None if group is None else _flat(group["y"].values))
 
+    def divided_by(self, values: Array) -> Self:
+        """The same of labels divided by numbers > 0, shape (n,), such as shares of counts."""
+        other = copy(self)
+        for name in ("labels", "_draws", "mean", "sd"):
+            setattr(other, name, getattr(self, name) / values)
+        return other
+
     def _quantiles_at(self, levels):
         values = np.empty((len(levels), len(self.labels)))
         for i in bags_at_once(len(self.labels), len(self._draws)):
@@ -70,6 +78,14 @@ class LeaveOneOut(Distributions):
         y = np.asarray(y, float)
         below = np.sum(self.weights * (self._draws < y), axis=0)
         return np.clip(below + 0.5 * np.sum(self.weights * (self._draws == y), axis=0), 0, 1)
+
+    def sample(self, size: int, *, seed: Seed = None) -> Array:
+        """Labels from the predictive distributions, shape (size, n)."""
+        rng = np.random.default_rng(seed)
+        S, n = self._draws.shape
+        below = np.cumsum(self.weights, axis=0)
+        chosen = [np.searchsorted(below[:, i], rng.uniform(size=size)) for i in range(n)]
+        return np.take_along_axis(self._draws, np.minimum(np.transpose(chosen), S - 1), axis=0)
 
     @property
     def log_density(self) -> Array | None:

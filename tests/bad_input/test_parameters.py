@@ -51,6 +51,7 @@ BAD_VALUES = {
     "stan_file": ["nowhere.stan", ".", "table.csv", 3],
     "compress": ["no", None],
     "label_noise": ["wide", None, 1.0, True],
+    "family": ["normal, heavy", "poison", None, 3, ["poisson"]],
     "random_state": ["seed", -1, 1.5],
     "features": ["waves", None],
     "alpha": [0, -1.0, "cv", [], None, [1.0, "a"]],

@@ -61,9 +61,9 @@ def ranks(model, simulate, fit, log_likelihood, n_sims, seed):
     return {name: np.array([ranked[name] for ranked in each]) for name in each[0]}
 
 
-def p_values(ranked):
+def p_values(ranked, bins=BINS):
     """Chi-square test of uniform ranks."""
-    edges = np.linspace(0, KEPT + 1, BINS + 1)
+    edges = np.linspace(0, KEPT + 1, bins + 1)
     return {
         name: float(stats.chisquare(np.histogram(values, edges)[0]).pvalue)
         for name, values in ranked.items()

@@ -116,3 +116,34 @@ def test_heights_in_the_predictions_tell_intervals_that_are_too_short(case, norm
     assert (large.patches[-1].get_data().values < band.y1).all()
     (every,) = plots.pit(y, good).axes
     assert every.get_title() == "all bags"
+
+
+class Threes:
+    """Every draw of every count is 3."""
+
+    def sample(self, size, seed):
+        return np.full((size, 8), 3)
+
+
+def test_rootogram_hangs_observed_counts_from_predicted_ones():
+    y = np.array([3, 3, 3, 3, 1, 0, 0, 0])
+    ax = plots.rootogram(y, Threes())
+    line = ax.lines[0]
+    np.testing.assert_array_equal(line.get_xdata(), [0, 1, 2, 3])
+    np.testing.assert_allclose(line.get_ydata(), [0, 0, 0, np.sqrt(8)])
+    ends = [bar.get_y() + bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(ends, [-np.sqrt(3), -1, 0, np.sqrt(8) - 2], atol=1e-12)
+
+
+def test_rootogram_of_large_counts_has_few_bins():
+    rng = np.random.default_rng(0)
+    y = rng.poisson(5000, 300)
+
+    class Predicted:
+        def sample(self, size, seed):
+            return rng.poisson(5000, (size, 300))
+
+    ax = plots.rootogram(y, Predicted(), n_bins=30)
+    assert 20 <= len(ax.patches) <= 30
+    with pytest.raises(ValueError, match="counts"):
+        plots.rootogram([0.5, 1.0], Threes())

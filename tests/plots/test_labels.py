@@ -47,6 +47,13 @@ class Rates:
         return np.ones((4, len(rows)))
 
 
+class Counts:
+    """Predicted counts from 0 to 499, all alike likely."""
+
+    def sample(self, size, seed):
+        return np.random.default_rng(seed).integers(0, 500, (size, 500))
+
+
 TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
 POSTERIOR = {"posterior": dataset({"rho": np.eye(4)[:2]}, {})}
 DRAW = {
@@ -69,6 +76,7 @@ DRAW = {
     "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
+    "rootogram": lambda case: plots.rootogram(np.arange(len(case[0])), Counts()),
     "shrinkage_spectrum": lambda case: plots.shrinkage_spectrum([1.0, 2.0], 1.0),
 }
 

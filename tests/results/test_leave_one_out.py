@@ -79,3 +79,27 @@ def test_a_fit_of_one_draw_has_nothing_to_weight(rng):
     groups = {"posterior_predictive": dataset(seen, {"y": ["bag"]})}
     assert LeaveOneOut.from_groups(groups) is None
     assert LeaveOneOut.from_groups({}) is None
+
+
+def test_divided_predictions_are_those_of_divided_labels():
+    rng = np.random.default_rng(0)
+    draws, labels = rng.poisson(20.0, (400, 6)).astype(float), rng.poisson(20.0, 6).astype(float)
+    by = np.arange(1.0, 7.0)
+    log_likelihood = rng.normal(size=(400, 6))
+    whole = LeaveOneOut(draws, labels, log_likelihood)
+    found = whole.divided_by(by)
+    expected = LeaveOneOut(draws / by, labels / by, log_likelihood)
+    for name in ("labels", "mean", "sd", "pareto_k", "weights"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.quantile(0.3), expected.quantile(0.3))
+    np.testing.assert_allclose(found.cdf(labels / by), expected.cdf(labels / by))
+    np.testing.assert_array_equal(whole.labels, labels)  # unchanged
+
+
+def test_samples_follow_the_weights():
+    draws = np.repeat([[0.0], [1.0], [2.0]], 1, axis=1)
+    loo = LeaveOneOut(draws, np.array([1.0]), np.log([[0.2], [0.2], [1.0]]))
+    drawn = loo.sample(20_000, seed=0)
+    assert drawn.shape == (20_000, 1)
+    shares = [np.mean(drawn == k) for k in range(3)]
+    np.testing.assert_allclose(shares, loo.weights[:, 0], atol=0.02)

@@ -13,11 +13,12 @@ from bdr_stan.cmdstan.programs import program_names, program_path, stan_director
 FALSE = [
     (
         ".*",
-        r"The parameter (t|sigma|sigma_point|rho|eta|tau|scale|amplitude|curvature) has no priors",
-        "the numbers of their priors are data, and t has that of the weights it becomes",
+        r"The parameter (t|e|sigma|sigma_point|rho|eta|tau|scale|amplitude|curvature) "
+        "has no priors",
+        "the numbers of their priors are data, and t and e have those of what they become",
     ),
     (
-        "bdr|bdr_probit|nonlinear",
+        "bdr|bdr_probit|bdr_glm|nonlinear",
         r"Left-hand side of distribution statement \(~\) may contain a non-linear transform",
         "prior_factor * w is linear in w, so the Jacobian is constant",
     ),

@@ -48,6 +48,17 @@ NONE = [[], [], [], []]  # covariates
 ROWS = np.column_stack([Z, np.ones(4), LABELS]).tolist()
 GROUPS = {"G": 2, "bag_size": [3.0, 8.0], "start": [1, 3], "length": [2, 2]}
 EMBEDDINGS = {"lambda": [0.5, 0.2], "prior_factor": [[1.0, 0.3], [0.0, 1.0]]}
+COUNTS = {
+    "family": 5,
+    "n_scales": 0,
+    "scale_location": [],
+    "scale_prior": [],
+    "trials": [4, 4, 4, 4],
+    "known_part": [0.0, 0.0, 0.0, 0.0],
+    "uncertain": 1,
+    "label_information": [0.5, 0.5, 0.5, 0.5],
+    "label_centre": [0.0, 0.0, 0.0, 0.0],
+}
 # Four bags at two landmarks; those of points of two sizes in two groups.
 DATA = {
     "blr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2], "sign": [1, 1]}
@@ -59,6 +70,8 @@ DATA = {
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA | NO_MODE_SHIFT),
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
+    "bdr_glm": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0.0, 3.0, 1.0, 2.0]}
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | COUNTS),
     "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
 }
@@ -67,6 +80,7 @@ SCALES = {
     "blr_logit": {"rho": 1.0},
     "bdr": {"sigma": 1.0, "rho": 1.0, "eta": 1.0},
     "bdr_probit": {"rho": 1.0, "eta": 1.0},
+    "bdr_glm": {"rho": 1.0, "eta": [1.0], "scale": [], "e": np.zeros(4)},
     "nonlinear": {"sigma": 1.0, "rho": 1.0},
 }
 NAN, INF = float("nan"), float("inf")
@@ -78,8 +92,8 @@ ONE = {
     "gamma_slope": [[0.0, 0.0]],
     "gamma_unit": [[1.0]],
 }
-GROUPED = ["blr", "bdr", "bdr_probit", "nonlinear"]
-SHRINKING = ["bdr", "bdr_probit", "nonlinear"]
+GROUPED = ["blr", "bdr", "bdr_probit", "bdr_glm", "nonlinear"]
+SHRINKING = ["bdr", "bdr_probit", "bdr_glm", "nonlinear"]
 # Five bags of two sizes, two coordinates, two functions of the label: 1 and the label.
 CURVES = {
     "K": 2,
@@ -168,7 +182,7 @@ def test_each_covariate_has_a_coordinate(name):
     assert "gamma_unit[1, 1] must be > 0, found 0" in said
 
 
-@pytest.mark.parametrize("name", ["blr_logit", "bdr_probit"])
+@pytest.mark.parametrize("name", ["blr_logit", "bdr_probit", "bdr_glm"])
 def test_covariates_must_be_finite(name):
     said = message(name, **ONE, x=[[0.1], [NAN], [0.3], [0.4]])
     assert "row 2 of x must hold finite numbers, found [nan]" in said
@@ -222,6 +236,24 @@ def test_no_weight_has_a_flat_prior(name, column):
     factor = np.column_stack([[1.0, 0.0], column]).tolist()
     said = message(name, prior_factor=factor)
     assert "column 2 of prior_factor must hold finite numbers, not all of them 0" in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"family": 9}, "family must be a number from 1 to 8, found 9"),
+        ({"family": 6}, "n_scales must be 1 where family is 6, found 0"),
+        ({"known_part": [0.0, INF, 0.0, 0.0]}, "known_part[2] must be finite, found inf"),
+        ({"known_part": [0.0, 0.0, NAN, 0.0]}, "known_part[3] must be finite, found nan"),
+        ({"y": [0.0, 0.5, 1.0, 2.0]}, "y[2] must be a whole number"),
+        (
+            {"family": 8, "n_scales": 2, "scale_location": [0.0] * 2, "scale_prior": [1.0, 0.0]},
+            "scale_prior must be > 0",
+        ),
+    ],
+)
+def test_labels_belong_to_their_family(changed, says):
+    assert says in message("bdr_glm", **changed)
 
 
 # ---------------------------------------------------------------- curves

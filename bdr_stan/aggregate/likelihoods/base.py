@@ -57,6 +57,13 @@ class Scale(NamedTuple):
 Terms = Callable[..., tuple[Array, ...]]
 
 
+def shape_of(dispersion: Array | float) -> Array | float:
+    """Shape dispersion^-2 of a gamma or negative binomial distribution."""
+    if not np.all(np.greater(dispersion, 0)):
+        raise ValueError(f"dispersion must be > 0, found {np.min(dispersion)}")
+    return dispersion**-2.0  # type: ignore[operator]
+
+
 class Likelihood:
     """Base of the likelihoods of totals; one object each, in `aggregate.likelihoods.LIKELIHOODS`.
 

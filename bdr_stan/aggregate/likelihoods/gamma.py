@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import gammainc, gammaln, xlogy
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms, shape_of
 from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL
 from bdr_stan.types import Array
 
@@ -23,17 +23,13 @@ _STIRLING = 1e4  # shape above which Stirling's series is exact to rounding
 _SMALLEST = 1e-6  # dispersion below which SciPy's distribution loses its digits
 
 
-def _shape(dispersion):
-    if not dispersion > 0:
-        raise ValueError(f"dispersion must be > 0, found {dispersion}")
-    return dispersion**-2.0
-
-
-def _log_normaliser(shape):
+def log_normaliser(shape: Array | float) -> Array:
     """k log k - k - log Gamma(k), which for large k have no digits in common with their sum."""
-    if shape < _STIRLING:
-        return xlogy(shape, shape) - shape - gammaln(shape)
-    return 0.5 * np.log(shape / (2 * np.pi)) - 1 / (12 * shape)
+    return np.where(
+        np.less(shape, _STIRLING),
+        xlogy(shape, shape) - shape - gammaln(shape),
+        0.5 * np.log(shape / (2 * np.pi)) - 1 / (12 * shape),
+    )
 
 
 def _expected(link):
@@ -41,7 +37,7 @@ def _expected(link):
 
     def terms(y, *moments, dispersion):
         of_exponential = EXPONENTIAL.expected_terms[link](y, *moments)
-        return tuple(_shape(dispersion) * each for each in of_exponential)
+        return tuple(shape_of(dispersion) * each for each in of_exponential)
 
     return terms
 
@@ -67,8 +63,8 @@ class Gamma(Likelihood):
     def label_density(
         self, y: Array, *, dispersion: float = 0.0, **given: Any
     ) -> Callable[[Array], LabelDensity]:
-        shape = _shape(dispersion)
-        of_exponential, constant = EXPONENTIAL.label_density(y), _log_normaliser(shape)
+        shape = shape_of(dispersion)
+        of_exponential, constant = EXPONENTIAL.label_density(y), log_normaliser(shape)
 
         def density(mean):
             _, *derivatives = of_exponential(mean)
@@ -80,8 +76,8 @@ class Gamma(Likelihood):
         return density
 
     def constant(self, y: Array, *, dispersion: float = 0.0, **scales: float) -> float:
-        shape = _shape(dispersion)
-        return np.sum(_log_normaliser(shape) + shape + (shape - 1) * np.log(y))
+        shape = shape_of(dispersion)
+        return np.sum(log_normaliser(shape) + shape + (shape - 1) * np.log(y))
 
     def distribution(
         self, mean: Array, *, dispersion: Array | float = 0.0, **given: Any

@@ -10,7 +10,7 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.bag_effects import dispersion_inside, gamma_effects
 from bdr_stan.aggregate.likelihoods import poisson
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms, shape_of
 from bdr_stan.types import Array, Seed
 
 _STIRLING = 1e4  # shape above which Stirling's series is exact to rounding
@@ -19,7 +19,7 @@ _SMALLEST = 1e-5
 
 
 def _expected_square(y, M, V, *, dispersion):
-    shape = _shape(dispersion)
+    shape = shape_of(dispersion)
     value, by_M, by_V = poisson.expected_square(y, M, V)
     total, weight = shape + M, y + shape
     ratio = V / total**2
@@ -28,27 +28,23 @@ def _expected_square(y, M, V, *, dispersion):
 
 
 def _expected_exp(y, low, total, harmonic, *, dispersion):
-    shape = _shape(dispersion)
+    shape = shape_of(dispersion)
     value = y * np.log(low) - (y + shape) * np.log1p(total / shape)
     return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
 
 
-def _shape(dispersion):
-    if not dispersion > 0:
-        raise ValueError(f"dispersion must be > 0, found {dispersion}")
-    return dispersion**-2.0
-
-
-def log_rising(y: Array, shape: float) -> Array:
+def log_rising(y: Array, shape: Array | float) -> Array:
     """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
 
     The two logarithms have no digits in common with their difference where the shape is large:
     there the first terms of Stirling's series are subtracted one by one.
     """
-    if shape < _STIRLING:
-        return gammaln(y + shape) - gammaln(shape) - y * np.log(shape)
     total = y + shape
-    return (total - 0.5) * np.log1p(y / shape) - y + (1 / total - 1 / shape) / 12
+    return np.where(
+        np.less(shape, _STIRLING),
+        gammaln(total) - gammaln(shape) - y * np.log(shape),
+        (total - 0.5) * np.log1p(y / shape) - y + (1 / total - 1 / shape) / 12,
+    )
 
 
 class NegativeBinomial(Likelihood):
@@ -74,7 +70,7 @@ class NegativeBinomial(Likelihood):
     def label_density(
         self, y: Array, *, dispersion: float = 0.0, **given: Any
     ) -> Callable[[Array], LabelDensity]:
-        shape = _shape(dispersion)
+        shape = shape_of(dispersion)
         constant = log_rising(y, shape) - gammaln(y + 1)
 
         def density(mean):
@@ -97,7 +93,7 @@ class NegativeBinomial(Likelihood):
         return {"dispersion": dispersion_inside(scales["dispersion"], share, itself)}
 
     def constant(self, y: Array, *, dispersion: float = 0.0, **scales: float) -> float:
-        return np.sum(log_rising(y, _shape(dispersion)) - gammaln(y + 1))
+        return np.sum(log_rising(y, shape_of(dispersion)) - gammaln(y + 1))
 
     def distribution(
         self, mean: Array, *, dispersion: Array | float = 0.0, **given: Any

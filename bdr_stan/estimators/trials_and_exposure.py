@@ -1,0 +1,96 @@
+"""Checks of labels of a family, and of the trials or the exposure that belong to them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bdr_stan.aggregate.labels import (
+    check_counts,
+    check_each,
+    check_trials,
+    checked_numbers,
+    checked_trials,
+)
+from bdr_stan.bags import Bags, check_labels, values_of_bags
+from bdr_stan.bags.labels import check_finite_labels
+from bdr_stan.families import FAMILIES, Family
+from bdr_stan.types import Array, ArrayLike
+
+
+def check_family_labels(family: Family, bags: Bags, y: ArrayLike) -> Array:
+    """Labels as numbers that the family can have, shape (n,); ValueError names the first bag.
+
+    Counts may all be equal: those of different trials or exposures still determine a rate.
+    """
+    if not family.likelihood.is_count:
+        labels = check_labels(bags, y)
+        low, high = family.bounds
+        check_each(bags, labels, (low < labels) & (labels < high), "label", family.needs)
+        return labels
+    labels = check_finite_labels(bags, y)
+    check_counts(bags, labels, "label", family.needs)
+    if not labels.any():
+        raise ValueError(f"all {len(labels)} labels are 0: there is no rate to learn from them")
+    return labels
+
+
+def known_of_labels(
+    family: str,
+    bags: Bags,
+    given: Mapping[str, ArrayLike | str | None],
+    labels: Array | None,
+    *,
+    takes: Sequence[str],
+    needed: Sequence[str],
+) -> dict[str, Array]:
+    """Trials and exposure of bags by name, shape (n,), those that the family `takes`.
+
+    `labels` are those of a fit, none above its trials.
+
+    Raises
+    ------
+    TypeError
+        One is given that the family does not take, or values are not numbers.
+    ValueError
+        One that is `needed` is missing; a value is out of range, the first such bag is named.
+    """
+    known = {}
+    for name, values in given.items():
+        if values is None:
+            if name in needed:
+                raise ValueError(missing(family, name))
+            continue
+        if name not in takes:
+            others = " and ".join(repr(f.name) for f in FAMILIES.values() if name in f.takes)
+            raise TypeError(
+                f"family={family!r} takes no {name}, which {others} do: leave {name}= out, or "
+                "choose one of these families"
+            )
+        values = values_of_bags(bags, values, name)
+        if name == "trials":
+            known[name] = checked_trials(bags, values)
+            if labels is not None:
+                check_trials(bags, labels, known[name])
+        else:
+            known[name] = _checked_exposure(bags, values)
+    return known
+
+
+def missing(family: str, name: str) -> str:
+    """Message where trials or exposure of bags are missing."""
+    return (
+        f"family={family!r} needs {name} of these bags: pass {name}=, one number per bag, or give "
+        f"fit the name of a column of the bags' metadata, which predictions then use too"
+    )
+
+
+def _checked_exposure(bags, values):
+    exposure = checked_numbers(values, "exposure")
+    if exposure.shape != (len(bags),):
+        raise ValueError(
+            f"exposure has shape {exposure.shape}, but there are {len(bags)} bags: one number per "
+            "bag"
+        )
+    good = np.isfinite(exposure) & (exposure > 0)
+    check_each(bags, exposure, good, "exposure", "exposure is finite and > 0")
+    return exposure

@@ -1,0 +1,122 @@
+"""Base of the families: link, density on the scale of the linear predictor, likelihood."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.types import Array
+
+_LINKS = {"log": np.log, "logit": logit, "identity": np.asarray}
+_INVERSE_LINKS = {"log": np.exp, "logit": expit, "identity": np.asarray}
+_LEAST_SPREAD = 0.1  # on a log or logit scale, for priors where labels hardly differ
+
+
+class Terms(NamedTuple):
+    """Log densities of labels and their derivatives in the linear predictor h.
+
+    value : array, with all constants
+    slope : array, first derivative
+    curvature : array, minus the second derivative
+    """
+
+    value: Array
+    slope: Array
+    curvature: Array
+
+
+class Family:
+    """Base of the families; one object each, in `bdr_stan.families.FAMILIES`.
+
+    A label has the mean, of counts with trials the probability, link^-1(h).
+
+    Attributes
+    ----------
+    name : str
+    link : {"log", "logit", "identity"}
+    likelihood : Likelihood
+        What labels it takes, its scales with their priors, and its distribution by SciPy.
+    program_number : int
+        Its number in ``stan/functions/family.stanfunctions``.
+    bounds : (float, float)
+        Labels that are no counts lie strictly between.
+    is_mixture : bool
+        Whether its distribution is one of components: see `without_mixing`.
+    needs : str
+        Which labels it takes, and what to choose for others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.families import FAMILIES
+    >>> FAMILIES["poisson"].terms(y=np.array([3.0]), h=np.log([3.0])).value.round(3)
+    array([-1.496])
+    >>> FAMILIES["binomial"].takes, FAMILIES["gamma"].takes, FAMILIES["beta"].takes
+    (('trials',), ('exposure',), ())
+    """
+
+    name: ClassVar[str]
+    link: ClassVar[str]
+    likelihood: ClassVar[Likelihood]
+    program_number: ClassVar[int]
+    bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    needs: ClassVar[str] = ""
+    is_mixture: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """What may be known of each label: its trials, or an exposure that its mean follows."""
+        if self.likelihood.has_trials:
+            return ("trials",)
+        return ("exposure",) if self.link == "log" else ()
+
+    def mean(self, h: Array) -> Array:
+        """Mean of labels, of counts with trials their probability, at linear predictors h."""
+        return _INVERSE_LINKS[self.link](h)
+
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        """Log densities at linear predictors, and derivatives; all arguments broadcast."""
+        raise NotImplementedError
+
+    def supports(self, y: Array, trials: Array | None = None) -> Array:
+        """Whether each number is a label that the family can have."""
+        if not self.likelihood.is_count:
+            return (self.bounds[0] < y) & (y < self.bounds[1])
+        return (y >= 0) & (y == np.floor(y)) & (y <= (np.inf if trials is None else trials))
+
+    def best_predictor(self, y: Array, trials: Array | None = None) -> Array:
+        """The linear predictor at which each label is most probable, perhaps infinite."""
+        with np.errstate(divide="ignore"):
+            return _LINKS[self.link](y if trials is None else y / trials)
+
+    def without_mixing(
+        self, h: Array, scales: dict[str, Array]
+    ) -> tuple[Array, Likelihood, dict[str, Array]]:
+        """Means at predictors, shape (S, n), a likelihood and its scales, shape (S,).
+
+        A likelihood that is itself a mixture, without a quick cdf, is replaced by draws of its
+        components.
+        """
+        return self.mean(h), self.likelihood, scales
+
+    def level_and_spread(
+        self, y: Array, exposure: Array, trials: Array | None = None
+    ) -> tuple[float, float]:
+        """Linear predictor of the average label, and sd between bags, per unit of exposure."""
+        link = _LINKS[self.link]
+        half = 0.5 * self.likelihood.is_count  # so that no logarithm is infinite
+        total, more = (exposure, 0.0) if trials is None else (trials, 1.0)
+        each, level = (
+            link((y + half) / (total + more)),
+            link((y.sum() + half) / (total.sum() + more)),
+        )
+        least = 0.0 if self.link == "identity" else _LEAST_SPREAD
+        return float(level), max(float(np.std(each)), least)
+
+    def default_priors(self, spread: float) -> dict[str, float]:
+        """Numbers of the priors of its scales, for linear predictors of this spread."""
+        return {f"{name}_scale": s.prior_scale for name, s in self.likelihood.scales.items()}

@@ -1,0 +1,99 @@
+"""Positive numbers, gamma with log link, and numbers with heavy tails, Student's t."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.likelihoods import Likelihood, Scale
+from bdr_stan.aggregate.likelihoods.base import shape_of
+from bdr_stan.aggregate.likelihoods.gamma import GAMMA, log_normaliser
+from bdr_stan.families.base import Family, Terms
+from bdr_stan.types import Array
+
+
+class GammaNumbers(Family):
+    """y ~ Gamma of mean exp(h) and standard deviation dispersion exp(h)."""
+
+    name = "gamma"
+    link = "log"
+    likelihood = GAMMA
+    program_number = GAMMA.program_number
+    bounds = (0.0, np.inf)
+    needs = "the gamma family needs labels > 0: leave these bags out, or use family='normal'"
+
+    def terms(
+        self,
+        y: Array,
+        h: Array,
+        trials: Array | None = None,
+        *,
+        dispersion: Any = 1.0,
+        **scales: Any,
+    ) -> Terms:
+        shape = shape_of(dispersion)
+        log_ratio = np.log(y) - h
+        ratio = np.exp(log_ratio)
+        # Where the shape is large, its products must not be taken before the sum.
+        value = shape * (log_ratio - (ratio - 1)) + log_normaliser(shape) - np.log(y)
+        return Terms(value, shape * (ratio - 1), shape * ratio)
+
+
+class _StudentTLikelihood(Likelihood):
+    """(y - lambda) / sigma ~ t with 2 + df_above_2 degrees of freedom."""
+
+    name = "student_t"
+    links = ()
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "sigma": Scale("scale of the t distribution", "y"),
+        "df_above_2": Scale("degrees of freedom less 2", prior_scale=30.0),
+    }
+
+    def distribution(
+        self,
+        mean: Array,
+        *,
+        sigma: Array | float = 1.0,
+        df_above_2: Array | float = 1.0,
+        **given: Any,
+    ) -> rv_frozen:
+        return stats.t(2 + df_above_2, loc=mean, scale=sigma)
+
+
+class StudentT(Family):
+    """(y - h) / sigma ~ t with 2 + df_above_2 degrees of freedom, so that y has a variance."""
+
+    name = "student_t"
+    link = "identity"
+    likelihood = _StudentTLikelihood()
+    program_number = 8
+
+    def terms(
+        self,
+        y: Array,
+        h: Array,
+        trials: Array | None = None,
+        *,
+        sigma: Any = 1.0,
+        df_above_2: Any = 1.0,
+        **scales: Any,
+    ) -> Terms:
+        df, error = 2 + df_above_2, (y - h) / sigma
+        value = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi) - np.log(sigma)
+        value = value - (df + 1) / 2 * np.log1p(error**2 / df)
+        share = (df + 1) / (df + error**2)
+        return Terms(
+            value, share * error / sigma, share * (df - error**2) / (df + error**2) / sigma**2
+        )
+
+    def level_and_spread(
+        self, y: Array, exposure: Array, trials: Array | None = None
+    ) -> tuple[float, float]:
+        low, level, high = np.quantile(y, [0.16, 0.5, 0.84])  # outliers do not count
+        return float(level), float((high - low) / 2 or np.std(y))
+
+    def default_priors(self, spread: float) -> dict[str, float]:
+        return {**super().default_priors(spread), "sigma_scale": spread}

@@ -1,0 +1,166 @@
+"""Counts out of numbers of trials, and shares between 0 and 1, logit link."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.special import betaln, digamma, expit, gammaln, log_expit, logit
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.likelihoods import Likelihood, Scale
+from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL
+from bdr_stan.families.base import Family, Terms
+from bdr_stan.types import Array, ArrayLike
+
+# Smallest probability: that of 0 has no density, and squares of smaller ones underflow.
+_TINY = 1e-140
+_SMALLEST = 1e-4  # dispersion below which differences of gamma functions lose their digits
+
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def _trigamma(x):
+    """Second derivative of log Gamma at x > 0; many times quicker than SciPy's polygamma."""
+    above = x + 6  # where the asymptotic series is exact to rounding
+    inverse = 1 / above
+    square = inverse * inverse
+    series = np.polynomial.polynomial.polyval(square, _BERNOULLI) * square * inverse
+    series = series + inverse + square / 2
+    for k in range(6):
+        shifted = x + k
+        series = series + 1 / (shifted * shifted)
+    return series
+
+
+def _log_choose(trials, y):
+    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
+
+
+class BinomialCounts(Family):
+    """y ~ Binomial(trials, logit^-1(h))."""
+
+    name = "binomial"
+    link = "logit"
+    likelihood: ClassVar[Likelihood] = BINOMIAL
+    needs = "counts are 0, 1, 2, .. out of the trials, not shares: multiply shares by their trials"
+    program_number = 5
+
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        p, q = expit(h), expit(-h)
+        # Not y h - trials log(1 + exp(h)), whose terms cancel where h is large.
+        value = _log_choose(trials, y) + y * log_expit(h) + (trials - y) * log_expit(-h)
+        return Terms(value, y * q - (trials - y) * p, trials * p * q)
+
+
+class _BetaBinomialLikelihood(Likelihood):
+    """y ~ Binomial(trials, p) with p ~ Beta of mean lambda and precision dispersion^-2."""
+
+    name = "beta_binomial"
+    links = ()
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the probabilities: variance lambda (1 - lambda) / (1 + d^-2)")
+    }
+    is_count = True
+    has_trials = True
+
+    def distribution(
+        self, mean: Array, *, trials: ArrayLike = 1, dispersion: Array | float = 0.0, **given: Any
+    ) -> rv_frozen:
+        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
+        return stats.betabinom(
+            np.asarray(trials).astype(np.int64), mean * precision, (1 - mean) * precision
+        )
+
+
+class BetaBinomial(BinomialCounts):
+    """y ~ BetaBinomial(trials, p f, (1 - p) f), p = logit^-1(h), f = dispersion^-2."""
+
+    name = "beta_binomial"
+    is_mixture = True
+    likelihood = _BetaBinomialLikelihood()
+    program_number = 6
+
+    def terms(
+        self,
+        y: Array,
+        h: Array,
+        trials: Array | None = None,
+        *,
+        dispersion: Any = 1.0,
+        **scales: Any,
+    ) -> Terms:
+        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
+        p, q = np.maximum(expit(h), _TINY), np.maximum(expit(-h), _TINY)
+        a, b, rest = p * precision, q * precision, trials - y
+        value = _log_choose(trials, y) + betaln(y + a, rest + b) - betaln(a, b)
+        slope_in_p = precision * (digamma(y + a) - digamma(a) - digamma(rest + b) + digamma(b))
+        second_in_p = precision**2 * (
+            _trigamma(y + a) - _trigamma(a) + _trigamma(rest + b) - _trigamma(b)
+        )
+        return _through_logit(value, slope_in_p, second_in_p, p, q)
+
+    def without_mixing(
+        self, h: Array, scales: dict[str, Array]
+    ) -> tuple[Array, Likelihood, dict[str, Array]]:
+        precision = np.maximum(scales["dispersion"], _SMALLEST)[:, None] ** -2.0
+        a, b = (np.maximum(precision * expit(x), _TINY) for x in (h, -h))
+        # One generator per bag, so that no prediction depends on the bags around it.
+        each = [np.random.default_rng(0).beta(*bag) for bag in zip(a.T, b.T, strict=True)]
+        return np.column_stack(each), BINOMIAL, {}
+
+
+class _BetaLikelihood(Likelihood):
+    """y ~ Beta of mean lambda and precision dispersion^-2."""
+
+    name = "beta"
+    links = ()
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the labels: variance lambda (1 - lambda) / (1 + d^-2)")
+    }
+
+    def distribution(
+        self, mean: Array, *, dispersion: Array | float = 0.0, **given: Any
+    ) -> rv_frozen:
+        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
+        return stats.beta(mean * precision, (1 - mean) * precision)
+
+
+class Beta(Family):
+    """y ~ Beta(p f, (1 - p) f), p = logit^-1(h), f = dispersion^-2."""
+
+    name = "beta"
+    link = "logit"
+    likelihood = _BetaLikelihood()
+    bounds = (0.0, 1.0)
+    needs = (
+        "the beta family needs shares above 0 and below 1: for counts out of trials, which may be "
+        "none or all, use family='binomial' or 'beta_binomial'"
+    )
+    program_number = 7
+
+    def terms(
+        self,
+        y: Array,
+        h: Array,
+        trials: Array | None = None,
+        *,
+        dispersion: Any = 1.0,
+        **scales: Any,
+    ) -> Terms:
+        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
+        p, q = np.maximum(expit(h), _TINY), np.maximum(expit(-h), _TINY)
+        a, b = p * precision, q * precision
+        value = (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b)
+        slope_in_p = precision * (logit(y) - digamma(a) + digamma(b))
+        second_in_p = -(precision**2) * (_trigamma(a) + _trigamma(b))
+        return _through_logit(value, slope_in_p, second_in_p, p, q)
+
+
+def _through_logit(value, slope_in_p, second_in_p, p, q):
+    """Terms in h = logit(p) from derivatives in p."""
+    spread = p * q
+    return Terms(
+        value, spread * slope_in_p, -spread * ((q - p) * slope_in_p + spread * second_in_p)
+    )

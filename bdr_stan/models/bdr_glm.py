@@ -1,0 +1,194 @@
+"""Labels of any family, weights and mean embeddings both uncertain, or embeddings exact."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.embedding.compression import Rows
+from bdr_stan.embedding.coordinates import Coordinates, joint_coordinates, principal_axes
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.prior import eta_prior, landmark_matrices
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.families import Family, label_densities
+from bdr_stan.models.bdr_probit import row_of_bag, rows_by_size
+from bdr_stan.models.likelihoods import family_likelihood
+from bdr_stan.models.linear_variance import with_best_linear_variance
+from bdr_stan.models.measure_scale import with_measure_scale
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.posterior.priors import predictor_priors, with_user_values
+from bdr_stan.types import Array
+
+# Prior sd, in shares of it, of a scale that is fixed at its marginal mode: the joint density with
+# the deviations of the bags has no bound where these explain all labels and the scale goes to 0.
+_FIXED_SHARE = 1e-3
+# The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
+# all, by differences.
+_MOST_BAGS_OF_LAPLACE = 3000
+
+
+def check_laplace(method: str, n_bags: int) -> None:
+    """Raise ValueError where Laplace's method would need the Hessian of too many deviations."""
+    if method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE:
+        raise ValueError(
+            f"method='laplace' takes at most {_MOST_BAGS_OF_LAPLACE} bags of this family, found "
+            f"{n_bags}: use 'optimize', 'pathfinder' or 'nuts'"
+        )
+
+
+def bdr_glm_data(
+    rows: Rows,
+    lam: Array,
+    prior_factor: Array,
+    family: Family,
+    known_part: Array,
+    trials: Array | None,
+    priors: Mapping[str, float],
+    *,
+    uncertain: bool = True,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of ``stan/bdr_glm.stan``, but for the whitened coordinates.
+
+    `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
+    prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
+    """
+    D, y = len(lam), rows.rows[:, -1]
+    scales = list(family.likelihood.scales)
+    unused = {"gamma_scale": 1.0, "eta_median": 1.0, "eta_log_sd": 1.0}
+    return {
+        "N": len(y),
+        "D": D,
+        "Q": rows.rows.shape[1] - D - 2,
+        "G": len(rows.length),
+        "bag_size": rows.bag_size,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+        "z": rows.rows[:, :D],
+        "x": rows.rows[:, D:-2],
+        "known_part": known_part,
+        "y": y,
+        "trials": np.zeros(len(y), int) if trials is None else trials.astype(int),
+        "family": family.program_number,
+        "n_scales": len(scales),
+        "uncertain": int(uncertain),
+        "lambda": lam,
+        "prior_factor": prior_factor,
+        **unused,
+        **priors,
+        "scale_location": np.zeros(len(scales)),
+        "scale_prior": [priors[f"{name}_scale"] for name in scales],
+        "use_likelihood": int(use_likelihood),
+    }
+
+
+def bdr_glm_model(
+    training: TrainingFeatures,
+    y: Array,
+    family: Family,
+    *,
+    embedding_prior: str = "empirical",
+    measure_scale: float | str = "evidence",
+    jitter: float = 1e-4,
+    prior: Mapping[str, float] | None = None,
+) -> LatentGaussianModel:
+    """The model of ``stan/bdr_glm.stan`` with its data; see `bdr_model`."""
+    embedding = training.embedding
+
+    def model_at(measure_scale):
+        K, R, Sigma = landmark_matrices(
+            training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
+        )
+        coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
+        prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
+
+        def model_of(coordinates):
+            return _model(coordinates, embedding, y, family, prior, prior_of_eta)
+
+        return with_best_linear_variance(model_of, coordinates, training, jitter)
+
+    return with_measure_scale(
+        model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale
+    )
+
+
+def blr_glm_model(
+    embedding: Embedding,
+    y: Array,
+    family: Family,
+    *,
+    prior: Mapping[str, float] | None = None,
+) -> LatentGaussianModel:
+    """The same with embeddings that are exact; see `bdr_glm_model`."""
+    coordinates = principal_axes(embedding)
+    return _model(coordinates, embedding, y, family, prior, {})
+
+
+def _model(
+    coordinates: Coordinates,
+    embedding: Embedding,
+    y: Array,
+    family: Family,
+    prior: Mapping[str, float] | None,
+    prior_of_eta: Mapping[str, float],
+) -> LatentGaussianModel:
+    """The model in given coordinates; without a prior of eta embeddings are exact."""
+    uncertain, x, sizes = bool(prior_of_eta), embedding.x, embedding.sizes
+    z, factor = coordinates.transform(embedding.mean), coordinates.prior_factor
+    order = np.argsort(sizes, kind="stable")
+    rows = rows_by_size(np.column_stack([z, x]), y, sizes)
+    exposure, trials = embedding.exposure, embedding.trials
+    known_part = np.zeros(len(y)) if exposure is None else np.log(exposure)[order]
+    trials = None if trials is None else trials[order]
+    likelihood = partial(family_likelihood, rows, coordinates.lam, family, known_part, trials)
+    location, spread = family.level_and_spread(rows.rows[:, -1], np.exp(known_part), trials)
+    defaults = {
+        **predictor_priors(location, spread, coordinates.prior_variance(z), x.shape[1]),
+        **family.default_priors(spread),
+        **prior_of_eta,
+    }
+    priors = with_user_values(defaults, prior)
+    scales = tuple(family.likelihood.scales)
+    eta = ("eta",) if uncertain else ()
+
+    def with_label_coordinates(whitened, scales, mode):
+        """Whitened coordinates of theta, and those of the deviations of bags: see the program."""
+        s = shrinkage_factors(rows.bag_size, coordinates.lam, scales.get("eta", 1.0))
+        d, of_row = len(coordinates.lam), rows.group
+        w, rest = mode.theta[:d], mode.theta[d:]
+        nu = (scales.get("eta", 1.0) * (1 - s) @ w**2)[of_row] * uncertain
+        h = np.sum(rows.rows[:, :d] * s[of_row] * w, axis=1) + rows.rows[:, d:-1] @ rest
+        h += known_part
+        family_scales = {name: scales[name] for name in family.likelihood.scales}
+        found = label_densities(family, rows.rows[:, -1], h, nu, trials, **family_scales)
+        # The normal label with the same slope and curvature at (h, nu) has the precision I and
+        # the value c of its predictor.
+        curvature = np.clip(found.curvature, 0, (1 - 1e-9) / np.maximum(nu, 1e-300))
+        information = curvature / (1 - nu * curvature)
+        centre = h + found.slope / np.where(curvature > 0, curvature, np.inf)
+        return {**whitened, "label_information": information, "label_centre": centre}
+
+    def fixed(found):
+        values = np.array([found[name] for name in scales])
+        return {"scale_location": values, "scale_prior": _FIXED_SHARE * values}
+
+    return LatentGaussianModel(
+        program="bdr_glm",
+        priors=priors,
+        data=bdr_glm_data(
+            rows, coordinates.lam, factor, family, known_part, trials, priors, uncertain=uncertain
+        ),
+        constants=coordinates.constants(),
+        scales=(*scales, "rho", *eta),
+        prior_factor=factor,
+        weight_basis=coordinates.basis,
+        likelihood=likelihood,
+        rescaled=with_label_coordinates,
+        fixed=fixed,
+        scale_arrays={"scale": scales, "eta": eta},
+        initial={"e": np.zeros(len(y) * uncertain)},
+        sampler_only=("t", "precision", "e"),
+        row_of_bag=row_of_bag(sizes),
+    )

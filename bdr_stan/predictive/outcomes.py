@@ -1,0 +1,287 @@
+"""Predictive distributions of labels of any family, whose linear predictors are normal."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtri, roots_hermitenorm
+
+from bdr_stan.families import Family, label_densities
+from bdr_stan.predictive.distributions import draw_quantiles
+from bdr_stan.predictive.mixture import LabelMixture, pooled_components
+from bdr_stan.predictive.normal import Predictive
+from bdr_stan.predictive.totals import AggregatePredictive
+from bdr_stan.types import Array, ArrayLike
+
+# Linear predictors per bag, of all draws together, stratified, in cdf and quantiles of counts;
+# labels or components, drawn at random: probabilities are right to one or two thousandths.
+_PREDICTORS, _LABELS = 8_000, 40_000
+_COMPONENTS = 2_000  # quantiles of the components that stand for all
+_N_NODES = 31  # of the moments
+_NUMBERS_PER_DENSITY = 50  # that quadrature holds in memory for a draw and bag
+
+
+class OutcomePredictive(LabelMixture):
+    """Predictive distribution of the labels of n bags, of a family other than the normal.
+
+    For each bag a mixture over the posterior draws; given a draw the linear predictor is normal,
+    and the label has the family's distribution.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives means and variances, each of shape (S, len(i)), of the linear
+        predictors of the bags with integer indices `i`, exposures included.
+    n_bags, n_draws : int
+        n and S.
+    family : Family
+        One of `bdr_stan.families.FAMILIES`.
+    scales : dict, name -> array, shape (S,)
+        Those of the family.
+    trials : array, shape (n,), optional
+        Of counts out of trials.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of y
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.families import FAMILIES
+    >>> from bdr_stan.predictive import OutcomePredictive
+    >>> def predictors(i):  # two bags, one draw; the mean of the second is less certain
+    ...     return np.log([[3.0, 3.0]])[:, i], np.array([[0.0, 0.5]])[:, i]
+    ...
+    >>> predictive = OutcomePredictive(predictors, 2, 1, FAMILIES["poisson"], {})
+    >>> predictive.mean.round(2), predictive.sd.round(2)
+    (array([3.  , 3.85]), array([1.73, 3.67]))
+    >>> predictive.interval(0.9)
+    (array([1., 0.]), array([ 6., 11.]))
+    >>> predictive.pmf([0, 0]).round(3)
+    array([0.05 , 0.105])
+    """
+
+    def __init__(
+        self,
+        components: Callable[[Array], tuple[Array, Array]],
+        n_bags: int,
+        n_draws: int,
+        family: Family,
+        scales: Mapping[str, Array],
+        trials: Array | None = None,
+        weights: Array | None = None,
+    ) -> None:
+        self.family, self.scales, self.trials = family, scales, trials
+        super().__init__(components, n_bags, n_draws, weights)
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Name of the family: distributions of one family are pooled, of several blended."""
+        return self.family.name
+
+    def __repr__(self) -> str:
+        pmf = "pmf(y), " if self.family.likelihood.is_count else ""
+        return (
+            f"OutcomePredictive({self.family.name}, {len(self)} bags, {self.n_draws} draws; "
+            f"mean, sd, quantile(q), interval(level), {pmf}cdf(y), log_prob(y), sample(size))"
+        )
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Predictive probability of a label not above each of `y`.
+
+        Parameters
+        ----------
+        y : array, shape (n,), units of y
+            One value per bag.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        y = self._label_values(y)
+        parts = [self._given_predictors(p, i).cdf(y[i]) for i, p in self._chunks()]
+        return np.concatenate(parts)
+
+    def pmf(self, y: ArrayLike) -> Array:
+        """Predictive probability of each count.
+
+        Parameters
+        ----------
+        y : array, shape (n,)
+            One count per bag.
+
+        Returns
+        -------
+        array, shape (n,)
+
+        Raises
+        ------
+        TypeError
+            The family is not one of counts.
+        """
+        if not self.family.likelihood.is_count:
+            raise TypeError(f"labels of the {self.family.name} family have a density: use log_prob")
+        return np.exp(self.log_prob(y))
+
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        first = predictives[0]
+        scales = {n: np.concatenate([p.scales[n] for p in predictives]) for n in first.scales}
+        components = pooled_components(predictives)
+        return cls(
+            components, len(first), len(weights), first.family, scales, first.trials, weights
+        )
+
+    # ------------------------------------------------------------ given a draw
+
+    @property
+    def _numbers_per_bag(self):
+        return self.n_draws * _NUMBERS_PER_DENSITY
+
+    def _distribution(self, predictors, i, draws=slice(None)):
+        """SciPy's distribution of labels at predictors, shape (S, m), of the bags `i`."""
+        scales = {name: scale[draws] for name, scale in self.scales.items()}
+        return self._distribution_at(predictors, scales, i)
+
+    def _distribution_at(self, predictors, scales, i):
+        scales = {name: scale[:, None] for name, scale in scales.items()}
+        trials = {} if self.trials is None else {"trials": self.trials[i]}
+        return self.family.likelihood.distribution(self.family.mean(predictors), **trials, **scales)
+
+    def _moments(self, components, i):
+        """Mean and variance of the labels of the bags `i` under each draw, shapes (S, m)."""
+        mean, variance = components
+        nodes, weights = roots_hermitenorm(_N_NODES)
+        sd, weights = np.sqrt(variance), weights / weights.sum()
+        total, squares = np.zeros((2, *mean.shape))
+        for node, weight in zip(nodes, weights, strict=True):
+            given = self._distribution(mean + node * sd, i)
+            expected = given.mean()
+            total += weight * expected
+            squares += weight * (given.var() + expected**2)
+        return total, np.maximum(squares - total**2, 0)
+
+    def _log_density(self, components, i, labels):
+        mean, variance = components
+        shape = mean.shape
+        trials = None if self.trials is None else self.trials[i]
+        possible = self.family.supports(labels, trials)
+        labels = np.where(possible, labels, 0 if self.family.likelihood.is_count else 0.5)
+        trials = None if trials is None else np.broadcast_to(trials, shape).ravel()
+        scales = {n: np.broadcast_to(v[:, None], shape).ravel() for n, v in self.scales.items()}
+        found = label_densities(
+            self.family,
+            np.broadcast_to(labels, shape).ravel(),
+            mean.ravel(),
+            variance.ravel(),
+            trials,
+            **scales,
+        )
+        return np.where(possible, found.value.reshape(shape), -np.inf)
+
+    def _labels(self, components, i, draws, rng):
+        mean, variance = (values[draws] for values in components)
+        given = self._distribution(rng.normal(mean, np.sqrt(variance)), i, draws)
+        labels = given.rvs(size=mean.shape, random_state=rng)
+        return labels.astype(np.int64) if self.family.likelihood.is_count else labels
+
+    # ------------------------------------------------------------ over all draws
+
+    def _quantiles(self, components, i, levels):
+        if self.family.likelihood.is_count:
+            return self._given_predictors(components, i).quantile(levels) + 0.0  # not -0
+        values = np.empty((len(levels), len(i)))
+        for k in range(len(i)):  # one generator per bag: see `_stratified`
+            predictors, scales, weights = self._stratified(components, [k], _LABELS)
+            given = self._distribution_at(predictors, scales, i[[k]])
+            labels = given.rvs(size=predictors.shape, random_state=np.random.default_rng(0))
+            values[:, k] = draw_quantiles(labels[:, 0], levels, weights)
+        return values
+
+    def _given_predictors(self, components, i):
+        """Mixture over many predictors of each draw."""
+        number = _LABELS if self.family.is_mixture else _PREDICTORS
+        predictors, scales, weights = self._stratified(components, slice(None), number)
+        means, likelihood, scales = self.family.without_mixing(predictors, scales)
+        if self.family.is_mixture:
+            levels = (np.arange(_COMPONENTS) + 0.5) / _COMPONENTS
+            means, weights = draw_quantiles(means, levels, weights), None
+        return AggregatePredictive(
+            lambda j: means[:, j],
+            len(i),
+            len(means),
+            likelihood,
+            trials=None if self.trials is None else self.trials[i],
+            weights=weights,
+            **scales,
+        )
+
+    def _stratified(self, components, bags, number):
+        """At least `number` predictors of each of the bags, with their scales and weights.
+
+        They are stratified over all draws, and deviate from their means by the same numbers in each
+        bag, so that no prediction depends on the bags around it.
+        """
+        mean, variance = (values[:, bags] for values in components)
+        m = -(-number // self.n_draws)
+        strata = ndtri((np.arange(self.n_draws * m) + 0.5) / (self.n_draws * m))
+        deviation = np.random.default_rng(0).permutation(strata)[:, None]
+        predictors = np.repeat(mean, m, axis=0)
+        predictors += deviation * np.repeat(np.sqrt(variance), m, axis=0)
+        scales = {name: np.repeat(scale, m) for name, scale in self.scales.items()}
+        weights = None if self.weights is None else np.repeat(self.weights, m) / m
+        return predictors, scales, weights
+
+
+class LognormalPredictive(Predictive):
+    """Predictive distribution of n positive labels whose logarithms have a normal model.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives means and standard deviations of log labels, shapes (S, len(i)).
+    n_bags, n_draws : int
+        n and S.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of y
+        Exact moments of the mixture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.predictive import LognormalPredictive
+    >>> def logarithms(i):
+    ...     return np.full((1, len(i)), 1.0), np.full((1, len(i)), 0.5)
+    ...
+    >>> predictive = LognormalPredictive(logarithms, 1, 1)
+    >>> predictive.mean.round(2), predictive.quantile(0.5).round(2)
+    (array([3.08]), array([2.72]))
+    """
+
+    def _label_values(self, y):
+        """Logarithms of labels."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(super()._label_values(y), 0))
+
+    def _moments(self, components, i):
+        location, scale = components
+        mean = np.exp(location + scale**2 / 2)
+        return mean, mean**2 * np.expm1(scale**2)
+
+    def _quantiles(self, components, i, levels):
+        return np.exp(super()._quantiles(components, i, levels))
+
+    def _log_density(self, components, i, labels):
+        finite = np.where(labels > -np.inf, labels, 0)
+        density = super()._log_density(components, i, finite) - finite
+        return np.where(labels > -np.inf, density, -np.inf)
+
+    def _labels(self, components, i, draws, rng):
+        return np.exp(super()._labels(components, i, draws, rng))

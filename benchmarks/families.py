@@ -1,0 +1,123 @@
+"""Families of labels: small bags against regressions on their means, and the time of a fit.
+
+Counts of bags of 1 to 5 points, whose logarithmic mean is linear in the mean of each bag's
+distribution: BDR and BLR with the negative binomial family against Poisson and negative binomial
+regression on the means of the points, by the NLL of test bags, paired over data sets. Then a
+binomial fit to 1,000 bags by NUTS.
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from scipy import optimize, stats
+from sklearn.linear_model import PoissonRegressor
+
+from bdr_stan import BDR, BLR
+
+N_TRAIN, N_TEST, N_COLUMNS = 300, 1000, 2
+SLOPES, DISPERSION = np.array([0.6, -0.4]), 0.4
+
+
+def count_bags(rng, n):
+    """Bags of 1 to 5 points about their centres, and negative binomial counts."""
+    centres = rng.normal(size=(n, N_COLUMNS))
+    bags = [rng.normal(c, 1.0, (rng.integers(1, 6), N_COLUMNS)) for c in centres]
+    shape = DISPERSION**-2
+    mean = np.exp(1.0 + centres @ SLOPES)
+    return bags, rng.poisson(mean * rng.gamma(shape, 1 / shape, n))
+
+
+def nll_of_counts(y, mean, dispersion):
+    """Mean negative log probability of counts, negative binomial or, at dispersion 0, Poisson."""
+    if dispersion == 0:
+        return -stats.poisson(mean).logpmf(y).mean()
+    shape = dispersion**-2
+    return -stats.nbinom(shape, shape / (shape + mean)).logpmf(y).mean()
+
+
+def poisson_regression(X, y, X_test, y_test):
+    """Test NLL of scikit-learn's Poisson regression."""
+    model = PoissonRegressor(alpha=0.0, max_iter=1000).fit(X, y)
+    return nll_of_counts(y_test, model.predict(X_test), 0)
+
+
+def negative_binomial_regression(X, y, X_test, y_test):
+    """Test NLL of a negative binomial regression by maximum likelihood."""
+
+    def mean(X, theta):
+        return np.exp(np.clip(theta[0] + X @ theta[1:-1], -20, 20))
+
+    def loss(theta):
+        return nll_of_counts(y, mean(X, theta), np.exp(theta[-1]))
+
+    start = np.r_[np.log(y.mean()), np.zeros(X.shape[1]), -0.5]
+    best = optimize.minimize(loss, start).x
+    return nll_of_counts(y_test, mean(X_test, best), np.exp(best[-1]))
+
+
+def compare(seeds, n_train, n_test):
+    """Print NLLs on average and paired differences from BDR."""
+    rows = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        (bags, y), (test, y_test) = count_bags(rng, n_train), count_bags(rng, n_test)
+        X, X_test = (np.array([bag.mean(axis=0) for bag in each]) for each in (bags, test))
+        row = {
+            "Poisson regression": poisson_regression(X, y, X_test, y_test),
+            "negative binomial regression": negative_binomial_regression(X, y, X_test, y_test),
+        }
+        for kind in (BLR, BDR):
+            model = kind(family="negative_binomial", method="laplace", n_landmarks=30)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of k-hat
+                model.fit(bags, y, seed=seed, progress=False)
+            row[kind.__name__] = -model.predictive(test).log_prob(y_test).mean()
+        rows.append(row)
+    for name in rows[0]:
+        values = np.array([row[name] for row in rows])
+        line = f"{name}: NLL {values.mean():.4f}"
+        if name != "BDR":
+            gap = values - [row["BDR"] for row in rows]
+            p = stats.ttest_1samp(gap, 0).pvalue
+            line += (
+                f", above BDR by {gap.mean():.4f}, in {np.sum(gap > 0)} of {len(gap)}, p {p:.1e}"
+            )
+        print(line, flush=True)
+
+
+def time_a_fit(n_bags, n_landmarks, draws):
+    """Print the time of a binomial fit by NUTS."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(n_bags, N_COLUMNS))
+    bags = [rng.normal(c, 1.0, (rng.integers(5, 100), N_COLUMNS)) for c in centres]
+    trials = rng.integers(10, 1000, n_bags)
+    y = rng.binomial(trials, 1 / (1 + np.exp(-centres @ SLOPES)))
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of short chains
+        model = BDR(n_landmarks, family="binomial").fit(
+            bags, y, trials=trials, warmup=draws, draws=draws, seed=1
+        )
+    seconds, known = time.perf_counter() - start, model.diagnostics()
+    print(
+        f"binomial, {n_bags} bags, {n_landmarks} landmarks, 4 x ({draws} + {draws}): "
+        f"{seconds:.1f} s, {known['divergences']} divergences, "
+        f"R-hat {known.get('max_r_hat', np.nan):.3f}"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few small data sets, short chains")
+    parser.add_argument("--seeds", type=int, default=20, help="data sets")
+    parser.add_argument("--time", action="store_true", help="only the time of a fit")
+    args = parser.parse_args()
+    if not args.time:
+        compare(*((2, 60, 100) if args.quick else (args.seeds, N_TRAIN, N_TEST)))
+    time_a_fit(*((60, 10, 60) if args.quick else (1000, 60, 1000)))
+
+
+if __name__ == "__main__":
+    main()

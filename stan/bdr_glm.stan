@@ -1,0 +1,159 @@
+// bdr_glm: labels of any family, weights and mean embeddings uncertain.
+//
+// Bag i has N_i points, Q covariates x_i, a known part o_i (log exposure) and
+// the label y_i. In the joint basis, centred at the average of all bags, its
+// true mean embedding has the prior N(0, eta I) and its empirical one, z_i, the
+// sampling variance lambda / N_i. With u_i ~ N(0, 1),
+//
+//   y_i ~ family(mean link^-1(h_i), scales)
+//   h_i = o_i + intercept + (s_i .* w)' z_i + x_i' gamma + sqrt(nu_i) u_i
+//   s_ik = eta / (eta + lambda_k / N_i)                     shrinkage factors
+//   nu_i = eta * sum_k w_k^2 (1 - s_ik)
+//
+// The families are in functions/family.stanfunctions. uncertain = 0 takes
+// embeddings as exact: then s = 1, and there are neither eta nor u.
+// NUTS samples t and e, whitened coordinates of theta = [w; gamma; intercept]
+// and of u: there the posterior is nearly standard normal. Whatever the
+// whitening's data, the posterior is the same.
+// Units: intercept, gamma, w and rho on the scale of the linear predictor;
+// eta, z and x have none.
+// Data: bdr_stan/models/bdr_glm.py, bdr_glm_data().
+// Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3, with another
+// likelihood.
+functions {
+  #include functions/finite.stanfunctions
+  #include functions/whitening.stanfunctions
+  #include functions/groups.stanfunctions
+  #include functions/shrinkage.stanfunctions
+  #include functions/aggregate.stanfunctions
+  #include functions/family.stanfunctions
+}
+data {
+  // Bags
+  int<lower=1> N;                        // bags
+  int<lower=1> D;                        // coordinates (landmarks)
+  int<lower=0> Q;                        // covariates
+  int<lower=1> G;                        // groups of bags of equal size
+  vector<lower=0>[G] bag_size;           // points per bag
+  array[G] int<lower=1, upper=N> start;  // first bag of the group
+  array[G] int<lower=1> length;          // bags of the group
+  matrix[N, D] z;                        // embeddings of the bags
+  matrix[N, Q] x;                        // their covariates, standardised
+  vector[N] known_part;                  // log exposure, else 0
+  vector[N] y;                           // labels
+  array[N] int<lower=0> trials;          // of counts out of trials, else 0
+  int<lower=1> family;                   // its number
+  int<lower=0> n_scales;                 // its scales
+  int<lower=0, upper=1> uncertain;       // 0: embeddings are exact
+  vector<lower=0>[D] lambda;             // within-bag variances
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+
+  // Priors
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> gamma_scale;             // prior sd of each gamma
+  matrix[D, D] prior_factor;             // of w, identity if R = K
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  real<lower=0> eta_median;              // prior median of eta
+  real<lower=0> eta_log_sd;              // prior sd of log(eta)
+  vector[n_scales] scale_location;       // normal priors of the family's
+  vector<lower=0>[n_scales] scale_prior; // scales, above 0
+
+  // Whitening: see functions/whitening.stanfunctions; of u, see below
+  vector<lower=0>[D] information;        // precision of w by the labels
+  vector[D] linear_term;                 // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  vector[Q] gamma_centre;                // gamma at w = 0, t = 0
+  matrix[Q, D] gamma_slope;              // its change with w
+  matrix[Q, Q] gamma_unit;               // its change with t, triangular
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D + Q] intercept_slope;         // its change with w and gamma
+  real<lower=0> intercept_unit;          // its change with t
+  vector<lower=0>[N] label_information;  // of each label on its predictor
+  vector[N] label_centre;                // predictor where the label has it
+}
+transformed data {
+  matrix[D, N] zt = z';                  // a group's bags lie together
+  array[N] int group = group_of_rows(N, start, length, bag_size,
+                                     zeros_vector(G));
+  array[N] int count = zeros_int_array(N);
+  array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
+                            rho_median, rho_log_sd, eta_median, eta_log_sd};
+  int bad_z = first_row_not_finite(z);
+  int bad_x = first_row_not_finite(x);
+  int bad_known = first_row_not_finite(to_matrix(known_part));
+  check_prior_factor(prior_factor);
+  check_gamma_unit(gamma_unit);
+  check_family(family, n_scales);
+  if (bad_z > 0) {
+    reject("row ", bad_z, " of z must hold finite numbers, found ", z[bad_z]);
+  }
+  if (bad_x > 0) {
+    reject("row ", bad_x, " of x must hold finite numbers, found ", x[bad_x]);
+  }
+  if (bad_known > 0) {
+    reject("known_part[", bad_known, "] must be finite, found ",
+           known_part[bad_known]);
+  }
+  if (!(min(append_array(positive, to_array_1d(scale_prior))) > 0)) {
+    reject("intercept_unit, intercept_scale, gamma_scale, rho_median,",
+           " rho_log_sd, eta_median, eta_log_sd and scale_prior must be > 0,",
+           " found ", positive, " and ", scale_prior);
+  }
+  if (is_family_of_counts(family)) {
+    check_counts(y);
+    count = to_int(to_array_1d(y));
+  }
+}
+parameters {
+  vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
+  real<lower=0> rho;                     // scale of the weights
+  vector<lower=0>[uncertain] eta;        // variance of embeddings between bags
+  vector<lower=0>[n_scales] scale;       // of the family
+  vector[uncertain * N] e;               // whitened u
+}
+transformed parameters {
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
+  vector[Q] gamma = gamma_centre + gamma_slope * w
+                    + gamma_unit * t[D + 1 : D + Q];
+  real intercept = intercept_centre
+                   + dot_product(intercept_slope, append_row(w, gamma))
+                   + intercept_unit * t[D + Q + 1];
+}
+model {
+  // Priors
+  intercept ~ normal(intercept_location, intercept_scale);
+  gamma ~ normal(0, gamma_scale);
+  prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  eta ~ lognormal(log(eta_median), eta_log_sd);
+  scale ~ normal(scale_location, scale_prior);
+
+  // Labels
+  vector[N] h = known_part + intercept + x * gamma;
+  if (uncertain) {
+    matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta[1]);
+    matrix[D, G] sw = diag_pre_multiply(w, s);
+    vector[N] nu = predictive_variance(w, s, eta[1], 0)[group];
+    for (g in 1 : G) {
+      int last = start[g] + length[g] - 1;
+      h[start[g] : last] += (sw[, g]' * zt[, start[g] : last])';
+    }
+    // u given the label is nearly normal, with precision 1 + nu information
+    // and the mean that draws h to label_centre; e is u in these units.
+    vector[N] q = 1 + nu .* label_information;
+    vector[N] u = (sqrt(nu) .* label_information .* (label_centre - h)
+                   + sqrt(q) .* e) ./ q;
+    u ~ std_normal();
+    target += -0.5 * sum(log(q));        // Jacobian of e -> u
+    h += sqrt(nu) .* u;
+  } else {
+    h += z * w;
+  }
+  if (use_likelihood) {
+    target += family_log_density(y, count, trials, h, family, scale);
+  }
+}

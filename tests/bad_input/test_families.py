@@ -1,0 +1,184 @@
+"""What families of labels refuse: labels, trials and exposures that do not belong to them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.mistakes import (
+    BAGS,
+    COUNTS,
+    MEASURED,
+    POINTS,
+    SIZES,
+    Y,
+    changed,
+    check_call,
+    mistakes,
+)
+
+from bdr_stan import (
+    BDR,
+    BLR,
+    Bags,
+    BDRClassifier,
+    InverseBDR,
+    NonlinearBDR,
+    RBFNetwork,
+    Shrinkage,
+    Stacked,
+    learn_landmarks,
+    tune,
+)
+from bdr_stan.cmdstan.programs import program_path
+
+TRIALS = np.full(12, 20)
+POSITIVE = np.abs(Y) + 0.1
+SHARES = SIZES / 13
+NAMED = Bags.from_points(
+    POINTS,
+    sizes=SIZES,
+    ids=[f"t{i:02}" for i in range(12)],
+    metadata=pd.DataFrame({"people": TRIALS, "gaps": [np.nan, *TRIALS[1:]], "name": ["a"] * 12}),
+)
+POISSON, BINOMIAL = BDR(5, family="poisson"), BDR(5, family="binomial")
+LABELS = {
+    "poisson": [
+        ("negative", changed(COUNTS, 2, -1.0), ["bag 2", "-1", "counts"]),
+        ("not whole", changed(COUNTS, 2, 0.5), ["bag 2", "0.5", "'gamma'"]),
+        ("NaN", changed(COUNTS, 3, np.nan), ["bag 3", "nan"]),
+        ("infinite", changed(COUNTS, 3, np.inf), ["bag 3", "inf"]),
+        ("too large", changed(COUNTS, 2, 2.0**31), ["bag 2", "Stan"]),
+        ("text", ["a"] * 12, "labels y"),
+        ("all zero", np.zeros(12), "all 12 labels are 0"),
+        ("too few", COUNTS[:3], "3 labels"),
+    ],
+    "negative_binomial": [("not whole", changed(COUNTS, 2, 0.5), ["bag 2", "0.5"])],
+    "beta": [
+        ("zero", changed(SHARES, 4, 0.0), ["bag 4", "'binomial'"]),
+        ("one", changed(SHARES, 5, 1.0), ["bag 5", "below 1"]),
+        ("in percent", 100 * SHARES, ["bag 0", "below 1"]),
+        ("all alike", np.full(12, 0.5), "labels"),
+    ],
+    "gamma": [
+        ("zero", changed(POSITIVE, 4, 0.0), ["bag 4", "gamma", "> 0"]),
+        ("negative", changed(POSITIVE, 5, -2.0), ["bag 5", "-2"]),
+    ],
+    "lognormal": [
+        ("zero", changed(POSITIVE, 4, 0.0), ["bag 4", "lognormal", "> 0"]),
+        ("negative", changed(POSITIVE, 5, -2.0), ["bag 5", "-2"]),
+    ],
+    "student_t": [("NaN", changed(Y, 3, np.nan), "bag 3"), ("alike", np.ones(12), "labels")],
+}
+GIVEN = [
+    ("no trials", BINOMIAL, COUNTS, {}, ["'binomial'", "trials=", "column"]),
+    ("no trials of a beta-binomial", BDR(5, family="beta_binomial"), COUNTS, {}, "trials="),
+    ("too few trials", BINOMIAL, COUNTS, {"trials": TRIALS[:5]}, "trials has shape (5,)"),
+    ("one number of trials", BINOMIAL, COUNTS, {"trials": 20}, "trials has shape ()"),
+    ("trials below a count", BINOMIAL, COUNTS, {"trials": changed(TRIALS, 7, 3)},
+     ["bag 7", "above its 3 trials"]),
+    ("trials of zero", BINOMIAL, COUNTS, {"trials": changed(TRIALS, 7, 0)}, ["bag 7", "from 1"]),
+    ("trials that are not whole", BINOMIAL, COUNTS, {"trials": TRIALS + 0.5}, ["bag 0", "20.5"]),
+    ("trials of text", BINOMIAL, COUNTS, {"trials": ["a"] * 12}, "trials"),
+    ("trials that are NaN", BINOMIAL, COUNTS, {"trials": changed(TRIALS + 0.0, 7, np.nan)},
+     "bag 7"),
+    ("shares for counts", BINOMIAL, SHARES, {"trials": TRIALS}, ["bag 0", "multiply shares"]),
+    ("trials of Poisson counts", POISSON, COUNTS, {"trials": TRIALS},
+     ["'poisson' takes no trials", "'binomial'"]),
+    ("trials of normal labels", BDR(5), Y, {"trials": TRIALS}, "'normal' takes no trials"),
+    ("exposure of normal labels", BDR(5), Y, {"exposure": TRIALS},
+     ["'normal' takes no exposure", "'poisson'"]),
+    ("exposure of a binomial", BINOMIAL, COUNTS, {"trials": TRIALS, "exposure": TRIALS},
+     "exposure"),
+    ("exposure of lognormal labels", BDR(5, family="lognormal"), POSITIVE, {"exposure": TRIALS},
+     "exposure"),
+    ("exposure of zero", POISSON, COUNTS, {"exposure": changed(TRIALS, 3, 0)}, ["bag 3", "> 0"]),
+    ("negative exposure", POISSON, COUNTS, {"exposure": changed(TRIALS, 3, -1)}, ["bag 3", "-1"]),
+    ("infinite exposure", POISSON, COUNTS, {"exposure": changed(TRIALS + 0.0, 3, np.inf)}, "bag 3"),
+    ("exposure of text", POISSON, COUNTS, {"exposure": ["a"] * 12}, "exposure"),
+    ("too little exposure", POISSON, COUNTS, {"exposure": TRIALS[:4]}, "exposure has shape (4,)"),
+    ("one exposure", POISSON, COUNTS, {"exposure": 2.0}, "exposure has shape ()"),
+    ("errors of counts", POISSON, COUNTS, {"label_sd": np.ones(12)}, ["label_sd", "'poisson'"]),
+    ("errors of lognormal labels", BDR(5, family="lognormal"), POSITIVE, {"label_sd": np.ones(12)},
+     ["label_sd", "'lognormal'"]),
+    ("trials of classes", BDRClassifier(5), ["a", "b"] * 6, {"trials": TRIALS}, "no trials"),
+    ("exposure of an inverse model", InverseBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
+    ("exposure of a nonlinear model", NonlinearBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
+    ("no trials of a stack", Stacked([BINOMIAL, BLR(5, family="beta_binomial")]), COUNTS, {},
+     "trials="),
+]  # fmt: skip
+PARAMETERS = [
+    ("misspelt", "poison", ["'poison'", "did you mean 'poisson'?"]),
+    ("of R", "negative-binomial", "did you mean 'negative_binomial'"),
+    ("of another kind", "cauchy", "'cauchy'"),
+    ("a list", ["poisson"], "family"),
+    ("None", None, "None"),
+    ("a number", 3, "family"),
+]
+REFUSED = [
+    ("noise of size", lambda: BDR(5, family="gamma", label_noise="size").fit(BAGS, POSITIVE),
+     ["label_noise", "'gamma'"]),
+    ("the exact method", lambda: BLR(5, family="poisson", method="exact").fit(BAGS, COUNTS),
+     ["exact", "'poisson'"]),
+    ("trials in no column", lambda: BINOMIAL.fit(NAMED, COUNTS, trials="votes"),
+     ["'votes'", "'people'"]),
+    ("trials without metadata", lambda: BINOMIAL.fit(BAGS, COUNTS, trials="people"), "metadata"),
+    ("trials in a column with gaps", lambda: BINOMIAL.fit(NAMED, COUNTS, trials="gaps"), "t00"),
+    ("exposure in a column of text", lambda: POISSON.fit(NAMED, COUNTS, exposure="name"),
+     "exposure"),
+    ("trials of other bags",
+     lambda: BINOMIAL.fit(NAMED, COUNTS, trials=pd.Series(TRIALS, index=list("abcdefghijkl"))),
+     "trials"),
+    ("Laplace's method for many bags",
+     lambda: BDR(5, family="poisson", method="laplace").fit(
+         [POINTS[:2]] * 3001, np.arange(3001)), ["3000", "3001"]),
+    ("a program of normal labels",
+     lambda: BDR(5, family="poisson", stan_file=program_path("bdr")).fit(BAGS, COUNTS),
+     ["bdr.stan", "bdr_glm"]),
+    ("a program of a family for normal labels",
+     lambda: BDR(5, stan_file=program_path("bdr_glm")).fit(BAGS, Y), "bdr_glm.stan"),
+    ("an unknown prior", lambda: BDR(5, family="poisson", prior={"sigma_scale": 1.0}).fit(
+        BAGS, COUNTS), "sigma_scale"),
+    ("learned landmarks", lambda: learn_landmarks(
+        Shrinkage(5, embedding_prior="kernel", family="gamma"), BAGS, POSITIVE,
+        validation=(BAGS, POSITIVE)), "family='normal'"),
+    ("counts stacked with densities",
+     lambda: Stacked([POISSON, BDR(5)]).fit(BAGS, COUNTS), ["counts", "densities"]),
+    ("counts tuned with densities",
+     lambda: tune(BAGS, COUNTS, cv=2, models=[POISSON, BDR(5)]), ["nll", "mse"]),
+    ("no trials to tune", lambda: tune(BAGS, COUNTS, cv=2, models=[BINOMIAL]), "trials="),
+    ("trials of no model to tune",
+     lambda: tune(BAGS, Y, cv=2, models=[RBFNetwork(5)], trials=TRIALS), "trials"),
+    ("trials of held-out bags as numbers",
+     lambda: tune(BAGS, COUNTS, validation=(BAGS, COUNTS), models=[BINOMIAL], trials=TRIALS),
+     ["validation", "column"]),
+    ("labels to tune that no family has",
+     lambda: tune(BAGS, Y, cv=2, models=[POISSON]), ["bag", "counts"]),
+    ("features with labels that no family has",
+     lambda: POISSON.fit_features(POISSON.training_features(NAMED, seed=1), Y), ["t0", "counts"]),
+    ("features without trials",
+     lambda: BINOMIAL.fit_features(BINOMIAL.training_features(NAMED, seed=1), COUNTS), "trials="),
+]  # fmt: skip
+
+
+def cases():
+    for family, labels in LABELS.items():
+        for name, y, words in labels:
+            for model in (BDR(5, family=family), BLR(5, family=family)):
+                call = lambda m=model, y=y: m.fit(BAGS, y)  # noqa: E731
+                yield f"{type(model).__name__}, {family}: {name}", call, words
+    for name, model, y, given, words in GIVEN:
+        yield name, lambda m=model, y=y, g=given: m.fit(BAGS, y, **g), words
+    for name, family, words in PARAMETERS:
+        for model in (BDR(5, family=family), Shrinkage(5, family=family)):
+            yield f"family {name}, {type(model).__name__}", lambda m=model: m.fit(BAGS, Y), words
+    yield from REFUSED
+
+
+@mistakes(cases())
+def test_families(call, words):
+    check_call(call, words)
+
+
+def test_measured_bags_still_take_errors():
+    """The one argument that normal labels alone take is not refused for them."""
+    with pytest.raises(ValueError, match="label_sd of"):
+        BDR(5).fit(MEASURED, Y, label_sd="se")

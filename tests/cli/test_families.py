@@ -1,0 +1,90 @@
+"""Families of labels on the command line: fit, predict, tune and report with trials or exposure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.shell import FIT, fails, points, run
+
+import bdr_stan
+
+QUICK = ["--model", "shrinkage", *FIT, "--features", "income"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table of points with the votes of each town, the numbers for something, and its people."""
+    rng = np.random.default_rng(0)
+    table = points().drop(columns=["people", "age"])
+    towns = table.groupby("town")["y"].first()
+    votes = pd.Series(rng.integers(20, 300, len(towns)), index=towns.index)
+    chosen = pd.Series(rng.binomial(votes, 1 / (1 + np.exp(-towns))), index=towns.index)
+    cases = pd.Series(rng.poisson(votes / 20 * np.exp(0.5 * towns)), index=towns.index)
+    table = table.assign(
+        votes=table.town.map(votes), chosen=table.town.map(chosen), cases=table.town.map(cases)
+    ).drop(columns="y")
+    path = tmp_path_factory.mktemp("families") / "votes.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def arguments(label, *more):
+    given = [label if each == "y" else each for each in QUICK]
+    return [*given, *more]
+
+
+def test_fit_predict_and_report_of_votes(table, tmp_path):
+    fit, output = tmp_path / "fit.nc", tmp_path / "pred.csv"
+    given = arguments("chosen", "--family", "binomial", "--trials", "votes")
+    done = run("fit", table, *given, "-o", fit)
+    assert done.exit_code == 0, done.output
+    model = bdr_stan.load(fit)
+    assert model.family == "binomial" and model.columns_of_bags == ["votes"]
+    done = run("predict", fit, table, "-o", output)
+    assert done.exit_code == 0, done.output
+    predicted = pd.read_csv(output, dtype={"town": str}).set_index("town")
+    truth = pd.read_csv(table, dtype={"town": str}).groupby("town").first()
+    assert (
+        np.corrcoef(predicted["mean"] / truth["votes"], truth["chosen"] / truth["votes"])[0, 1]
+        > 0.6
+    )
+    assert (predicted["upper"] <= truth["votes"]).all() and (predicted["lower"] % 1 == 0).all()
+    done = run("report", fit, table, "-o", tmp_path / "fit.html")
+    assert done.exit_code == 0, done.output
+    assert "chosen / votes" in (tmp_path / "fit.html").read_text()
+    assert "linear predictor" in run("summary", fit).output
+
+
+def test_tune_and_fit_of_counts(table, tmp_path):
+    given = arguments("cases", "--family", "poisson", "--exposure", "votes")
+    given[given.index("--landmarks") + 1] = "4"
+    fit = tmp_path / "best.nc"
+    done = run(
+        "tune", table, *given, "--bandwidth-scale", "1", "--candidates", "optimize", "--cv", "2",
+        "-o", fit,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert bdr_stan.load(fit).family == "poisson"
+
+
+def test_refusals(table, tmp_path):
+    out = ["-o", tmp_path / "no.nc"]
+    fails("needs --trials", "fit", table, *arguments("chosen", "--family", "binomial"), *out)
+    fails("takes no --trials", "fit", table, *arguments("cases", "--trials", "votes"), *out)
+    fails("takes no --exposure", "fit", table, *arguments("cases", "--exposure", "votes"), *out)
+    fails(
+        "is both", "fit", table,
+        *arguments("chosen", "--family", "binomial", "--trials", "chosen"), *out,
+    )  # fmt: skip
+    few = arguments("votes", "--family", "binomial", "--trials", "chosen")
+    fails("above its", "fit", table, *few, *out)
+    fails(
+        "'poison' is not one of",
+        "fit",
+        table,
+        *arguments("cases", "--family", "poison"),
+        *out,
+        code=2,
+    )
+    classes = ["--model", "bdr-classifier", *FIT, "--family", "poisson"]
+    fails("takes no --family", "fit", table, *classes, *out)
+    assert not (tmp_path / "no.nc").exists()

@@ -1,0 +1,152 @@
+"""Simulation-based calibration of labels of each family; builders.calibration has the method.
+
+The simulators draw true embeddings, and labels of these, which the program sees through points.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import calibration, reference
+from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
+from scipy.special import expit
+
+from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.families import FAMILIES
+from bdr_stan.models.bdr_glm import bdr_glm_data
+from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.likelihoods import family_likelihood
+from bdr_stan.posterior.mode import find_mode
+from bdr_stan.posterior.whitening import whitened_coordinates
+
+pytestmark = pytest.mark.slow
+
+SIMULATIONS = 30  # of each family
+TRIALS, EXPOSURE = 12.0, 3.0  # of every bag, whose order then does not matter
+START = {"rho": 0.3, "eta": 0.5}
+# Predictors on log and logit scales: counts of tens, not of millions, and shares off 0 and 1.
+SANE = {"intercept_scale": 0.5, "rho_median": 0.3, "rho_log_sd": 0.3}
+
+
+def draw(rng, name, h, scales):
+    """Labels with linear predictors h; written apart from the package."""
+    if name == "poisson":
+        return rng.poisson(np.exp(h))
+    if name == "negative_binomial":
+        shape = scales["dispersion"] ** -2
+        return rng.poisson(np.exp(h) * rng.gamma(shape, 1 / shape, len(h)))
+    if name == "gamma":
+        shape = scales["dispersion"] ** -2
+        return np.exp(h) * np.maximum(rng.gamma(shape, 1 / shape, len(h)), 1e-300)
+    if name == "student_t":
+        return h + scales["sigma"] * rng.standard_t(2 + scales["df_above_2"], len(h))
+    p = expit(h)
+    if name in ("beta", "beta_binomial"):
+        precision = scales["dispersion"] ** -2
+        p = np.clip(rng.beta(p * precision, (1 - p) * precision), 1e-12, 1 - 1e-12)
+    return p if name == "beta" else rng.binomial(int(TRIALS), p)
+
+
+def simulate(rng, name):
+    family = FAMILIES[name]
+    p = reference.random_problem(rng, n=int(rng.integers(12, 21)), d=LANDMARKS)
+    priors = {k: v for k, v in p.priors.items() if k != "sigma_scale"} | SANE
+    priors |= {f"{scale}_scale": 0.5 for scale in family.likelihood.scales}
+    p = replace(p, origin=p.m0, priors=priors)
+    true = reference.draw_scales(rng, priors)
+    scales = {s: abs(rng.normal(0, priors[f"{s}_scale"])) for s in family.likelihood.scales}
+    true |= {
+        "weights": rng.multivariate_normal(
+            np.zeros(LANDMARKS), true["rho"] ** 2 * np.linalg.inv(p.K)
+        )
+    }
+    embeddings = [
+        rng.multivariate_normal(
+            *reference.embedding_posterior(mu, N, p.m0, p.Sigma, p.R, true["eta"])
+        )
+        for mu, N in zip(p.mu, p.sizes)
+    ]
+    h = true["intercept"] + (np.array(embeddings) - p.m0) @ true["weights"] + known_part(name)
+    return replace(p, y=draw(rng, name, h, scales).astype(float)), true | scales
+
+
+def known_part(name):
+    return np.log(EXPOSURE) if "exposure" in FAMILIES[name].takes else 0.0
+
+
+def program(name, p):
+    """Rows, and what belongs to all labels, as the builder of data and the likelihood take it."""
+    lam, V = joint_basis(p.Sigma, p.R)
+    rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
+    n, family = len(p.y), FAMILIES[name]
+    trials = np.full(n, TRIALS) if "trials" in family.takes else None
+    return V, (rows, lam, family, np.full(n, known_part(name)), trials)
+
+
+def fit(model, p, seed, *, name):
+    V, (rows, lam, family, known, trials) = program(name, p)
+    factor, n = np.linalg.cholesky(V.T @ p.K @ V).T, len(p.y)
+    scales = dict.fromkeys(family.likelihood.scales, 0.4)
+    likelihood = family_likelihood(rows, lam, family, known, trials, eta=START["eta"], **scales)
+    intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
+    mode = find_mode(likelihood, factor, intercept, rho=START["rho"])
+    data = bdr_glm_data(rows, lam, factor, family, known, trials, p.priors)
+    data |= whitened_coordinates(mode, factor, START["rho"])
+    data |= {"label_information": np.full(n, 0.3), "label_centre": known}
+    start = {
+        "t": np.zeros(LANDMARKS + 1),
+        "rho": START["rho"],
+        "eta": [START["eta"]],
+        "scale": list(scales.values()),
+        "e": np.zeros(n),
+    }
+    draws = calibration.thinned(model, data, start, seed)
+    found = {name: draws["scale"][:, k] for k, name in enumerate(scales)}
+    return {**draws, **found, "eta": draws["eta"][:, 0], "weights": draws["w"] @ V.T}
+
+
+def log_likelihood(p, weights, intercept, eta, *, name, rho=None, **scales):
+    V, parts = program(name, p)
+    theta = np.r_[np.linalg.solve(V, weights), intercept]
+    return family_likelihood(*parts, eta=eta, **scales)(theta)[0]
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    """Ranks of the simulations of each family, by their names."""
+    model = compile_program("bdr_glm", progress=False)
+    return {
+        name: ranks(
+            model,
+            lambda rng, name=name: simulate(rng, name),
+            lambda model, p, seed, name=name: fit(model, p, seed, name=name),
+            lambda p, name=name, **parameters: log_likelihood(p, name=name, **parameters),
+            SIMULATIONS,
+            seed=20,
+        )
+        for name in FAMILIES
+    }
+
+
+def test_parameters_of_all_families_are_calibrated(ranked):
+    """Ranks of what all families have, of all simulations together."""
+    shared = set.intersection(*(set(each) for each in ranked.values()))
+    assert shared >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
+    found = p_values(
+        {name: np.concatenate([each[name] for each in ranked.values()]) for name in shared}
+    )
+    assert min(found.values()) > FALSE_ALARM, found
+
+
+def test_each_family_is_calibrated(ranked):
+    """Ranks of a family's own scales, and its log likelihood, in coarser bins."""
+    own = {
+        f"{family} {name}": values
+        for family, each in ranked.items()
+        for name, values in each.items()
+        if name in ("log likelihood", *FAMILIES[family].likelihood.scales)
+    }
+    assert len(own) == len(FAMILIES) + 6  # four dispersions, and two scales of Student's t
+    found = p_values(own, bins=5)
+    assert min(found.values()) > FALSE_ALARM, found
