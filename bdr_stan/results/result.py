@@ -26,7 +26,9 @@ class Result:
 
     @property
     def labels(self) -> Array:
-        """Labels of the training bags, as the model takes them."""
+        """Labels of the training bags, as the model takes them; of an average its members'."""
+        if self.members and "observed_data" not in self.groups:
+            return self.members[0].result_.labels
         return self.groups["observed_data"]["y"].values
 
     def has_draws(self, name: str) -> bool:

@@ -97,6 +97,10 @@ def test_a_stack_says_whose_posteriors_there_are(fitted):
     assert "posterior" in fitted.models_[0].idata
 
 
+def test_a_stack_prints_its_bags(fitted):
+    assert "\nFitted to 60 bags of " in str(fitted)
+
+
 def test_stack_of_one_fit_twice(fitted):
     idata = fitted.models_[0].idata
     table = stack({"a": idata, "b": idata})
