@@ -1,6 +1,6 @@
 """Bags of points: the points of all bags in one stacked array, with offsets where bags begin."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy as shallow_copy
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
@@ -22,10 +22,12 @@ from bdr_stan.bags.checks import (
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.conditions import points_that_meet
 from bdr_stan.bags.matching import as_metadata
 from bdr_stan.bags.memory_map import memory_map, release
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -643,11 +645,70 @@ class Bags(BagsBase):
         else:
             rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
             points = self.read_rows(rows)
+        return self._with_points(points, offsets, rows, indices)
+
+    def where(self, conditions: Mapping[str, Any] | None = None, **columns: Any) -> "Bags":
+        """The points of a subgroup, such as of women, in bags with the same ids and metadata.
+
+        Parameters
+        ----------
+        conditions : dict, optional
+            Conditions by names of columns, for names that are no Python names.
+        **columns
+            Condition on each column of this name: a value; a list of values; or a function, which
+            gets the column's values, shape (N_points,), and returns whether each point belongs to
+            the subgroup. A column of categories has its name in the table and its values there.
+
+        Returns
+        -------
+        Bags
+            The points that meet all conditions, with their weights. Missing values meet none.
+
+        Raises
+        ------
+        ValueError
+            There is no condition, column or value of this name, or no point meets the conditions.
+        TypeError
+            A column of numbers is compared with text.
+
+        Warns
+        -----
+        UserWarning
+            Some bags have no such points and are left out.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bdr_stan import Bags
+        >>> people = pd.DataFrame({"town": ["a", "a", "b"], "age": [31, 55, 42], "sex": [*"fmf"]})
+        >>> bags = Bags.from_dataframe(people, "town")
+        >>> bags.where(sex="f").sizes
+        array([1, 1])
+        """
+        rows = np.flatnonzero(points_that_meet(self, {**(conditions or {}), **columns}))
+        if self.weights is not None:
+            rows = rows[self.weights[rows] > 0]
+        bag = np.searchsorted(self.offsets, rows, side="right") - 1
+        sizes = np.bincount(bag, minlength=len(self))
+        kept = np.flatnonzero(sizes)
+        if not len(kept):
+            raise ValueError("no point meets the conditions")
+        left_out = len(self) - len(kept)
+        if left_out:
+            first = self.name(np.flatnonzero(sizes == 0)[0])
+            warn(
+                f"{left_out} of {len(self)} bags have no points that meet the conditions and are "
+                f"left out, such as {first}"
+            )
+        return self._with_points(self.read_rows(rows), offsets_of_sizes(sizes[kept]), rows, kept)
+
+    def _with_points(self, points, offsets, rows, bags):
+        """Bags of these points, at `rows` of the stack, of the bags with these indices."""
         chosen = shallow_copy(self)
         chosen.points, chosen.offsets = points, offsets
         chosen.weights = None if self.weights is None else self.weights[rows]
-        chosen.ids = None if self.ids is None else self.ids[indices]
-        chosen.metadata = None if self.metadata is None else self.metadata.iloc[indices]
+        chosen.ids = None if self.ids is None else self.ids[bags]
+        chosen.metadata = None if self.metadata is None else self.metadata.iloc[bags]
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
 

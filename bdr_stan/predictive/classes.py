@@ -96,6 +96,11 @@ class ClassPredictive(_ClassMixture):
             "sample(size))"
         )
 
+    def label_moments(self, i: Array) -> tuple[Array, Array]:
+        """Mean and variance of 1 for the second class and 0 for the first, under each draw."""
+        p = self._probabilities(self.components(i))
+        return p, p * (1 - p)
+
     def _probabilities(self, log_probabilities):
         return np.exp(log_probabilities[1])
 

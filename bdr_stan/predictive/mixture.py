@@ -105,6 +105,11 @@ class LabelMixture(Mixture):
         """Expected label, or probability of the second class, under each draw; (S, len(i))."""
         return self._moments(self.components(i), i)[0]
 
+    def label_moments(self, i: Array) -> tuple[Array, Array]:
+        """Mean and variance of the labels of the bags `i` under each draw, shapes (S, len(i))."""
+        mean, variance = self._moments(self.components(i), i)
+        return mean, np.broadcast_to(variance, mean.shape)
+
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density or probability of labels, averaged over the posterior.
 

@@ -1,0 +1,64 @@
+"""Groups of bags by columns of their metadata, and the weights of bags in sums over a group."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, as_vector, near_names
+from bdr_stan.bags.labels import values_of_bags
+from bdr_stan.types import Array, ArrayLike
+
+
+def groups_of_bags(bags: BagsBase, by: str | list[str] | None) -> tuple[Array, Array]:
+    """Names of the groups, sorted, shape (k,), and the index of each bag's group, shape (n,)."""
+    if by is None:
+        return np.array(["all"]), np.zeros(len(bags), int)
+    columns = [by] if isinstance(by, str) else list(by)
+    table = bags.metadata
+    known = [] if table is None else list(table.columns)
+    for name in columns:
+        if name not in known:
+            raise ValueError(
+                f"by={name!r} is no column of the bags' metadata: {near_names(name, known)}"
+            )
+        gaps = np.flatnonzero(table[name].isna())
+        if len(gaps):
+            raise ValueError(
+                f"column {name!r} of the metadata has no value for {bags.name(gaps[0])} "
+                f"({len(gaps)} bags in all): fill it in, or leave these bags out"
+            )
+    groups = table.groupby(columns if len(columns) > 1 else columns[0], observed=True)
+    keys = [key if len(columns) > 1 else (key,) for key in groups.groups]
+    names = [key[0] if len(key) == 1 else ", ".join(map(str, key)) for key in keys]
+    return np.array(names), groups.ngroup().to_numpy()
+
+
+def sum_coefficients(
+    bags: BagsBase, group: Array, n_groups: int, weights: ArrayLike | str | None, total: bool
+) -> csc_array:
+    """Coefficients, shape (k, n), of the weighted means, or totals, of values of bags in groups."""
+    values = np.ones(len(bags)) if weights is None else _weights(bags, weights)
+    sums = np.bincount(group, values, minlength=n_groups)
+    empty = np.flatnonzero(sums == 0)
+    if len(empty):
+        first = bags.name(np.flatnonzero(group == empty[0])[0])
+        raise ValueError(f"all weights in the group of {first} are zero: leave these bags out")
+    coefficients = values if total else values / sums[group]
+    return csc_array((coefficients, (group, np.arange(len(bags)))), shape=(n_groups, len(bags)))
+
+
+def _weights(bags: BagsBase, weights: Any) -> Array:
+    try:
+        values = as_real_numbers(values_of_bags(bags, weights, "weights"))
+    except TypeError:
+        raise TypeError("weights are not numbers: pass one number per bag") from None
+    values = as_vector(values, len(bags), "weights", "bag")
+    bad = np.flatnonzero(~((values >= 0) & (values < LARGEST_VALUE)))
+    if len(bad):
+        raise ValueError(
+            f"the weight of {bags.name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in all): weights "
+            "are numbers from 0"
+        )
+    return values
