@@ -5,21 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
 from bdr_stan.types import Array
 
 _COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
 
-def points_that_meet(bags: BagsBase, conditions: Mapping[str, Any]) -> Array:
+def points_that_meet(bags: Any, conditions: Mapping[str, Any]) -> Array:
     """Whether each point meets all `conditions`, by the names of columns; bool, (N_points,)."""
     if not conditions:
         raise ValueError('where needs a condition, such as where(sex="f")')
-    met = np.ones(len(bags.points), bool)
+    met: Array = np.ones(len(bags.points), dtype=np.bool_)
     for name, condition in conditions.items():
         values, known = _values(bags, name)
-        met &= _meets(values, name, condition, known) & _observed(bags, values, name)
+        met = met & _meets(values, name, condition, known) & _observed(bags, values, name)
     return met
 
 

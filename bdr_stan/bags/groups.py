@@ -5,18 +5,20 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array
 
-from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, as_vector, near_names
+from bdr_stan.bags.container import Bags
 from bdr_stan.bags.labels import values_of_bags
 from bdr_stan.types import Array, ArrayLike
 
 
-def groups_of_bags(bags: BagsBase, by: str | list[str] | None) -> tuple[Array, Array]:
+def groups_of_bags(bags: Bags, by: str | list[str] | None) -> tuple[Array, Array]:
     """Names of the groups, sorted, shape (k,), and the index of each bag's group, shape (n,)."""
     if by is None:
         return np.array(["all"]), np.zeros(len(bags), int)
+    if by == bags.id_name:
+        return bags.index, np.arange(len(bags))
     columns = [by] if isinstance(by, str) else list(by)
-    table = bags.metadata
+    table: Any = bags.metadata
     known = [] if table is None else list(table.columns)
     for name in columns:
         if name not in known:
@@ -36,7 +38,7 @@ def groups_of_bags(bags: BagsBase, by: str | list[str] | None) -> tuple[Array, A
 
 
 def sum_coefficients(
-    bags: BagsBase, group: Array, n_groups: int, weights: ArrayLike | str | None, total: bool
+    bags: Bags, group: Array, n_groups: int, weights: ArrayLike | str | None, total: bool
 ) -> csc_array:
     """Coefficients, shape (k, n), of the weighted means, or totals, of values of bags in groups."""
     values = np.ones(len(bags)) if weights is None else _weights(bags, weights)
@@ -49,7 +51,7 @@ def sum_coefficients(
     return csc_array((coefficients, (group, np.arange(len(bags)))), shape=(n_groups, len(bags)))
 
 
-def _weights(bags: BagsBase, weights: Any) -> Array:
+def _weights(bags: Bags, weights: Any) -> Array:
     try:
         values = as_real_numbers(values_of_bags(bags, weights, "weights"))
     except TypeError:

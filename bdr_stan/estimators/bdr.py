@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.population import shift_by_shrinkage
 from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.parameters import estimator
@@ -12,6 +14,7 @@ from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.bdr_glm import bdr_glm_model
+from bdr_stan.user_warnings import warn
 
 
 @estimator
@@ -62,6 +65,18 @@ class UncertainEmbeddings(LinearEstimator):
     measure_scale: float | str = "evidence"
     tau: float = 1.0
     jitter: float = 1e-4
+
+    def predictive_features(self, embedding: Embedding) -> Any:
+        predictive = super().predictive_features(embedding)
+        shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self._draws())
+        if shift:
+            warn(
+                "the bags lie to one side of the training bags, towards which their embeddings are "
+                f"shrunk: this changes the linear predictor by {shift:.2g} on average, more than "
+                f"the standard deviation for small bags, {sd:.2g}. Take population(bags, by=..) "
+                "where they are subgroups or come from elsewhere"
+            )
+        return predictive
 
     def _is_tailored(self):
         return super()._is_tailored() or self.embedding_prior != "empirical"

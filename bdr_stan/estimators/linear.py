@@ -17,6 +17,7 @@ from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
+from bdr_stan.estimators.population import population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
 from bdr_stan.estimators.validation import (
@@ -57,6 +58,75 @@ class LinearEstimator(EmbeddingEstimator):
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
+
+    def population(
+        self,
+        bags: BagsLike,
+        by: str | list[str] | None = None,
+        *,
+        weights: ArrayLike | str | None = None,
+        total: bool = False,
+        minus: BagsLike | None = None,
+    ) -> Predictive:
+        """Weighted mean, or total, of the labels of many bags, such as of a region's counties.
+
+        Under each posterior draw the bags share the parameters, so that their errors do not average
+        out as independent ones would (poststratification, if the weights are those of a census).
+        The bags may be unlike those of the fit: the prior of their embeddings is estimated from
+        themselves, from 30 bags on; fewer are not shrunk.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Also a subgroup of their points, as from `Bags.where`.
+        by : str or list of str, optional
+            Columns of the bags' metadata: one population per value, or combination of values; or
+            `bags.id_name`, by which each bag is one. Default one population of all bags.
+        weights : array, shape (n,), Series, or str, optional
+            Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata that
+            has them; default equal weights.
+        total : bool, default False
+            The weighted sum instead of the weighted mean.
+        minus : Bags, optional
+            Another subgroup, whose population is subtracted, under the same draws.
+
+        Returns
+        -------
+        Predictive
+            One distribution per group, in units of y (of classes: the share of bags of the second
+            class), with `mean`, `sd`, `interval(level)`, `sample(size)` and `to_dataframe()`.
+
+        Raises
+        ------
+        ValueError
+            There is no such column, a bag without group, a negative weight, or a group without
+            weight.
+
+        Notes
+        -----
+        Given a draw the labels of bags are independent and their sum is taken as normal: exact for
+        normal labels, by the central limit theorem for others. Labels that are known from the fit
+        are predicted as if they were not. Labels of subgroups rest on the assumption that a label
+        depends on the distribution of all points of its bag in the same way as on that of a
+        subgroup: where people vote otherwise because of their neighbours, it fails.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from bdr_stan import BLR, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.normal(size=40)
+        >>> bags = Bags.from_list(
+        ...     [rng.normal(mean, size=(100, 1)) for mean in y],
+        ...     metadata=pd.DataFrame({"region": np.repeat(["north", "south"], 20)}),
+        ... )
+        >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
+        >>> regions = model.population(bags, by="region").to_dataframe()
+        >>> regions.index.tolist(), regions.columns.tolist()
+        (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
+        """
+        return population(self, bags, by, weights, total, minus)
 
     def influence(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
         """Posterior of f at points: a label is the intercept plus the average of f over its bag.

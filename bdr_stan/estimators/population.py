@@ -1,12 +1,12 @@
-"""Means and totals of labels over groups of bags; see `PosteriorEstimator.population`."""
+"""Means and totals of labels over groups of bags; see `LinearEstimator.population`."""
 
+from copy import copy
 from typing import Any
 
-import numpy as np
-
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import Bags, BagsLike
 from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
-from bdr_stan.predictive import Blend, Predictive
+from bdr_stan.embedding.population import own_population
+from bdr_stan.predictive import Predictive
 from bdr_stan.predictive.population import difference, weighted_sums
 from bdr_stan.types import ArrayLike
 
@@ -18,10 +18,8 @@ def population(
     weights: ArrayLike | str | None,
     total: bool,
     minus: BagsLike | None,
-) -> Predictive | Blend:
+) -> Predictive:
     """Distribution of the weighted mean, or total, of the labels of the bags of each group."""
-    if len(getattr(model, "classes_", ())) > 2:
-        raise ValueError("population takes numbers or two classes, but the labels have more")
     names, found = _sums(model, bags, by, weights, total)
     if minus is not None:
         if weights is not None and not isinstance(weights, str):
@@ -29,9 +27,11 @@ def population(
                 "with minus= weights are a column of the metadata, which both have: name it"
             )
         others, subtracted = _sums(model, minus, by, weights, total)
-        if not np.array_equal(names, others):
-            odd = sorted(set(names.tolist()) ^ set(others.tolist()), key=str)[0]
-            raise ValueError(f"group {odd!r} is only in one of the two populations: leave it out")
+        odd = set(names.tolist()) ^ set(others.tolist())
+        if odd:
+            raise ValueError(
+                f"group {min(odd, key=str)!r} is in one of the two populations alone: leave it out"
+            )
         found = difference(found, subtracted)
     found.ids = names
     found.id_name = "group" if by is None else by if isinstance(by, str) else ", ".join(by)
@@ -43,4 +43,12 @@ def _sums(model, bags, by, weights, total):
     bags = model._like_training(bags)
     names, group = groups_of_bags(bags, by)
     coefficients = sum_coefficients(bags, group, len(names), weights, total)
-    return names, weighted_sums(model.predictive(bags), coefficients)
+    return names, weighted_sums(_predictive(model, bags), coefficients)
+
+
+def _predictive(model: Any, bags: Bags) -> Any:
+    """Predictive distribution of bags whose embeddings have a prior of their own."""
+    embedding = model.embed(bags)
+    other = copy(model)
+    other.coordinates_, draws = own_population(model.coordinates_, embedding, model._draws())
+    return other._predictive(embedding, draws, getattr(model, "classes_", None))

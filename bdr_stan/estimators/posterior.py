@@ -12,14 +12,12 @@ from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.population import population
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
-from bdr_stan.predictive import Blend, Predictive
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.groups import named_groups
@@ -64,71 +62,6 @@ class PosteriorEstimator(BagEstimator):
     def __str__(self) -> str:
         text = super().__str__()
         return f"{text}\n{headline(self.diagnostics())}" if "result_" in vars(self) else text
-
-    def population(
-        self,
-        bags: BagsLike,
-        by: str | list[str] | None = None,
-        *,
-        weights: ArrayLike | str | None = None,
-        total: bool = False,
-        minus: BagsLike | None = None,
-    ) -> Predictive | Blend:
-        """Weighted mean, or total, of the labels of many bags, such as of a region's counties.
-
-        Under each posterior draw the bags share the parameters, so that their errors do not average
-        out as independent ones would (poststratification, if the weights are those of a census).
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Also a subgroup of the points, as from `Bags.where`.
-        by : str or list of str, optional
-            Columns of the bags' metadata: one population per value, or combination of values.
-            Default one population of all bags.
-        weights : array, shape (n,), Series, or str, optional
-            Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata that
-            has them; default equal weights.
-        total : bool, default False
-            The weighted sum instead of the weighted mean.
-        minus : Bags, optional
-            Another subgroup, whose population is subtracted, under the same draws.
-
-        Returns
-        -------
-        Predictive, or Blend where `predictive` gives one
-            One distribution per group, in units of y (of classes: the share of bags of the second
-            class), with `mean`, `sd`, `interval(level)`, `sample(size)` and `to_dataframe()`.
-
-        Raises
-        ------
-        ValueError
-            There is no such column, a bag without group, a negative weight, a group without weight,
-            or more than two classes.
-
-        Notes
-        -----
-        Given a draw the labels of bags are independent and their sum is taken as normal: exact for
-        normal labels, by the central limit theorem for others. Labels that are known from the fit
-        are predicted as if they were not.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pandas as pd
-        >>> from bdr_stan import BLR, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=40)
-        >>> bags = Bags.from_list(
-        ...     [rng.normal(mean, size=(100, 1)) for mean in y],
-        ...     metadata=pd.DataFrame({"region": np.repeat(["north", "south"], 20)}),
-        ... )
-        >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
-        >>> regions = model.population(bags, by="region").to_dataframe()
-        >>> regions.index.tolist(), regions.columns.tolist()
-        (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
-        """
-        return population(self, bags, by, weights, total, minus)
 
     def summary(self, var_names: list[str] | None = None) -> "pd.DataFrame":
         """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame.

@@ -16,9 +16,8 @@ from bdr_stan.estimators.classifiers import BDRClassifier
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.population import population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.predictive import Blend, Contrast, Predictive, mix
+from bdr_stan.predictive import Contrast, mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
@@ -125,27 +124,6 @@ class Stack(BagEstimator):
         versions = self._two_versions(bags_a, bags_b)
         used = np.flatnonzero(self.weights_)
         return mix([self.models_[k].contrast(*versions) for k in used], self.weights_[used])
-
-    def population(
-        self,
-        bags: BagsLike,
-        by: str | list[str] | None = None,
-        *,
-        weights: ArrayLike | str | None = None,
-        total: bool = False,
-        minus: BagsLike | None = None,
-    ) -> Predictive | Blend:
-        """Weighted mean, or total, of the labels of many bags: the mixture of the models'.
-
-        Parameters
-        ----------
-        bags, by, weights, total, minus : as for `BDR.population`
-
-        Returns
-        -------
-        Predictive or Blend
-        """
-        return population(self, bags, by, weights, total, minus)
 
     @property
     def idata(self) -> InferenceData:

@@ -80,15 +80,10 @@ class GridPredictive(NumericMixture):
         moment = trapezoid_weights(self.grid) * self.grid
         return np.array([np.exp(values) @ moment for values in self.log_densities(i)])
 
-    def label_moments(self, i: Array) -> tuple[Array, Array]:
-        """Mean and variance of the labels of the bags `i` under each draw, shapes (S, len(i))."""
-        cells = trapezoid_weights(self.grid)
-        moments = [_moments_on(self.grid, np.exp(x) * cells) for x in self.log_densities(i)]
-        mean, variance = np.moveaxis(np.array(moments), 1, 0)
-        return mean, variance + (0.0 if self.noise_sd is None else self.noise_sd[i] ** 2)
-
     def _moments(self, density, i):
-        mean, variance = _moments_on(self.grid, density * trapezoid_weights(self.grid))
+        mass = density * trapezoid_weights(self.grid)
+        mean = mass @ self.grid
+        variance = np.sum(mass * (self.grid - mean[:, None]) ** 2, axis=1)
         if self.noise_sd is not None:
             variance += self.noise_sd[i] ** 2
         return mean[None], variance[None]  # the density is averaged over the draws already
@@ -187,12 +182,6 @@ class GridPredictive(NumericMixture):
 
 def _log(density):
     return np.log(density, out=np.full(len(density), -np.inf), where=density > 0)
-
-
-def _moments_on(grid, mass):
-    """Mean and variance of distributions with this mass at the labels of the grid, (m, M)."""
-    mean = mass @ grid
-    return mean, np.sum(mass * (grid - mean[:, None]) ** 2, axis=1)
 
 
 def _places(grid, labels):

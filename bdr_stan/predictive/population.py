@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array
 
-from bdr_stan.predictive.blend import Blend
 from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.types import Array
 
 
-def weighted_sums(predictive: Any, coefficients: csc_array) -> Predictive | Blend:
+def weighted_sums(predictive: Any, coefficients: csc_array) -> Predictive:
     """Distribution of sums of labels, one for each row of `coefficients`, shape (k, n)."""
-    if isinstance(predictive, Blend):
-        parts = [weighted_sums(part, coefficients) for part in predictive.predictives]
-        return Blend(parts, predictive.weights)
     mean, variance = np.zeros((2, coefficients.shape[0], predictive.n_draws))
     for i in bags_at_once(len(predictive), predictive.n_draws):
         label_mean, label_variance = predictive.label_moments(i)
@@ -30,11 +26,8 @@ def weighted_sums(predictive: Any, coefficients: csc_array) -> Predictive | Blen
     return _normal(mean.T, np.sqrt(variance.T), predictive.weights)
 
 
-def difference(first: Predictive | Blend, second: Predictive | Blend) -> Predictive | Blend:
+def difference(first: Predictive, second: Predictive) -> Predictive:
     """Distribution of the differences of sums under the same draws, independent given each."""
-    if isinstance(first, Blend):
-        pairs = zip(first.predictives, second.predictives, strict=True)
-        return Blend([difference(a, b) for a, b in pairs], first.weights)
     every = np.arange(len(first))
     (mean_a, sd_a), (mean_b, sd_b) = first.components(every), second.components(every)
     return _normal(mean_a - mean_b, np.hypot(sd_a, sd_b), first.weights)
