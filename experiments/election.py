@@ -13,7 +13,6 @@ from bdr_stan import BDR, Bags
 from data_gen.election import FEATURES, election
 from experiments.report import arguments, markdown, write
 
-RUN = {"draws": 500}
 SUBGROUPS = {"women": "f", "men": "m"}
 PAGE = """# An election: who voted for whom
 
@@ -61,7 +60,7 @@ def one_election(seed, **sizes):
         FEATURES,
         metadata=["state", "share", "se"],
     )
-    model = BDR(covariates=["state"]).fit(bags, "share", label_sd="se", seed=seed, **RUN)
+    model = BDR(covariates=["state"]).fit(bags, "share", label_sd="se", seed=seed)
     found, subgroups = {}, {}
     for name, sex in SUBGROUPS.items():
         subgroups[name] = subgroup = bags.where(sex=sex)

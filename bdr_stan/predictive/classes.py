@@ -97,7 +97,7 @@ class ClassPredictive(_ClassMixture):
         )
 
     def label_moments(self, i: Array) -> tuple[Array, Array]:
-        """Mean and variance of 1 for the second class and 0 for the first, under each draw."""
+        """As for numbers, of the bags `i`, with 1 for the second class and 0 for the first."""
         p = self._probabilities(self.components(i))
         return p, p * (1 - p)
 
