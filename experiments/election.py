@@ -18,9 +18,9 @@ PAGE = """# An election: who voted for whom
 
 Written by `python experiments/election.py --output docs`. {n} generated elections
 (`data_gen/election.py`): {counties} counties in 40 states with 5 to 500 sampled residents. The
-label is the share of yes among 100 to 100,000 votes, with its standard error; the model is BDR
-with `covariates=["state"]`. It predicts the shares of women and of men for yes in each county,
-which it has never seen, by `population(bags.where(sex="f"), "county")`.
+label is the share of yes among 100 to 100,000 votes, with its standard error; the model is
+`BDR(50, method="laplace", covariates=["state"])`. It predicts the shares of women and of men for
+yes in each county, which it has never seen, by `population(bags.where(sex="f"), "county")`.
 
 Means over the elections, with the lowest and the highest; "shrunk to the average county" is
 `predictive`, which takes the women of a county for a county (and warns).
@@ -29,6 +29,9 @@ Means over the elections, with the lowest and the highest; "shrunk to the averag
 
 The gap is the difference of the two averages over all counties, by
 `population(women, minus=men)`; intervals of the gap hold the truth in {held} of {n} elections.
+
+Intervals of the counties of one election share the error of its gap: where the gap is far off, as
+in the election of lowest coverage, fewer than 95% hold.
 
 Such predictions rest on the assumption that a woman votes alike in counties with many women and
 with few, given what the model knows of the county. Where the share of women goes with something
@@ -60,7 +63,9 @@ def one_election(seed, **sizes):
         FEATURES,
         metadata=["state", "share", "se"],
     )
-    model = BDR(covariates=["state"]).fit(bags, "share", label_sd="se", seed=seed)
+    model = BDR(50, method="laplace", covariates=["state"]).fit(
+        bags, "share", label_sd="se", seed=seed
+    )
     found, subgroups = {}, {}
     for name, sex in SUBGROUPS.items():
         subgroups[name] = subgroup = bags.where(sex=sex)
@@ -71,7 +76,7 @@ def one_election(seed, **sizes):
         ):
             found[name, method] = scores(predictive.mean, predictive.interval(0.95), truth)
     gap = model.population(subgroups["women"], minus=subgroups["men"])
-    low, high = gap.interval(0.95)
+    low, high = np.ravel(gap.interval(0.95))
     both = counties.loc[subgroups["women"].ids, "women"].mean()
     truth = both - counties.loc[subgroups["men"].ids, "men"].mean()
     return pd.DataFrame(found).T, {"gap": gap.mean[0], "truth": truth, "held": low <= truth <= high}
