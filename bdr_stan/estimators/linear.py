@@ -86,7 +86,9 @@ class LinearEstimator(EmbeddingEstimator):
             Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata that
             has them; default equal weights.
         total : bool, default False
-            The weighted sum instead of the weighted mean.
+            The weighted sum instead of the weighted mean. With trials or an exposure, from the
+            columns that the fit named, means are of the rates, counts per trial or per unit of
+            exposure, with trials or exposures as default weights; sums are of the counts.
         minus : Bags, optional
             Another subgroup, whose population is subtracted, under the same draws.
 

@@ -3,8 +3,9 @@
 from copy import copy
 from typing import Any
 
-from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.bags import BagsLike
 from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import own_population
 from bdr_stan.predictive import Predictive
 from bdr_stan.predictive.population import difference, weighted_sums
@@ -42,13 +43,18 @@ def _sums(model, bags, by, weights, total):
     """Names of the groups, and the distribution of their sums."""
     bags = model._like_training(bags)
     names, group = groups_of_bags(bags, by)
-    coefficients = sum_coefficients(bags, group, len(names), weights, total)
-    return names, weighted_sums(_predictive(model, bags), coefficients)
-
-
-def _predictive(model: Any, bags: Bags) -> Any:
-    """Predictive distribution of bags whose embeddings have a prior of their own."""
     embedding = model.embed(bags)
+    counted = embedding.trials if embedding.exposure is None else embedding.exposure
+    rates = counted is not None and not total
+    weights = counted if rates and weights is None else weights
+    coefficients = sum_coefficients(bags, group, len(names), weights, total)
+    if rates:
+        coefficients.data /= counted  # one bag per column
+    return names, weighted_sums(_predictive(model, embedding), coefficients)
+
+
+def _predictive(model: Any, embedding: Embedding) -> Any:
+    """Predictive distribution of bags whose embeddings have a prior of their own."""
     other = copy(model)
     other.coordinates_, draws = own_population(model.coordinates_, embedding, model._draws())
     return other._predictive(embedding, draws, getattr(model, "classes_", None))

@@ -143,3 +143,24 @@ def test_a_bag_without_group():
     bags.metadata.loc["c007", "region"] = None
     with pytest.raises(ValueError, match="'region' of the metadata has no value for bag 7"):
         model.population(bags, "region")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "known"), [("binomial", "trials"), ("poisson", "exposure")])
+def test_rates_and_totals_of_counts(family, known):
+    bags, of_bags = table(4)
+    rng = np.random.default_rng(4)
+    size = rng.integers(20, 2000, N)
+    draw = {"binomial": rng.binomial, "poisson": lambda n, p: rng.poisson(n * p)}[family]
+    bags.metadata["n"], bags.metadata["counts"] = size, draw(size, of_bags["y"].clip(0, 1))
+    model = BDR(8, family=family, method="optimize").fit(bags, "counts", seed=1, **{known: "n"})
+    rates = model.population(bags, "region")
+    by_region = bags.metadata.groupby("region")
+    truth = by_region["counts"].sum() / by_region["n"].sum()
+    np.testing.assert_allclose(rates.mean, truth, rtol=0.05)
+    totals = model.population(bags, "region", total=True)
+    np.testing.assert_allclose(totals.mean, rates.mean * by_region["n"].sum(), rtol=1e-9)
+    np.testing.assert_allclose(totals.sd, rates.sd * by_region["n"].sum(), rtol=1e-9)
+    unweighted = model.population(bags, weights=np.ones(N))
+    each = model.population(bags, "county")
+    np.testing.assert_allclose(unweighted.mean, each.mean.mean(), rtol=1e-9)
