@@ -79,8 +79,9 @@ def known_of_labels(
 def missing(family: str, name: str) -> str:
     """Message where trials or exposure of bags are missing."""
     return (
-        f"family={family!r} needs {name} of these bags: pass {name}=, one number per bag, or give "
-        f"fit the name of a column of the bags' metadata, which predictions then use too"
+        f"family={family!r} needs {name} of these bags: give {name}=, one number per bag, to fit, "
+        "predict, predictive, score or contrast, or give fit the name of a column of the bags' "
+        "metadata, which all predictions then use"
     )
 
 

@@ -16,7 +16,7 @@ from bdr_stan.types import Array, ArrayLike
 # Linear predictors per bag, of all draws together, stratified, in cdf and quantiles of counts;
 # labels or components, drawn at random: probabilities are right to one or two thousandths.
 _PREDICTORS, _LABELS = 8_000, 40_000
-_COMPONENTS = 2_000  # quantiles of the components that stand for all
+_COMPONENTS = 2_000  # where a label depends on its mean alone
 _N_NODES = 31  # of the moments
 _NUMBERS_PER_DENSITY = 50  # that quadrature holds in memory for a draw and bag
 
@@ -206,9 +206,8 @@ class OutcomePredictive(LabelMixture):
         number = _LABELS if self.family.is_mixture else _PREDICTORS
         predictors, scales, weights = self._stratified(components, slice(None), number)
         means, likelihood, scales = self.family.without_mixing(predictors, scales)
-        if self.family.is_mixture:
-            levels = (np.arange(_COMPONENTS) + 0.5) / _COMPONENTS
-            means, weights = draw_quantiles(means, levels, weights), None
+        if not scales:  # then quantiles of the means stand for all
+            means, weights = _few(means, weights), None
         return AggregatePredictive(
             lambda j: means[:, j],
             len(i),
@@ -222,18 +221,27 @@ class OutcomePredictive(LabelMixture):
     def _stratified(self, components, bags, number):
         """At least `number` predictors of each of the bags, with their scales and weights.
 
-        They are stratified over all draws, and deviate from their means by the same numbers in each
-        bag, so that no prediction depends on the bags around it.
+        Those of each draw are stratified, with offsets that are so over the draws, and deviate from
+        their means by the same numbers in each bag: no prediction depends on the bags around it.
         """
         mean, variance = (values[:, bags] for values in components)
         m = -(-number // self.n_draws)
-        strata = ndtri((np.arange(self.n_draws * m) + 0.5) / (self.n_draws * m))
-        deviation = np.random.default_rng(0).permutation(strata)[:, None]
+        offset = (np.random.default_rng(0).permutation(self.n_draws) + 0.5) / self.n_draws
+        deviation = ndtri((np.arange(m) + offset[:, None]) / m).reshape(-1, 1)
         predictors = np.repeat(mean, m, axis=0)
         predictors += deviation * np.repeat(np.sqrt(variance), m, axis=0)
         scales = {name: np.repeat(scale, m) for name, scale in self.scales.items()}
         weights = None if self.weights is None else np.repeat(self.weights, m) / m
         return predictors, scales, weights
+
+
+def _few(means, weights):
+    """Quantiles, shape (_COMPONENTS, m), of means, shape (S, m), which stand for all."""
+    levels = (np.arange(_COMPONENTS) + 0.5) / _COMPONENTS
+    if weights is not None or len(means) % _COMPONENTS:
+        return draw_quantiles(means, levels, weights)
+    ranked = np.sort(means, axis=0)  # many times quicker than quantiles
+    return ranked.reshape(_COMPONENTS, -1, means.shape[1]).mean(axis=1)
 
 
 class LognormalPredictive(Predictive):
