@@ -72,9 +72,9 @@ class UncertainEmbeddings(LinearEstimator):
         if shift:
             warn(
                 "the bags lie to one side of the training bags, towards which their embeddings are "
-                f"shrunk: this changes the linear predictor by {shift:.2g} on average, more than "
-                f"the standard deviation for small bags, {sd:.2g}. Take population(bags, by=..) "
-                "where they are subgroups or come from elsewhere"
+                f"shrunk: their linear predictors change by {shift:.2g} on average, where their "
+                f"standard deviation is {sd:.2g}; for subgroups, or bags from elsewhere, use "
+                "population(bags, by=..)"
             )
         return predictive
 
