@@ -25,6 +25,7 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/terms.stanfunctions
   #include functions/groups.stanfunctions
   #include functions/group_normal.stanfunctions
 }
@@ -44,6 +45,15 @@ data {
   vector<lower=0>[D] lambda;             // within-bag variances
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 
+  // Terms beside the embedding: see functions/terms.stanfunctions
+  int<lower=0> B;                        // terms
+  int<lower=0> U;                        // effects of all terms
+  int<lower=0> L;                        // columns of smooth functions
+  array[B] int<lower=1> n_effects;       // effects of each term
+  array[B] int<lower=0, upper=2> n_columns;        // of smooths; 0: groups
+  matrix<lower=0>[U, 2] squared_frequency;         // of the sines of smooths
+  matrix[T, U] v;                        // indicators of groups, sines
+
   // Priors
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
@@ -56,6 +66,10 @@ data {
   real<lower=0> sigma_scale;             // prior scale of sigma
   int<lower=0, upper=1> size_noise;      // 1: the labels have sigma_point
   real<lower=0> sigma_point_scale;       // prior scale of sigma_point
+  vector[B] term_sd_location;            // normal priors of term_sd, above 0
+  vector<lower=0>[B] term_sd_scale;
+  vector<lower=0>[L] term_length_median; // lognormal priors of term_length
+  vector<lower=0>[L] term_length_log_sd;
 
   // Whitening: see functions/whitening.stanfunctions
   vector<lower=0>[D] information;        // precision of w by the labels
@@ -69,6 +83,9 @@ data {
   real<lower=0> intercept_unit;          // its change with t
   vector<lower=0>[2 + size_noise] scale_at_mode;   // sigma, eta, sigma_point
   matrix[D + Q + 1, 2 + size_noise] mode_shift;    // change of t with these
+  matrix[U, U] effect_information;       // whitening: see whitened_terms()
+  vector[U] effect_linear_term;
+  matrix[U, D + Q + 1 + U] effect_cross;
 }
 transformed data {
   int P = D + Q + 1;                     // entries of theta
@@ -88,6 +105,7 @@ transformed data {
   int bad = first_row_not_finite(rows);
   array[T] int group = group_of_rows(T, start, length, bag_size,
                                      known_variance); // rejects bad groups
+  array[U] int term = term_of_effects(n_effects);
   check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
   if (bad > 0) {
@@ -105,6 +123,9 @@ parameters {
   vector<lower=0>[size_noise] sigma_point;         // noise sd of one point
   real<lower=0> rho;                     // scale of the weights
   real<lower=0> eta;                     // variance of embeddings between bags
+  vector[U] t_effect;                    // whitened term_effect
+  vector<lower=0>[B] term_sd;            // standard deviation of each term
+  vector<lower=0>[L] term_length;        // length scales of smooths
 }
 transformed parameters {
   // The mode of theta moves with the scales of the labels; t follows it by a
@@ -122,6 +143,12 @@ transformed parameters {
   vector[D] w = theta[1 : D];
   vector[Q] gamma = theta[D + 1 : D + Q];
   real intercept = theta[P];
+  vector[U] effect_sd = term_sd[term]
+    .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
+  vector[U + 1] found = whitened_terms(t_effect, theta, effect_sd,
+                                       effect_information, effect_linear_term,
+                                       effect_cross, n_effects, n_columns);
+  vector[U] term_effect = found[1 : U];
 }
 model {
   // Priors
@@ -133,6 +160,10 @@ model {
   sigma_point ~ normal(0, sigma_point_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
+  term_effect ~ normal(0, effect_sd);
+  target += found[U + 1];                // Jacobian of t_effect -> term_effect
+  term_sd ~ normal(term_sd_location, term_sd_scale);
+  term_length ~ lognormal(log(term_length_median), term_length_log_sd);
 
   // Labels
   if (use_likelihood) {
@@ -143,6 +174,7 @@ model {
     vector[P] etas = eta + 0 * theta;
     matrix[P, G] shrunk = diag_pre_multiply(theta,
                             inv(1 + diag_pre_multiply(inv(etas), within)));
+    vector[T] rest = y - v * term_effect;
     for (g in 1 : G) {
       int a = start[g];
       int b = a + length[g] - 1;
@@ -152,7 +184,7 @@ model {
       if (size_noise) {
         nu += square(sigma_point[1]) / bag_size[g];
       }
-      target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
+      target += sign[g] * group_normal_lupdf(rest[a : b] | x[, a : b]',
                                              shrunk[, g], nu, n_bags[g]);
     }
   }

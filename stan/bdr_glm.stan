@@ -23,6 +23,7 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/terms.stanfunctions
   #include functions/groups.stanfunctions
   #include functions/shrinkage.stanfunctions
   #include functions/aggregate.stanfunctions
@@ -48,6 +49,15 @@ data {
   vector<lower=0>[D] lambda;             // within-bag variances
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 
+  // Terms beside the embedding: see functions/terms.stanfunctions
+  int<lower=0> B;                        // terms
+  int<lower=0> U;                        // effects of all terms
+  int<lower=0> L;                        // columns of smooth functions
+  array[B] int<lower=1> n_effects;       // effects of each term
+  array[B] int<lower=0, upper=2> n_columns;        // of smooths; 0: groups
+  matrix<lower=0>[U, 2] squared_frequency;         // of the sines of smooths
+  matrix[N, U] v;                        // indicators of groups, sines
+
   // Priors
   real intercept_location;               // prior mean of intercept
   real<lower=0> intercept_scale;         // prior sd of intercept
@@ -59,6 +69,10 @@ data {
   real<lower=0> eta_log_sd;              // prior sd of log(eta)
   vector[n_scales] scale_location;       // normal priors of the family's
   vector<lower=0>[n_scales] scale_prior; // scales, above 0
+  vector[B] term_sd_location;            // normal priors of term_sd, above 0
+  vector<lower=0>[B] term_sd_scale;
+  vector<lower=0>[L] term_length_median; // lognormal priors of term_length
+  vector<lower=0>[L] term_length_log_sd;
 
   // Whitening: see functions/whitening.stanfunctions; of u, see below
   vector<lower=0>[D] information;        // precision of w by the labels
@@ -72,6 +86,9 @@ data {
   real<lower=0> intercept_unit;          // its change with t
   vector<lower=0>[N] label_information;  // of each label on its predictor
   vector[N] label_centre;                // predictor where the label has it
+  matrix[U, U] effect_information;       // whitening: see whitened_terms()
+  vector[U] effect_linear_term;
+  matrix[U, D + Q + 1 + U] effect_cross;
 }
 transformed data {
   matrix[D, N] zt = z';                  // a group's bags lie together
@@ -83,6 +100,7 @@ transformed data {
   int bad_z = first_row_not_finite(z);
   int bad_x = first_row_not_finite(x);
   int bad_known = first_row_not_finite(to_matrix(known_part));
+  array[U] int term = term_of_effects(n_effects);
   check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
   check_family(family, n_scales);
@@ -112,6 +130,9 @@ parameters {
   vector<lower=0>[uncertain] eta;        // variance of embeddings between bags
   vector<lower=0>[n_scales] scale;       // of the family
   vector[uncertain * N] e;               // whitened u
+  vector[U] t_effect;                    // whitened term_effect
+  vector<lower=0>[B] term_sd;            // standard deviation of each term
+  vector<lower=0>[L] term_length;        // length scales of smooths
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
@@ -121,6 +142,13 @@ transformed parameters {
   real intercept = intercept_centre
                    + dot_product(intercept_slope, append_row(w, gamma))
                    + intercept_unit * t[D + Q + 1];
+  vector[D + Q + 1] theta = append_row(append_row(w, gamma), intercept);
+  vector[U] effect_sd = term_sd[term]
+    .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
+  vector[U + 1] found = whitened_terms(t_effect, theta, effect_sd,
+                                       effect_information, effect_linear_term,
+                                       effect_cross, n_effects, n_columns);
+  vector[U] term_effect = found[1 : U];
 }
 model {
   // Priors
@@ -131,9 +159,13 @@ model {
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   scale ~ normal(scale_location, scale_prior);
+  term_effect ~ normal(0, effect_sd);
+  target += found[U + 1];                // Jacobian of t_effect -> term_effect
+  term_sd ~ normal(term_sd_location, term_sd_scale);
+  term_length ~ lognormal(log(term_length_median), term_length_log_sd);
 
   // Labels
-  vector[N] h = known_part + intercept + x * gamma;
+  vector[N] h = known_part + intercept + x * gamma + v * term_effect;
   if (uncertain) {
     matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta[1]);
     matrix[D, G] sw = diag_pre_multiply(w, s);

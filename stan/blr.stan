@@ -22,6 +22,7 @@
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions
+  #include functions/terms.stanfunctions
   #include functions/groups.stanfunctions
   #include functions/compressed_normal.stanfunctions
 }
@@ -55,6 +56,22 @@ data {
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+
+  // Terms beside the embedding: see functions/terms.stanfunctions
+  int<lower=0> B;                        // terms
+  int<lower=0> U;                        // effects of all terms
+  int<lower=0> L;                        // columns of smooth functions
+  array[B] int<lower=1> n_effects;       // effects of each term
+  array[B] int<lower=0, upper=2> n_columns;        // of smooths; 0: groups
+  matrix<lower=0>[U, 2] squared_frequency;         // of the sines of smooths
+  matrix[T, U] v;                        // indicators of groups, sines
+  vector[B] term_sd_location;            // normal priors of term_sd, above 0
+  vector<lower=0>[B] term_sd_scale;
+  vector<lower=0>[L] term_length_median; // lognormal priors of term_length
+  vector<lower=0>[L] term_length_log_sd;
+  matrix[U, U] effect_information;       // whitening: see whitened_terms()
+  vector[U] effect_linear_term;
+  matrix[U, D + Q + 1 + U] effect_cross;
 }
 transformed data {
   array[T] int group = group_of_rows(T, start, length, bag_size,
@@ -63,6 +80,7 @@ transformed data {
   array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
                             sigma_scale, sigma_point_scale, rho_median,
                             rho_log_sd};
+  array[U] int term = term_of_effects(n_effects);
   check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
@@ -78,6 +96,9 @@ parameters {
   real<lower=0> sigma;
   vector<lower=0>[size_noise] sigma_point;
   real<lower=0> rho;
+  vector[U] t_effect;                    // whitened term_effect
+  vector<lower=0>[B] term_sd;            // standard deviation of each term
+  vector<lower=0>[L] term_length;        // length scales of smooths
 }
 transformed parameters {
   vector[D] precision = information + inv_square(rho);
@@ -87,6 +108,13 @@ transformed parameters {
   real intercept = intercept_centre
                    + dot_product(intercept_slope, append_row(w, gamma))
                    + intercept_unit * t[D + Q + 1];
+  vector[D + Q + 1] theta = append_row(append_row(w, gamma), intercept);
+  vector[U] effect_sd = term_sd[term]
+    .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
+  vector[U + 1] found = whitened_terms(t_effect, theta, effect_sd,
+                                       effect_information, effect_linear_term,
+                                       effect_cross, n_effects, n_columns);
+  vector[U] term_effect = found[1 : U];
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
@@ -96,8 +124,12 @@ model {
   sigma ~ normal(0, sigma_scale);
   sigma_point ~ normal(0, sigma_point_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);
+  term_effect ~ normal(0, effect_sd);
+  target += found[U + 1];                // Jacobian of t_effect -> term_effect
+  term_sd ~ normal(term_sd_location, term_sd_scale);
+  term_length ~ lognormal(log(term_length_median), term_length_log_sd);
   if (use_likelihood) {
-    vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
+    vector[T] e = rows * append_row(theta, -1) + v * term_effect;
     vector[G] nu = square(sigma) + known_variance;
     if (size_noise) {
       nu += square(sigma_point[1]) ./ bag_size;

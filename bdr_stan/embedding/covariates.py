@@ -1,24 +1,26 @@
-"""Columns of the bags' metadata as covariates x of a regression.
+"""Columns of the bags' metadata as columns x of a regression, of covariates and of terms.
 
-A number becomes one column, standardised over the training bags. Text, categories and booleans
-become one centred indicator column per level.
+A covariate that is a number becomes one column, standardised over the training bags. Text,
+categories and booleans become one centred indicator column per level. Columns of `Terms` follow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bdr_stan.bags import Bags
-from bdr_stan.bags.checks import near_names
-from bdr_stan.bags.text_columns import check_are_categories
+from bdr_stan.embedding.metadata_columns import (
+    column_levels,
+    complete_column,
+    is_numeric,
+    numbers_of_column,
+)
+from bdr_stan.embedding.terms import NO_TERMS, Terms, learn_terms, smooth_columns
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Covariates:
     levels: dict[str, list | None]  # of each metadata column; None for numbers
     mean: Array  # over the training bags, shape (Q,)
     scale: Array  # the standard deviation of numbers, 1 for levels; shape (Q,)
+    terms: Terms = NO_TERMS
 
     @property
     def names(self) -> list[str]:
@@ -38,9 +41,41 @@ class Covariates:
             for name in ([column] if levels is None else [f"{column}={level}" for level in levels])
         ]
 
+    @property
+    def coordinates(self) -> dict[str, list[str]]:
+        """Names of the entries of arrays of the posterior, by dimension."""
+        of_terms = {
+            "effect": self.terms.effect_names,
+            "term": self.terms.names,
+            "smooth_column": self.terms.length_names,
+        }
+        return {"covariate": self.names} | {name: v for name, v in of_terms.items() if v}
+
     def transform(self, bags: Bags) -> Array:
-        """Columns x of bags, shape (n, Q), in units of `scale`."""
-        return (_stacked(bags, self.levels) - self.mean) / self.scale
+        """Columns x of bags, those of covariates in units of `scale`, shape (n, Q + U)."""
+        x = (_stacked(bags, self.levels) - self.mean) / self.scale
+        return np.column_stack([x, self.terms.transform(bags)])
+
+    @property
+    def named(self) -> dict[str, list]:
+        """Names of columns by their role, as estimators take them; those that there are."""
+        smooths = [c[0] if len(c) == 1 else list(c) for c in (s.columns for s in self.terms.smooths)]
+        named = {"covariates": list(self.levels), "groups": list(self.terms.groups)}
+        return {role: names for role, names in (named | {"smooths": smooths}).items() if names}
+
+    def of_bags(self, bags: Bags) -> dict[str, Array]:
+        """What an `Embedding` has of bags: columns x, and levels of groups that are new."""
+        return {"covariates": self.transform(bags), "new_levels": self.terms.new_levels(bags)}
+
+    def config(self) -> dict[str, Any]:
+        """As numbers and text, for a file."""
+        return {**vars(self), "terms": self.terms.config()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The covariates from their `config`."""
+        terms = Terms.from_config(config["terms"]) if "terms" in config else NO_TERMS
+        return cls(**{**config, "terms": terms})
 
     def in_given_units(self, gamma: Array) -> Array:
         """Weights of the covariates in their given units, from those of x, shape (..., Q).
@@ -57,9 +92,17 @@ class Covariates:
         return weights
 
 
-def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
-    """Levels and scales of covariates of the training bags; warns of constant ones."""
-    levels = {name: _levels(_values(bags, name), name) for name in names}
+def learn_covariates(
+    bags: Bags,
+    names: Sequence[str],
+    groups: Sequence[str] = (),
+    smooths: Sequence[Any] = (),
+) -> Covariates:
+    """Levels and scales of the training bags' columns; warns of constant covariates."""
+    terms = learn_terms(bags, groups, smooths)
+    if not names:
+        return Covariates({}, np.empty(0), np.empty(0), terms)
+    levels = {name: _levels(bags, name) for name in names}
     scaler = StandardScaler().fit(_stacked(bags, levels))
     table: Any = bags.metadata
     for name in levels:
@@ -70,93 +113,59 @@ def learn_covariates(bags: Bags, names: Sequence[str]) -> Covariates:
             )
     is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
     scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)
-    return Covariates(levels, scaler.mean_, scale)
+    return Covariates(levels, scaler.mean_, scale, terms)
 
 
-def check_covariates(names: Any) -> None:
-    """Raise unless this is None or a list of different names."""
-    if isinstance(names, str):
-        raise TypeError(f"covariates must be a list of names, found {names!r}: use [{names!r}]")
-    if names is None:
-        return
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"covariates must be a list of names of metadata, found {names!r}")
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise ValueError(f"covariates names {twice[0]!r} twice: leave one of them out")
+def check_columns(covariates: Any = None, groups: Any = None, smooths: Any = None) -> None:
+    """Raise unless these are None or lists of different names, smooths of names or pairs."""
+    for role, given in {"covariates": covariates, "groups": groups, "smooths": smooths}.items():
+        if isinstance(given, str):
+            raise TypeError(f"{role} must be a list of names, found {given!r}: use [{given!r}]")
+        if given is not None and not isinstance(given, (list, tuple)):
+            raise TypeError(f"{role} must be a list of names of metadata, found {given!r}")
+        for name in given or ():
+            pair = role == "smooths" and isinstance(name, (list, tuple)) and len(name) in (1, 2)
+            if not all(isinstance(each, str) for each in (name if pair else [name])):
+                raise TypeError(
+                    f"{role} must be a list of names of metadata"
+                    + (", or of pairs such as ['lon', 'lat']" if role == "smooths" else "")
+                    + f", found {given!r}"
+                )
+    smooth = [name for columns in smooth_columns(smooths or ()) for name in columns]
+    roles: dict[str, str] = {}
+    for role, names in {"covariates": covariates, "groups": groups, "smooths": smooth}.items():
+        for name in names or ():
+            if roles.get(name) == role:
+                raise ValueError(f"{role} names {name!r} twice: leave one of them out")
+            if name in roles:
+                raise ValueError(
+                    f"{roles[name]} and {role} both name {name!r}: leave one of them out"
+                )
+            roles[name] = role
 
 
-def _values(bags: Bags, name: str) -> "pd.Series":
-    """A complete column of the metadata; raises ValueError where it is missing or has gaps."""
-    table = bags.metadata
-    if table is None:
-        raise ValueError(
-            f"covariate {name!r} is a column of the bags' metadata, but these bags have none: "
-            "pass metadata, a table of one row per bag, where the Bags are made"
-        )
-    if name not in table.columns:
-        raise ValueError(
-            f"the bags' metadata have no column {name!r}: {near_names(name, table.columns)}"
-        )
-    if list(table.columns).count(name) > 1:
-        raise ValueError(f"the bags' metadata have several columns {name!r}: rename all but one")
-    values = table[name].infer_objects()
-    missing = np.flatnonzero(values.isna())
-    if len(missing):
-        raise ValueError(
-            f"covariate {name!r} is missing for {bags.name(missing[0])} ({len(missing)} in "
-            "all): fill it in or leave the bag out, with its label"
-        )
-    return values
-
-
-def _is_numeric(values):
-    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
-
-    other = is_bool_dtype(values) or is_complex_dtype(values)
-    return is_numeric_dtype(values) and not other
-
-
-def _levels(values, name):
-    """Levels of a column in order; None for numbers."""
-    from pandas import CategoricalDtype
-
-    if _is_numeric(values):
-        return None
-    levels = values.tolist()
-    others = [level for level in levels if not isinstance(level, (str, bool, int, float))]
-    if others:
-        raise TypeError(
-            f"covariate {name!r} holds {type(others[0]).__name__}: give numbers, text or booleans"
-        )
-    texts = {level for level in levels if isinstance(level, str)}
-    if not isinstance(values.dtype, CategoricalDtype):  # which may be codes
-        check_are_categories(texts, name)
-    return sorted(set(levels), key=lambda level: (type(level).__name__, level))
+def _levels(bags, name):
+    """Levels of a covariate in order; None for numbers."""
+    values = complete_column(bags, name, "covariate")
+    return None if is_numeric(values) else column_levels(values, name, "covariate")
 
 
 def _stacked(bags, levels):
     """All covariates as numbers in the units of the metadata, shape (n, Q)."""
-    return np.column_stack([_columns(bags, name, known) for name, known in levels.items()])
+    blocks = [_columns(bags, name, known) for name, known in levels.items()]
+    return np.column_stack([np.empty((len(bags), 0)), *blocks])
 
 
 def _columns(bags, name, levels):
     """One covariate as numbers, shape (n, 1), or as indicators of its levels."""
-    values = _values(bags, name)
+    values = complete_column(bags, name, "covariate")
     if levels is None:
-        if not _is_numeric(values):
+        if not is_numeric(values):
             raise TypeError(
                 f"covariate {name!r} holds {values.dtype}, but in the training bags it holds "
                 "numbers: give numbers"
             )
-        numbers = values.to_numpy(float)
-        infinite = np.flatnonzero(~np.isfinite(numbers))
-        if len(infinite):
-            raise ValueError(
-                f"covariate {name!r} of {bags.name(infinite[0])} is {numbers[infinite[0]]}, but "
-                "must be finite: correct it or leave the bag out"
-            )
-        return numbers[:, None]
+        return numbers_of_column(bags, name, "covariate")[:, None]
     values = values.tolist()
     for i, value in enumerate(values):
         if value not in levels:

@@ -58,13 +58,14 @@ class Embedding:
     sizes: Array  # effective number of points per bag, float, shape (n,)
     mean: Array  # average features, such as kernel values at landmarks, shape (n, d)
     covariance: Array | None  # of the features of one point within its bag, shape (d, d)
-    covariates: Array | None = field(default=None, kw_only=True)  # shape (n, Q)
+    covariates: Array | None = field(default=None, kw_only=True)  # with terms, shape (n, Q + U)
+    new_levels: Array | None = field(default=None, kw_only=True)  # see `Terms.new_levels`
     trials: Array | None = field(default=None, kw_only=True)  # of counts, shape (n,)
     exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
 
     @property
     def x(self) -> Array:
-        """Covariates of the bags, shape (n, Q); Q = 0 where there are none."""
+        """Columns of covariates and terms, shape (n, Q + U); no columns where there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
 
     @property

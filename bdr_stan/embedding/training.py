@@ -12,6 +12,7 @@ from bdr_stan.embedding.compressed_embedding import Labels, compressed_embedding
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
 from bdr_stan.embedding.unvarying_effects import can_be_tested, varying_effects
 from bdr_stan.kernels import (
@@ -62,6 +63,11 @@ class TrainingFeatures:
         """Bandwidth of the kernel in the units of the points; None without a single one."""
         return single_bandwidth(self.kernel)
 
+    @property
+    def terms(self) -> Terms:
+        """Groups and smooth functions beside the embedding."""
+        return NO_TERMS if self.covariates is None else self.covariates.terms
+
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices, with the same covariance."""
         return replace(self, embedding=self.embedding.take(bags), record=self.record.take(bags))
@@ -78,6 +84,8 @@ def training_features(
     covariance: str | None = None,
     tau: float = 1.0,
     covariates: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
+    smooths: Sequence[Any] | None = None,
     labels: Labels | None = None,
     seed: Seed = None,
     progress: bool | None = None,
@@ -88,11 +96,12 @@ def training_features(
 
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
-    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates` are columns of
-    the bags' metadata; unless `progress` is False a pass longer than ten seconds is reported.
+    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates`, `groups` and
+    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
-    learned = learn_covariates(bags, covariates) if covariates else None
+    named = covariates or (), groups or (), smooths or ()
+    learned = learn_covariates(bags, *named) if any(named) else None
     x = None if learned is None else learned.transform(bags)
     kernel = name_for(kernel, bags.n_features)
     with_effects = isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS)

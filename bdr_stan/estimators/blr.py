@@ -54,9 +54,10 @@ class BLR(LinearRegressor):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.method == "exact" and self.family != "normal":
+        if self.method == "exact" and (self.family != "normal" or self.groups or self.smooths):
+            given = f"family={self.family!r}" if self.family != "normal" else "groups or smooths"
             raise ValueError(
-                f"method='exact' is for normal labels, not for family={self.family!r}: use "
+                f"method='exact' is for normal labels, not for {given}: use "
                 "'nuts', 'optimize', 'laplace' or 'pathfinder'"
             )
 
@@ -82,10 +83,13 @@ class BLR(LinearRegressor):
 
     def _model(self, training, y, *, label_sd=None):
         if self._family is not None:
-            return blr_glm_model(training.embedding, y, self._family, prior=self.prior)
+            return blr_glm_model(
+                training.embedding, y, self._family, terms=training.terms, prior=self.prior
+            )
         return blr_model(
             training.embedding,
             np.log(y) if self.family == "lognormal" else y,
+            terms=training.terms,
             prior=self.prior,
             lossless=self.compress,
             label_noise=self.label_noise,

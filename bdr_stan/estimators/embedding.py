@@ -24,7 +24,7 @@ from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.covariates import Covariates, check_covariates
+from bdr_stan.embedding.covariates import Covariates, check_columns
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.parameters import estimator
@@ -326,7 +326,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             landmarks=self.landmarks,
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
-            covariates=getattr(self, "covariates", None) or None,
+            **self._columns(),
             labels=labels,
             seed=seed,
             progress=progress,
@@ -349,7 +349,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             bags = self._like_training(bags)
             return _embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
         bags, covariates = as_bags(bags, in_parts=True), training.covariates
-        known = {} if covariates is None else {"covariates": covariates.transform(bags)}
+        known = {} if covariates is None else covariates.of_bags(bags)
         return _embedded(bags, training.feature_map, known)
 
     def predictive(
@@ -467,13 +467,18 @@ class EmbeddingEstimator(PosteriorEstimator):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
-        check_covariates(getattr(self, "covariates", None))
+        check_columns(**self._columns())
         check_positive(bandwidth_scale=self.bandwidth_scale)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         if self.stan_file is not None and self._family is not None:
             self._check_declares_family()
         elif self.stan_file is not None and hasattr(self, "compress"):
             self._check_likelihood()
+
+    def _columns(self):
+        """Columns of the bags' metadata by their roles, as lists."""
+        named = {"covariates": getattr(self, "covariates", None)}
+        return named | {role: getattr(self, role, None) for role in ("groups", "smooths")}
 
     def _check_takes_label_sd(self):
         if not self.takes_label_sd:
@@ -483,12 +488,12 @@ class EmbeddingEstimator(PosteriorEstimator):
             )
 
     def _check_same_covariates(self, training):
-        held_out = [] if training.covariates is None else list(training.covariates.levels)
-        named = list(getattr(self, "covariates", None) or [])
+        held_out = {} if training.covariates is None else training.covariates.named
+        named = {role: names for role, names in self._columns().items() if names}
         if held_out != named:
             raise ValueError(
-                f"the model has covariates={named or None}, but the training "
-                f"features have {held_out}: make these with the model's own training_features"
+                f"the model has {_roles(named)}, but the training features have "
+                f"{_roles(held_out)}: make these with the model's own training_features"
             )
 
     def _check_declares_family(self):
@@ -567,7 +572,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         kept = self.result_.groups["posterior"]
         drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
         if self._covariates is not None:
-            drawn["gamma"] = kept["gamma"].values * self._covariates.scale
+            parts = [kept["gamma"].values * self._covariates.scale] if "gamma" in kept else []
+            parts += [kept["term_effect"].values] if "term_effect" in kept else []
+            drawn["gamma"] = np.concatenate(parts, axis=-1)
         return Posterior({n: v[:, :: self._step] for n, v in drawn.items()}, {}, {}).flat()
 
     def known_of_bags(
@@ -585,7 +592,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         given = {"trials": trials, "exposure": exposure}
         known = self._known_of_labels(bags, given, complete=complete)
         if self._covariates is not None:
-            known["covariates"] = self._covariates.transform(bags)
+            self._covariates.terms.warn_of_new(bags)
+            known |= self._covariates.of_bags(bags)
         return known
 
     # ------------------------------------------------------------ state
@@ -596,7 +604,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         self.coordinates_ = self.coordinates.from_constants(constants)
         self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
-        self._covariates = None if encoding is None else Covariates(**encoding)
+        self._covariates = None if encoding is None else Covariates.from_config(encoding)
         bandwidth = single_bandwidth(self.kernel_)
         if bandwidth is not None:
             self.bandwidth_ = bandwidth
@@ -605,6 +613,10 @@ class EmbeddingEstimator(PosteriorEstimator):
                 setattr(self, f"{name}_", float(constants[name]))
         if "classes" in settings:
             self.classes_ = settings["classes"]
+
+
+def _roles(named):
+    return " and ".join(f"{role}={list(names)}" for role, names in named.items()) or "none"
 
 
 def _embedded(bags, feature_map, known):

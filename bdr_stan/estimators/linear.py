@@ -12,6 +12,7 @@ from bdr_stan.aggregate.labels import check_each
 from bdr_stan.bags import Bags, BagsLike
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
+from bdr_stan.embedding.terms import smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator
@@ -227,6 +228,13 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         same with probabilities that vary like a beta distribution of precision dispersion^-2.
         "beta": shares between 0 and 1, of that precision. All but the first and the third run
         ``bdr_glm.stan``, with one row per bag.
+    groups : list of str, optional
+        Columns of `bags.metadata` that group the bags, such as ["state"]: each level has an effect
+        normal(0, term_sd), which data pool partially. Levels that no training bag has are predicted
+        with effects drawn from it.
+    smooths : list of str and of pairs of str, optional
+        Columns of numbers, or pairs of them, with smooth functions: ["year", ["lon", "lat"]].
+        Gaussian processes, Matern 3/2 with standard deviation and length scales learned.
     label_noise : {"constant", "size"}, default "constant"
         "size" adds sigma_point^2 / N_i to the variance sigma^2 of the noise: for labels that are
         averages over the N_i points of their bags, so that small bags have noisier labels. Bags of
@@ -240,11 +248,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         posterior: intercept, sigma, rho (units of y), w (component), beta (landmark), for `BDR`
         eta; with label_noise "size" sigma_point (units of y); with covariates gamma (covariate):
         units of y per unit of a number as given, and the difference of a level from the average
-        bag. With a `family` other than "normal" intercept, rho, w, beta and gamma are on the scale
+        bag; with groups or smooths term_sd (term) and term_effect (effect): those of the levels, and the
+        weights of the functions' sines, whose term_length (smooth_column) are in units of half the
+        column's range. With a `family` other than "normal" intercept, rho, w, beta and gamma are on the scale
         of the linear predictor, and sigma gives way to the family's own scales.
     """
 
     _: KW_ONLY
+    groups: Sequence[str] | None = None
+    smooths: Sequence[str | Sequence[str]] | None = None
     family: str = "normal"
     label_noise: str = "constant"
     compress: bool = True
@@ -272,13 +284,14 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         scales = (
             ("sigma", "sigma_point") if self._family is None else self._family.likelihood.scales
         )
-        return ("intercept", "w", "eta", *scales)
+        return ("intercept", "w", "eta", "term_sd", *scales)
 
     @property
     def columns_of_bags(self) -> list[str]:
         fitted = vars(self).get("result_")
         columns = {} if fitted is None else fitted.settings.get("label_columns", {})
-        return [*super().columns_of_bags, *columns.values()]
+        smooth = [name for columns in smooth_columns(self.smooths or ()) for name in columns]
+        return [*super().columns_of_bags, *(self.groups or ()), *smooth, *columns.values()]
 
     def predict(
         self,

@@ -203,13 +203,14 @@ class PosteriorEstimator(BagEstimator):
     ) -> None:
         """Set the result of a fit: draws, `constants` for predictions, and settings."""
         draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
-        names = ()
+        names: Mapping[str, Sequence[str]] = {}
         if covariates is not None:
-            names, kept["covariates"] = covariates.names, vars(covariates)
-            draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
+            names, kept["covariates"] = covariates.coordinates, covariates.config()
+            if "gamma" in draws:
+                draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
         constants = {**model.constants, **constants}
         ids = record.index
-        groups = named_groups(draws, stats, attrs, constants, ids, y, covariates=names)
+        groups = named_groups(draws, stats, attrs, constants, ids, y, coordinates=names)
         run = run_settings(settings)
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
 

@@ -9,13 +9,15 @@ import numpy as np
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
+from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.posterior.latent_gaussian import SAMPLER_ONLY, LatentGaussianModel
 from bdr_stan.posterior.priors import weight_priors, with_user_values
+from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.posterior.whitening import with_mode_shift
 from bdr_stan.types import Array
 
@@ -30,14 +32,16 @@ def bdr_data(
     prior_factor: Array,
     priors: Mapping[str, float],
     *,
+    terms: Terms = NO_TERMS,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr.stan`` from rows [z, x, 1, y], but for `whitened_coordinates`."""
+    """Data of ``stan/bdr.stan`` from rows [z, x, v, 1, y], but for the whitened coordinates."""
     size_noise = int("sigma_point_scale" in priors)
-    n_weights, n_followed = rows.rows.shape[1] - 1, 2 + size_noise
+    values, v = split_columns(rows.rows, terms)
+    n_weights, n_followed = values.shape[1] - 1, 2 + size_noise
     return {
         "D": len(lam),
-        "Q": rows.rows.shape[1] - len(lam) - 2,
+        "Q": values.shape[1] - len(lam) - 2,
         "G": len(rows.n_bags),
         "T": len(rows.rows),
         "bag_size": rows.bag_size,
@@ -45,7 +49,7 @@ def bdr_data(
         "sign": rows.sign,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
-        "rows": rows.rows,
+        "rows": values,
         "known_variance": rows.known_variance,
         "lambda": lam,
         "prior_factor": prior_factor,
@@ -54,6 +58,7 @@ def bdr_data(
         "gamma_scale": 1.0,  # unused without covariates
         "sigma_point_scale": 1.0,  # unused without size_noise
         **priors,
+        **term_data(terms, v, priors),
         "size_noise": size_noise,
         "use_likelihood": int(use_likelihood),
     }
@@ -78,7 +83,7 @@ def bdr_model(
     `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
     standard errors.
     """
-    by_size = label_noise == "size"
+    by_size, terms = label_noise == "size", training.terms
     known_variance = 0.0 if label_sd is None else label_sd**2
 
     def model_at(measure_scale):
@@ -90,7 +95,7 @@ def bdr_model(
         coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
         z = embedding.deviations.along(coordinates.basis)
         rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
-        n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2
+        n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2 - sum(terms.n_effects)
         likelihood = partial(normal_likelihood, rows, coordinates.lam)
         size_scales = ["sigma_point"] if by_size else []
         followed = ("sigma", "eta", *size_scales)
@@ -103,24 +108,31 @@ def bdr_model(
             factor = coordinates.prior_factor
 
             def rescaled(whitened, scales, mode):
-                return with_mode_shift(whitened, likelihood, factor, mode, scales, followed)
+                return with_mode_shift(
+                    whitened, likelihood, factor, mode, scales, followed, sum(terms.n_effects)
+                )
 
             prior_variance = z.average(coordinates.prior_variance(z.rows))
-            defaults = weight_priors(y, prior_variance, n_covariates) | scale_priors
+            defaults = {
+                **weight_priors(y, prior_variance, n_covariates),
+                **scale_priors,
+                **term_priors(terms, float(np.std(y))),
+            }
             priors = with_user_values(defaults, prior)
             return LatentGaussianModel(
                 program="bdr",
                 priors=priors,
-                data=bdr_data(rows, coordinates.lam, factor, priors),
+                data=bdr_data(rows, coordinates.lam, factor, priors, terms=terms),
                 constants=coordinates.constants(),
-                scales=("sigma", *size_scales, "rho", "eta"),
+                scales=("sigma", *size_scales, "rho", "eta", *term_scales(terms)),
+                terms=terms,
                 prior_factor=factor,
                 weight_basis=coordinates.basis,
                 likelihood=likelihood,
                 level=float(np.mean(y)),
                 rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
                 scale_arrays={"sigma_point": size_scales},
-                sampler_only=("t", "precision", "scale_change", "theta"),
+                sampler_only=(*SAMPLER_ONLY, "scale_change"),
             )
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)

@@ -11,14 +11,16 @@ from bdr_stan.embedding.coordinates import Coordinates, joint_coordinates, princ
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.models.bdr_probit import row_of_bag, rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.posterior.latent_gaussian import SAMPLER_ONLY, LatentGaussianModel
 from bdr_stan.posterior.priors import predictor_priors, with_user_values
+from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.types import Array
 
 # Prior sd, in shares of it, of a scale that is fixed at its marginal mode: the joint density with
@@ -47,6 +49,7 @@ def bdr_glm_data(
     trials: Array | None,
     priors: Mapping[str, float],
     *,
+    terms: Terms = NO_TERMS,
     uncertain: bool = True,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
@@ -55,19 +58,20 @@ def bdr_glm_data(
     `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
     prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
     """
-    D, y = len(lam), rows.rows[:, -1]
+    values, v = split_columns(rows.rows, terms)
+    D, y = len(lam), values[:, -1]
     scales = list(family.likelihood.scales)
     unused = {"gamma_scale": 1.0, "eta_median": 1.0, "eta_log_sd": 1.0}
     return {
         "N": len(y),
         "D": D,
-        "Q": rows.rows.shape[1] - D - 2,
+        "Q": values.shape[1] - D - 2,
         "G": len(rows.length),
         "bag_size": rows.bag_size,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
-        "z": rows.rows[:, :D],
-        "x": rows.rows[:, D:-2],
+        "z": values[:, :D],
+        "x": values[:, D:-2],
         "known_part": known_part,
         "y": y,
         "trials": np.zeros(len(y), int) if trials is None else trials.astype(int),
@@ -78,6 +82,7 @@ def bdr_glm_data(
         "prior_factor": prior_factor,
         **unused,
         **priors,
+        **term_data(terms, v, priors),
         "scale_location": np.zeros(len(scales)),
         "scale_prior": [priors[f"{name}_scale"] for name in scales],
         "use_likelihood": int(use_likelihood),
@@ -105,7 +110,9 @@ def bdr_glm_model(
         prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
 
         def model_of(coordinates):
-            return _model(coordinates, embedding, y, family, prior, prior_of_eta)
+            return _model(
+                coordinates, embedding, y, family, prior, prior_of_eta, training.terms
+            )
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)
 
@@ -119,11 +126,12 @@ def blr_glm_model(
     y: Array,
     family: Family,
     *,
+    terms: Terms = NO_TERMS,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
     """The same with embeddings that are exact; see `bdr_glm_model`."""
     coordinates = principal_axes(embedding)
-    return _model(coordinates, embedding, y, family, prior, {})
+    return _model(coordinates, embedding, y, family, prior, {}, terms)
 
 
 def _model(
@@ -133,6 +141,7 @@ def _model(
     family: Family,
     prior: Mapping[str, float] | None,
     prior_of_eta: Mapping[str, float],
+    terms: Terms,
 ) -> LatentGaussianModel:
     """The model in given coordinates; without a prior of eta embeddings are exact."""
     uncertain, x, sizes = bool(prior_of_eta), embedding.x, embedding.sizes
@@ -145,7 +154,10 @@ def _model(
     likelihood = partial(family_likelihood, rows, coordinates.lam, family, known_part, trials)
     location, spread = family.level_and_spread(rows.rows[:, -1], np.exp(known_part), trials)
     defaults = {
-        **predictor_priors(location, spread, coordinates.prior_variance(z), x.shape[1]),
+        **predictor_priors(
+            location, spread, coordinates.prior_variance(z), x.shape[1] - sum(terms.n_effects)
+        ),
+        **term_priors(terms, spread),
         **family.default_priors(spread),
         **prior_of_eta,
     }
@@ -178,10 +190,19 @@ def _model(
         program="bdr_glm",
         priors=priors,
         data=bdr_glm_data(
-            rows, coordinates.lam, factor, family, known_part, trials, priors, uncertain=uncertain
+            rows,
+            coordinates.lam,
+            factor,
+            family,
+            known_part,
+            trials,
+            priors,
+            terms=terms,
+            uncertain=uncertain,
         ),
         constants=coordinates.constants(),
-        scales=(*scales, "rho", *eta),
+        scales=(*scales, "rho", *eta, *term_scales(terms)),
+        terms=terms,
         prior_factor=factor,
         weight_basis=coordinates.basis,
         likelihood=likelihood,
@@ -189,6 +210,6 @@ def _model(
         fixed=fixed,
         scale_arrays={"scale": scales, "eta": eta},
         initial={"e": np.zeros(len(y) * uncertain)},
-        sampler_only=("t", "precision", "e"),
+        sampler_only=(*SAMPLER_ONLY, "e"),
         row_of_bag=row_of_bag(sizes),
     )

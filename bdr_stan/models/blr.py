@@ -9,11 +9,13 @@ import numpy as np
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import weight_priors, with_user_values
 from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array
 
@@ -23,10 +25,12 @@ def blr_data(
     priors: Mapping[str, float],
     *,
     n_covariates: int = 0,
+    terms: Terms = NO_TERMS,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr.stan``, from rows [z, x, 1, y], but for `whitened_coordinates`."""
-    T, columns = rows.rows.shape
+    """Data of ``stan/blr.stan``, from rows [z, x, v, 1, y], but for the whitened coordinates."""
+    values, v = split_columns(rows.rows, terms)
+    T, columns = values.shape
     return {
         "D": columns - n_covariates - 2,
         "Q": n_covariates,
@@ -37,11 +41,12 @@ def blr_data(
         "sign": rows.sign,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
-        "rows": rows.rows,
+        "rows": values,
         "known_variance": rows.known_variance,
         "gamma_scale": 1.0,  # unused without covariates
         "sigma_point_scale": 1.0,  # unused without size_noise
         **priors,
+        **term_data(terms, v, priors),
         "size_noise": int("sigma_point_scale" in priors),
         "use_likelihood": int(use_likelihood),
     }
@@ -51,6 +56,7 @@ def blr_model(
     embedding: Embedding,
     y: Array,
     *,
+    terms: Terms = NO_TERMS,
     prior: Mapping[str, float] | None = None,
     lossless: bool = True,
     label_noise: str = "constant",
@@ -63,17 +69,19 @@ def blr_model(
     sizes = embedding.sizes if by_size else np.ones(len(y))  # one group of equal noise
     known_variance = 0.0 if label_sd is None else label_sd**2
     rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
-    n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2
+    n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2 - sum(terms.n_effects)
     defaults = weight_priors(y, z.average(np.sum(z.rows**2, axis=1)), n_covariates)
+    defaults |= term_priors(terms, float(np.std(y)))
     if by_size:
         defaults |= size_noise_prior(y, embedding.sizes)
     priors, size_scales = with_user_values(defaults, prior), ["sigma_point"] if by_size else []
     return LatentGaussianModel(
         program="blr",
         priors=priors,
-        data=blr_data(rows, priors, n_covariates=n_covariates),
+        data=blr_data(rows, priors, n_covariates=n_covariates, terms=terms),
         constants=coordinates.constants(),
-        scales=("sigma", *size_scales, "rho"),
+        scales=("sigma", *size_scales, "rho", *term_scales(terms)),
+        terms=terms,
         prior_factor=coordinates.prior_factor,
         weight_basis=coordinates.basis,
         likelihood=partial(normal_likelihood, rows, coordinates.lam),

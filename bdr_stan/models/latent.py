@@ -136,11 +136,31 @@ def class_predictive(
 
 def _latent(coordinates, embedding, draws):
     """`latent_moments` of embedded bags under these draws, as a function of i."""
+    x, term_sd = embedding.x, draws.get("term_sd")
+    draws = {name: values for name, values in draws.items() if name != "term_sd"}
+    if term_sd is not None and embedding.new_levels is not None:
+        columns, effects = _new_effects(embedding.new_levels, term_sd)
+        x, draws["gamma"] = np.hstack([x, columns]), np.hstack([draws["gamma"], effects])
     return partial(
         latent_moments,
         z=coordinates.transform(embedding.mean),
         sizes=embedding.sizes,
         lam=coordinates.lam,
-        x=embedding.x,
+        x=x,
         **draws,
     )
+
+
+def _new_effects(new_levels, term_sd):
+    """Indicators of new levels, shape (n, m), and effects from their prior, shape (S, m).
+
+    A level has the same effects in all calls, so that contrasts and populations share them.
+    """
+    columns, effects = [], []
+    for k, numbers in enumerate(new_levels.T):
+        for number in np.unique(numbers[numbers > 0]):
+            columns.append((numbers == number).astype(float))
+            noise = np.random.default_rng([k, number]).standard_normal(len(term_sd))
+            effects.append(term_sd[:, k] * noise)
+    shapes = (0, len(new_levels)), (0, len(term_sd))
+    return (np.vstack([np.empty(s), *v]).T for s, v in zip(shapes, (columns, effects), strict=True))

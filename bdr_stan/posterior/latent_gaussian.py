@@ -1,7 +1,8 @@
 """Models of weights with a normal prior: their most probable scales, mode and Stan's coordinates.
 
 Given its scales (rho, and sigma, eta, ..), a model has weights w ~ N(0, rho^2 (P'P)^-1), weights
-gamma of Q covariates, an intercept, and a likelihood of theta = [w; gamma; intercept].
+gamma of Q covariates, effects of terms, if any, an intercept, and a likelihood of theta = [w;
+gamma; effects; intercept].
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.posterior.mode import LogLikelihood, Mode, blas_threads
 from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.terms import (
+    effect_sds,
+    fixed_terms,
+    term_arrays,
+    term_scales,
+    without_effects,
+)
 from bdr_stan.posterior.whitening import whitened_coordinates
 from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas
@@ -27,6 +36,9 @@ _FIXED_RHO_LOG_SD = 1e-3
 # Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
 # would start some chains where the whitened coordinates do not fit.
 _WIDEST_START_LOG_SD = 0.25
+
+# Variables of the programs beside parameters: coordinates and what follows from them.
+SAMPLER_ONLY = ("t", "precision", "theta", "t_effect", "effect_sd", "found")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +64,9 @@ class LatentGaussianModel(Model):
     scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # Initial values of the program's other parameters.
     initial: Mapping[str, Any] = field(default_factory=dict)
+    terms: Terms = NO_TERMS  # whose scales are among `scales`
     predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
-    sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
+    sampler_only: tuple[str, ...] = SAMPLER_ONLY  # draws do not keep these, nor empty arrays
     # Shape (n,), where the program's rows are bags in another order: draws of log_lik and y_rep,
     # which a user's program may write per row, are put in that of the bags.
     row_of_bag: Array | None = None
@@ -75,14 +88,27 @@ class LatentGaussianModel(Model):
         return self.data.get("Q", 0)
 
     @property
-    def gamma_scales(self) -> Array:
-        """Prior standard deviations of the covariates' weights, shape (Q,)."""
-        return np.array([self.priors["gamma_scale"] for _ in range(self.n_covariates)])
+    def scales_of_prior(self) -> list[str]:
+        """Names of the scales that the likelihood does not take."""
+        return [*([] if self.rho_in_likelihood else ["rho"]), *term_scales(self.terms)]
+
+    @property
+    def all_arrays(self) -> dict[str, Sequence[str]]:
+        """Arrays of the program -> names of their entries, those of terms included."""
+        return {**self.scale_arrays, **(term_arrays(self.terms) if "U" in self.data else {})}
+
+    def gamma_scales(self, scales: Mapping[str, float]) -> Array:
+        """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""
+        of_covariates = [self.priors["gamma_scale"] for _ in range(self.n_covariates)]
+        return np.append(of_covariates, effect_sds(self.terms, scales))
 
     def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
         """Data of the program in whose coordinates the posterior is nearly standard normal."""
-        whitened = whitened_coordinates(mode, self.prior_factor, scales["rho"])
-        return self.rescaled(whitened, scales, mode) if self.rescaled else whitened
+        base, of_effects = without_effects(mode, self.terms, scales)
+        whitened = whitened_coordinates(base, self.prior_factor, scales["rho"])
+        if self.rescaled:
+            whitened = self.rescaled(whitened, scales, mode)
+        return {**whitened, **(of_effects if "U" in self.data else {})}
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Whitened coordinates at the mode, and chains that start near the most probable scales.
@@ -97,7 +123,8 @@ class LatentGaussianModel(Model):
         if settings.method != "nuts":
             data |= {"rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
             data |= self.fixed(scales) if self.fixed else {}
-        starts = _starts(scales, mode, log_sds, settings)
+            data |= fixed_terms(self.terms, scales) if self.terms.names else {}
+        starts = _starts(scales, mode, log_sds, settings, sum(self.terms.n_effects))
         stock = settings.stan_file is None
         return StanInput(
             data=_less(self.level, data) if stock and self.level else data,
@@ -110,9 +137,13 @@ class LatentGaussianModel(Model):
         """Draws with the weights of the landmarks, the intercept at the level of the labels."""
         drawn = without_arrays(drawn, self.scale_arrays)
         gamma = ["gamma"] if self.n_covariates else []
-        scales = [name for name in self.scales if name != "rho"]
-        check_variables(drawn, ["w", *gamma, "intercept", *scales, *self.predicting], settings)
-        drawn = {name: v for name, v in drawn.items() if name not in self.sampler_only}
+        of_terms = term_scales(self.terms)
+        scales = [name for name in self.scales if name not in ("rho", *of_terms)]
+        terms = ["term_effect", "term_sd"] if of_terms else []
+        needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
+        check_variables(drawn, needed, settings)
+        kept = (name for name in drawn if name not in self.sampler_only and drawn[name].size)
+        drawn = {name: drawn[name] for name in kept}
         if self.row_of_bag is not None:
             per_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
             drawn |= {name: values[..., self.row_of_bag] for name, values in per_row.items()}
@@ -130,7 +161,7 @@ class LatentGaussianModel(Model):
         """Values of the scales, and the program's arrays of them."""
         arrays = {
             array: [values[name] for name in names]
-            for array, names in self.scale_arrays.items()
+            for array, names in self.all_arrays.items()
             if set(names) <= set(values)
         }
         return {**values, **arrays}
@@ -159,7 +190,7 @@ def most_probable_scales(
                 prior_centres(model.priors, model.scales) | dict(start or {}),
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-                with_rho=model.rho_in_likelihood,
+                of_prior=model.scales_of_prior,
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise ValueError(
@@ -178,18 +209,19 @@ def _less(level, data):
     return {**data, **shifted, "rows": rows}
 
 
-def _starts(scales, mode, log_sds, settings):
+def _starts(scales, mode, log_sds, settings, n_effects):
     """Initial values spread wider than the posterior; the mode for methods that search for it.
 
     Pathfinder learns the curvature on its way to the mode, so it must not start there.
     """
-    D = len(mode.theta)
+    D = len(mode.theta) - n_effects
     if settings.method in ("optimize", "laplace"):
-        return [{"t": np.zeros(D), **scales}]
+        return [{"t": np.zeros(D), "t_effect": np.zeros(n_effects), **scales}]
     rng = np.random.default_rng(settings.seed)
     return [
         {
             "t": rng.uniform(-2, 2, D),
+            "t_effect": rng.uniform(-2, 2, n_effects),
             **{
                 name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START_LOG_SD))
                 for name, scale in scales.items()

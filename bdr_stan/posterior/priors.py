@@ -22,6 +22,16 @@ REGRESSION = {
         "change of the label with an sd of a covariate, or with a level",
         "y",
     ),
+    "term_sd": (
+        "half-normal(0, {term_sd_scale:.4g})",
+        "standard deviation of each term: effects of groups, smooth functions",
+        "y",
+    ),
+    "term_length": (
+        "lognormal(log {term_length_median:.4g}, {term_length_log_sd:.4g})",
+        "length scale of smooth functions, by column",
+        "half the column's range",
+    ),
     "sigma": ("half-normal(0, {sigma_scale:.4g})", "noise standard deviation", "y"),
     "sigma_point": (
         "half-normal(0, {sigma_point_scale:.4g})",
@@ -107,7 +117,9 @@ def family_texts(scales: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
         name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
         for name, scale in scales.items()
     }
-    return {**texts, **of_scales, "eta": REGRESSION["eta"]}
+    texts["term_sd"] = (*REGRESSION["term_sd"][:2], unit)
+    shared = {name: REGRESSION[name] for name in ("term_length", "eta")}
+    return {**texts, **of_scales, **shared}
 
 
 def weight_priors(y: Array, prior_variance: ArrayLike, n_covariates: int = 0) -> dict[str, float]:
@@ -176,10 +188,17 @@ def check_prior_number(name: Any, value: Any) -> None:
 
 def prior_centres(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """A central value of each scale's prior: half a half-normal's scale, or the median."""
-    return {
-        name: priors[f"{name}_scale"] / 2 if f"{name}_scale" in priors else priors[f"{name}_median"]
-        for name in names
-    }
+    centres = {}
+    for name in names:
+        kind = _kind(name)
+        half_normal = f"{kind}_scale" in priors
+        centres[name] = priors[f"{kind}_scale"] / 2 if half_normal else priors[f"{kind}_median"]
+    return centres
+
+
+def _kind(name):
+    """Of a scale, by which its prior's numbers are called: entries of an array share them."""
+    return name.split("[")[0]
 
 
 def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
@@ -188,11 +207,12 @@ def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
     def log_prior(**scales):
         value = 0.0
         for name, scale in scales.items():
-            if f"{name}_scale" in priors:
-                value += np.log(scale) - 0.5 * (scale / priors[f"{name}_scale"]) ** 2
+            kind = _kind(name)
+            if f"{kind}_scale" in priors:
+                value += np.log(scale) - 0.5 * (scale / priors[f"{kind}_scale"]) ** 2
             else:
-                distance = np.log(scale / priors[f"{name}_median"])
-                value -= 0.5 * (distance / priors[f"{name}_log_sd"]) ** 2
+                distance = np.log(scale / priors[f"{kind}_median"])
+                value -= 0.5 * (distance / priors[f"{kind}_log_sd"]) ** 2
         return value
 
     return log_prior

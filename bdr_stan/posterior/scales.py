@@ -1,6 +1,6 @@
 """Scales (sigma, rho, eta, ...) of highest evidence, and the mode of the weights there."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -33,15 +33,14 @@ def maximise_evidence(
     intercept_prior: tuple[float, float],
     start: Mapping[str, float],
     *,
-    gamma_scales: ArrayLike = (),
+    gamma_scales: Callable[[Mapping[str, float]], ArrayLike] | None = None,
     log_prior: Callable[..., float] | None = None,
-    with_rho: bool = False,
+    of_prior: Collection[str] = ("rho",),
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales with the highest evidence, the mode of the weights there, and sds of the log scales.
 
-    `likelihood_at` gives, for the scales but rho as keywords (with rho too if `with_rho`), the
-    likelihood that `find_mode` takes with `prior_factor`, `intercept_prior` and `gamma_scales`. The
-    search begins at `start`, which names all scales. `log_prior` is the log prior density of the
+    `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that `find_mode` takes with `prior_factor`, `intercept_prior` and `gamma_scales`,
+    here a function of all scales. The search begins at `start`, which names all scales. `log_prior` is the log prior density of the
     logarithms of the scales, given as keywords; None maximises the evidence alone. The sds are
     those of Laplace's method, at most 1.
     """
@@ -49,13 +48,13 @@ def maximise_evidence(
 
     def mode_at(log_values, **limit):
         scales = scales_at(log_values)
-        rest = {name: value for name, value in scales.items() if with_rho or name != "rho"}
+        rest = {name: value for name, value in scales.items() if name not in of_prior}
         return find_mode(
             likelihood_at(**rest),
             prior_factor,
             intercept_prior,
             rho=scales["rho"],
-            gamma_scales=gamma_scales,
+            gamma_scales=() if gamma_scales is None else gamma_scales(scales),
             start=starts.near(log_values),
             tol=_MODE_TOLERANCE,
             **limit,

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from bdr_stan.posterior.mode import LogLikelihood, Mode
+from bdr_stan.posterior.terms import split_effects
 from bdr_stan.types import Array
 
 _LOG_SCALE_STEP = 0.03  # of central differences, whose error is about its square
@@ -57,17 +58,18 @@ def with_mode_shift(
     mode: Mode,
     scales: Mapping[str, float],
     followed: tuple[str, ...],
+    n_effects: int = 0,
 ) -> dict[str, Array | float]:
     """Whitened coordinates whose centre follows the mode as the scales of the labels change.
 
     Without this, NUTS needs many small steps where the labels identify weights well given the
     scales, but poorly without them. `whitened` and `prior_factor` belong to `mode`, the mode at all
-    `scales`, rho among them; `likelihood` gives, for those but rho as keywords, what `find_mode`
-    takes. The K scales `followed` are in the order of the program. The result has `scale_at_mode`,
+    `scales`, rho among them; `likelihood` gives, for the K scales `followed` as keywords, what
+    `find_mode` takes; they are in the order of the program. The result has `scale_at_mode`,
     their values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q
-    + 1, K), too.
+    + 1, K), too. The effects of terms, `n_effects`, follow theta by themselves.
     """
-    given = {name: value for name, value in scales.items() if name != "rho"}
+    given = {name: scales[name] for name in followed}
 
     def slope(name, log_change):
         changed = {**given, name: given[name] * np.exp(log_change)}
@@ -84,7 +86,7 @@ def with_mode_shift(
     ]
     # At the mode the slope of the log posterior is 0 whatever the scales: by the implicit function
     # theorem d mode / d log scale = hessian^-1 d slope / d log scale.
-    change = cho_solve(hessian, np.transpose(slopes))
+    change = cho_solve(hessian, np.transpose(slopes))[split_effects(mode.theta, n_effects)[0]]
     return {
         **whitened,
         "scale_at_mode": np.array([scales[name] for name in followed]),

@@ -1,6 +1,7 @@
 """ArviZ groups of a fit: draws, data and pointwise quantities."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,9 @@ _DIMS = {
     "beta": ["landmark"],
     "c": ["function"],
     "gamma": ["covariate"],
+    "term_effect": ["effect"],
+    "term_sd": ["term"],
+    "term_length": ["smooth_column"],
     "dual": ["bag"],
     "y": ["bag"],
 }
@@ -39,17 +43,17 @@ def named_groups(
     ids: Sequence | Array,
     y: ArrayLike,
     *,
-    covariates: Sequence[str] = (),
+    coordinates: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Groups:
     """Groups posterior, sample_stats, observed_data and constant_data.
 
     `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
-    dimensions); `covariates` are the names of the entries of gamma. For draws `PER_BAG` see
+    dimensions); `coordinates` are names along further dimensions. For draws `PER_BAG` see
     `training_groups`.
     """
     draws = {name: values for name, values in draws.items() if name not in PER_BAG}
     dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
-    coords: dict[str, Sequence | Array] = {"bag": ids, "covariate": covariates}
+    coords: dict[str, Sequence | Array] = {"bag": ids, **coordinates}
     for values, axes in constants.values():
         for axis, length in zip(axes, np.shape(values), strict=True):
             coords.setdefault(axis, np.arange(length))

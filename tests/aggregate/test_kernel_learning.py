@@ -104,7 +104,7 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
 
         scales, mode, _ = maximise_evidence(
             likelihood_at, np.eye(rows.rows.shape[1] - 1), level, others, log_prior=log_prior,
-            with_rho=True,
+            of_prior=(),
         )  # fmt: skip
         away = (log_parameters - start.log_parameters) / [1.5, 1.5, 1.5, 3]  # the last a variance
         return mode.log_evidence + log_prior(**scales) - 0.5 * away @ away

@@ -1,0 +1,76 @@
+"""Columns of the bags' metadata that a regression uses, checked; messages name them by `role`."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.bags.checks import near_names
+from bdr_stan.bags.text_columns import check_are_categories
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def complete_column(bags: Bags, name: str, role: str) -> "pd.Series":
+    """A complete column of the metadata; raises ValueError where it is missing or has gaps."""
+    table = bags.metadata
+    if table is None:
+        raise ValueError(
+            f"{role} {name!r} is a column of the bags' metadata, but these bags have none: "
+            "pass metadata, a table of one row per bag, where the Bags are made"
+        )
+    if name not in table.columns:
+        raise ValueError(
+            f"the bags' metadata have no column {name!r}: {near_names(name, table.columns)}"
+        )
+    if list(table.columns).count(name) > 1:
+        raise ValueError(f"the bags' metadata have several columns {name!r}: rename all but one")
+    values = table[name].infer_objects()
+    missing = np.flatnonzero(values.isna())
+    if len(missing):
+        raise ValueError(
+            f"{role} {name!r} is missing for {bags.name(missing[0])} ({len(missing)} in "
+            "all): fill it in or leave the bag out, with its label"
+        )
+    return values
+
+
+def is_numeric(values: "pd.Series") -> bool:
+    """Whether a column holds numbers, not booleans."""
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+
+    other = is_bool_dtype(values) or is_complex_dtype(values)
+    return is_numeric_dtype(values) and not other
+
+
+def numbers_of_column(bags: Bags, name: str, role: str) -> Array:
+    """A column of finite numbers, shape (n,); TypeError or ValueError for another."""
+    values = complete_column(bags, name, role)
+    if not is_numeric(values):
+        raise TypeError(f"{role} {name!r} holds {values.dtype}: give a column of numbers")
+    numbers = values.to_numpy(float)
+    infinite = np.flatnonzero(~np.isfinite(numbers))
+    if len(infinite):
+        raise ValueError(
+            f"{role} {name!r} of {bags.name(infinite[0])} is {numbers[infinite[0]]}, but "
+            "must be finite: correct it or leave the bag out"
+        )
+    return numbers
+
+
+def column_levels(values: "pd.Series", name: str, role: str) -> list[Any]:
+    """Levels of a column of text, booleans, categories or numbers, in order."""
+    from pandas import CategoricalDtype
+
+    levels = values.tolist()
+    others = [level for level in levels if not isinstance(level, (str, bool, int, float))]
+    if others:
+        raise TypeError(
+            f"{role} {name!r} holds {type(others[0]).__name__}: give numbers, text or booleans"
+        )
+    texts = {level for level in levels if isinstance(level, str)}
+    if not isinstance(values.dtype, CategoricalDtype):  # which may be codes
+        check_are_categories(texts, name)
+    return sorted(set(levels), key=lambda level: (type(level).__name__, level))

@@ -1,0 +1,205 @@
+"""Groups of bags and smooth functions of their metadata, as columns of a regression.
+
+A column of groups becomes one indicator per level, of effects u ~ N(0, term_sd^2). A smooth
+function of one or two columns is a Gaussian process, Matern 3/2, in sines on a box around the
+training bags, see `bdr_stan.kernels.hilbert_space`; its effects have the variance
+term_sd^2 S(frequency; lengths), S the spectral density.
+
+Source: Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical Hilbert space
+approximate Bayesian Gaussian processes for probabilistic programming".
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.metadata_columns import column_levels, complete_column, numbers_of_column
+from bdr_stan.kernels.hilbert_space import lowest_frequencies
+from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
+
+# Half-width of the box, in half-widths of the training range, and numbers of sines: lengths down to
+# a quarter of the half-width with one column, a half with two (1.75 and 3.42 in the paper's rules).
+_BOX = 1.5
+_N_SINES = {1: 20, 2: 80}
+_FEWEST_VALUES = 4  # of a column; fewer are better groups or covariates
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """Sines of one or two columns of the metadata, each in units of its reach."""
+
+    columns: tuple[str, ...]
+    centre: Array  # shape (k,), middle of the training range
+    reach: Array  # half of its width, shape (k,)
+    mean: Array  # of the sines over the training bags, shape (m,)
+
+    @property
+    def order(self) -> Array:
+        """Half-waves of each sine in the box, by column, shape (m, k)."""
+        k = len(self.columns)
+        return lowest_frequencies(_N_SINES[k], np.ones(k))
+
+    @property
+    def frequency(self) -> Array:
+        """Frequencies in units of 1 / reach, shape (m, k)."""
+        return np.pi * self.order / (2 * _BOX)
+
+    def place(self, bags: Bags) -> Array:
+        """Where the bags lie, the training bags in [-1, 1], shape (n, k)."""
+        values = [numbers_of_column(bags, name, "smooth") for name in self.columns]
+        return (np.column_stack(values) - self.centre) / self.reach
+
+    def sines(self, place: Array) -> Array:
+        """The sines less their training averages, shape (n, m); outside of the box as at its edge."""
+        angles = np.clip(place, -_BOX, _BOX)[:, None, :] + _BOX
+        return np.prod(np.sin(angles * self.frequency) / np.sqrt(_BOX), axis=2) - self.mean
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Smooth functions and groups of a regression, in this order; none by default."""
+
+    groups: Mapping[str, list] = field(default_factory=dict)  # levels of each column
+    smooths: Sequence[Smooth] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Of the terms: "state", or "lon, lat" of a smooth function of two columns."""
+        return [*(", ".join(smooth.columns) for smooth in self.smooths), *self.groups]
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the metadata that the terms use."""
+        return [*self.length_names, *self.groups]
+
+    @property
+    def length_names(self) -> list[str]:
+        """Columns of smooth functions, each of which has a length scale."""
+        return [name for smooth in self.smooths for name in smooth.columns]
+
+    @property
+    def n_effects(self) -> list[int]:
+        """Effects of each term."""
+        return [*(len(smooth.mean) for smooth in self.smooths), *map(len, self.groups.values())]
+
+    @property
+    def n_columns(self) -> list[int]:
+        """Columns of each term if it is a smooth function, else 0."""
+        return [len(smooth.columns) for smooth in self.smooths] + [0] * len(self.groups)
+
+    @property
+    def effect_names(self) -> list[str]:
+        """Of all effects: "state=Ohio", or "year[3]" of the third sine."""
+        of_groups = [f"{name}={level}" for name, known in self.groups.items() for level in known]
+        smooths = zip(self.names, self.smooths, strict=False)
+        sines = [f"{n}[{k + 1}]" for n, smooth in smooths for k in range(len(smooth.mean))]
+        return sines + of_groups
+
+    @property
+    def slices(self) -> list[slice]:
+        """Where the effects of each term lie among all."""
+        ends = np.cumsum([0, *self.n_effects]).tolist()
+        return [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+
+    def transform(self, bags: Bags) -> Array:
+        """Columns v of all terms, shape (n, U); a level that is not known has zeros."""
+        indicators = [_indicators(bags, name, known) for name, known in self.groups.items()]
+        sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
+        return np.hstack([np.empty((len(bags), 0)), *sines, *indicators])
+
+    def new_levels(self, bags: Bags) -> Array:
+        """For each group column a number > 0 for each level that is not known, shape (n, groups)."""
+        found = np.zeros((len(bags), len(self.groups)), np.int64)
+        for k, (name, known) in enumerate(self.groups.items()):
+            numbers = {
+                level: 0 if level in known else 1 + crc32(repr(level).encode())
+                for level in set(_values(bags, name))
+            }
+            found[:, k] = [numbers[level] for level in _values(bags, name)]
+        return found
+
+    def warn_of_new(self, bags: Bags) -> None:
+        """Warn of levels that no training bag has, and of bags far outside of smooth functions."""
+        for name, known in self.groups.items():
+            new = [level for level in _values(bags, name) if level not in known]
+            if new:
+                warn(
+                    f"group {name!r} has levels that no training bag has, such as {new[0]!r}, for "
+                    f"{len(new)} of {len(bags)} bags: their effects are drawn from "
+                    "normal(0, term_sd), as of any new level"
+                )
+        for smooth, name in zip(self.smooths, self.names, strict=False):
+            outside = np.any(np.abs(smooth.place(bags)) > 1 + 1e-9, axis=1)
+            if outside.any():
+                i = int(np.flatnonzero(outside)[0])
+                warn(
+                    f"smooth {name!r}: {int(outside.sum())} of {len(bags)} bags lie outside the "
+                    f"range of the training bags, such as {bags.name(i)}: there the function is an "
+                    "extrapolation, back to its average"
+                )
+
+    def config(self) -> dict[str, Any]:
+        """As numbers and text, for a file."""
+        return {"groups": dict(self.groups), "smooths": [vars(smooth) for smooth in self.smooths]}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The terms from their `config`."""
+        return cls(config["groups"], [Smooth(**smooth) for smooth in config["smooths"]])
+
+
+NO_TERMS = Terms()
+
+
+def learn_terms(bags: Bags, groups: Sequence[str], smooths: Sequence[Any]) -> Terms:
+    """Levels of groups, ranges of smooth functions, of the training bags."""
+    levels = {name: _levels(bags, name) for name in groups}
+    return Terms(levels, [_learn_smooth(bags, columns) for columns in smooth_columns(smooths)])
+
+
+def smooth_columns(smooths: Sequence[Any]) -> Iterator[tuple[str, ...]]:
+    """The columns of each smooth function."""
+    for columns in smooths:
+        yield (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _values(bags, name):
+    return complete_column(bags, name, "group").tolist()
+
+
+def _indicators(bags, name, levels):
+    """A column per level, shape (n, levels); zeros where a level is not known."""
+    place = {level: k for k, level in enumerate(levels)}
+    codes = np.array([place.get(value, -1) for value in _values(bags, name)], int)
+    return (codes[:, None] == np.arange(len(levels))).astype(float)
+
+
+def _levels(bags, name):
+    values = complete_column(bags, name, "group")
+    found = column_levels(values, name, "group")
+    if len(found) < 2:
+        raise ValueError(
+            f"group {name!r} is {found[0]!r} for all training bags: there is nothing to compare, "
+            "so leave it out"
+        )
+    return found
+
+
+def _learn_smooth(bags, columns):
+    values = np.column_stack([numbers_of_column(bags, name, "smooth") for name in columns])
+    for name, column in zip(columns, values.T, strict=True):
+        n = len(np.unique(column))
+        if n < _FEWEST_VALUES:
+            raise ValueError(
+                f"smooth {name!r} has {n} different values in the training bags, too few for a "
+                "function: use covariates= or groups="
+            )
+    low, high = values.min(axis=0), values.max(axis=0)
+    centre, reach = (low + high) / 2, (high - low) / 2
+    free = Smooth(columns, centre, reach, np.zeros(_N_SINES[len(columns)]))
+    return Smooth(columns, centre, reach, free.sines(free.place(bags)).mean(axis=0))
