@@ -42,6 +42,14 @@ class Covariates:
         ]
 
     @property
+    def slices(self) -> dict[str, slice]:
+        """Where the columns x of each covariate and term lie."""
+        lengths = [1 if known is None else len(known) for known in self.levels.values()]
+        ends = np.cumsum([0, *lengths, *self.terms.n_effects]).tolist()
+        names = [*self.levels, *self.terms.names]
+        return {name: slice(*ends[k : k + 2]) for k, name in enumerate(names)}
+
+    @property
     def coordinates(self) -> dict[str, list[str]]:
         """Names of the entries of arrays of the posterior, by dimension."""
         of_terms = {
@@ -65,7 +73,8 @@ class Covariates:
 
     def of_bags(self, bags: Bags) -> dict[str, Array]:
         """What an `Embedding` has of bags: columns x, and levels of groups that are new."""
-        return {"covariates": self.transform(bags), "new_levels": self.terms.new_levels(bags)}
+        new = {"new_levels": self.terms.new_levels(bags)} if self.terms.groups else {}
+        return {"covariates": self.transform(bags), **new}
 
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -31,7 +31,12 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.families import FAMILIES, Family
 from bdr_stan.models.bdr_glm import check_laplace
 from bdr_stan.models.label_noise import LABEL_NOISE
-from bdr_stan.models.latent import class_predictive, label_predictive, outcome_predictive
+from bdr_stan.models.latent import (
+    class_predictive,
+    contributions,
+    label_predictive,
+    outcome_predictive,
+)
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.predictive import LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.influence import (
@@ -41,6 +46,9 @@ from bdr_stan.predictive.influence import (
     without_gaps,
 )
 from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
 _MOST_INTEGRATED_DRAWS = 1000
@@ -348,6 +356,51 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         mean = self.predict(bags, trials=trials, exposure=exposure)
         return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def predict_terms(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
+        """What each term adds to the linear predictor of each bag, with its interval.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids
+            For "embedding" and each column of covariates, smooths and groups the columns mean, sd,
+            lower and upper, on the scale of the linear predictor (units of y if labels are normal).
+            Their sum is the predictor less the intercept. A smooth function averages 0 over the
+            training bags, a covariate, and the embedding but for shrinkage, too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from bdr_stan import Bags, Shrinkage
+        >>> rng = np.random.default_rng(0)
+        >>> state, y = np.repeat(["north", "south"], 20), rng.normal(size=40)
+        >>> bags = Bags.from_list(
+        ...     [rng.normal(mean, size=(50, 1)) for mean in y],
+        ...     metadata=pd.DataFrame({"state": state}),
+        ... )
+        >>> model = Shrinkage(5, groups=["state"]).fit(bags, y + (state == "north"), seed=1)
+        >>> terms = model.predict_terms(bags)
+        >>> terms.columns.levels[0].tolist()
+        ['embedding', 'state']
+        >>> bool(terms["state"]["mean"].iloc[0] > terms["state"]["mean"].iloc[-1])
+        True
+        """
+        import pandas as pd
+
+        check_is_fitted(self, "result_")
+        bags = self._like_training(bags)
+        slices = {} if self._covariates is None else self._covariates.slices
+        embedding = self.embed(bags)
+        found = contributions(self.coordinates_, embedding, slices, self._draws())
+        tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in found.items()}
+        return pd.concat(tables, axis=1)
 
     def fit_features(
         self,

@@ -10,6 +10,7 @@ with x_i its covariates, if any.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +20,12 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.families import Family
-from bdr_stan.predictive import ClassPredictive, OutcomePredictive, Predictive
+from bdr_stan.predictive import ClassPredictive, Contrast, OutcomePredictive, Predictive
+from bdr_stan.predictive.mixture import Mixture
 from bdr_stan.types import Array, ArrayLike
+
+_FEWEST_DRAWS = 100  # of the posterior, from which effects of new levels are drawn
+_LEAST_SHARE = 1e-18  # of the largest variance, for parts that have none in some bags
 
 
 def latent_moments(
@@ -134,33 +139,82 @@ def class_predictive(
     return ClassPredictive(log_probabilities, len(embedding.mean), len(draws["w"]), classes)
 
 
+def contributions(
+    coordinates: Coordinates,
+    embedding: Embedding,
+    terms: Mapping[str, slice],
+    draws: Mapping[str, Array],
+) -> dict[str, Mixture]:
+    """What each part of the linear predictor adds: the embedding, and `terms`, slices of x.
+
+    `draws` are as for `latent_moments`, term_sd among them where there are groups, which are the
+    last of the terms.
+    """
+    alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
+    n, S = len(embedding.mean), len(draws["w"])
+    latent = _latent(
+        coordinates,
+        replace(embedding, covariates=None, new_levels=None),
+        {**alone, "intercept": np.zeros(S)},
+    )
+    found = {"embedding": _part(*latent(np.arange(n)))}
+    new = _new_levels(embedding, draws)
+    groups = dict(zip(list(terms)[len(terms) - len(new) :], new, strict=True))
+    for name, block in terms.items():
+        drawn, variance = groups.get(name, (0.0, 0.0))
+        mean = draws["gamma"][:, block] @ embedding.x[:, block].T + drawn
+        found[name] = _part(mean, np.broadcast_to(variance, mean.shape))
+    return found
+
+
+def _part(mean, variance):
+    """Distribution of a part of the predictor of these moments under each draw, (S, n)."""
+    if not np.any(variance):
+        return Contrast(lambda i: mean[:, i], mean.shape[1], len(mean))
+    sd = np.sqrt(np.maximum(variance, _LEAST_SHARE * variance.max()))
+    return Predictive(lambda i: (mean[:, i], sd[:, i]), mean.shape[1], len(mean))
+
+
 def _latent(coordinates, embedding, draws):
     """`latent_moments` of embedded bags under these draws, as a function of i."""
-    x, term_sd = embedding.x, draws.get("term_sd")
-    draws = {name: values for name, values in draws.items() if name != "term_sd"}
-    if term_sd is not None and embedding.new_levels is not None:
-        columns, effects = _new_effects(embedding.new_levels, term_sd)
-        x, draws["gamma"] = np.hstack([x, columns]), np.hstack([draws["gamma"], effects])
-    return partial(
+    new = _new_levels(embedding, draws)
+    moments = partial(
         latent_moments,
         z=coordinates.transform(embedding.mean),
         sizes=embedding.sizes,
         lam=coordinates.lam,
-        x=x,
-        **draws,
+        x=embedding.x,
+        **{name: values for name, values in draws.items() if name != "term_sd"},
     )
 
+    def with_new_levels(i):
+        mean, variance = moments(i)
+        for drawn, left in new:
+            mean += drawn[:, i]
+            variance += left[:, i]
+        return mean, variance
 
-def _new_effects(new_levels, term_sd):
-    """Indicators of new levels, shape (n, m), and effects from their prior, shape (S, m).
+    return with_new_levels if new else moments
 
-    A level has the same effects in all calls, so that contrasts and populations share them.
+
+def _new_levels(embedding, draws):
+    """Of each column of groups the effects of levels that no training bag has, and variances.
+
+    Both have the shape (S, n). Effects are drawn from their prior, for a level the same in all
+    calls, so that bags of a level, and both versions of a contrast, share them. Where draws are too
+    few for that, as after optimisation, they are 0, with the prior's variance.
     """
-    columns, effects = [], []
-    for k, numbers in enumerate(new_levels.T):
+    if embedding.new_levels is None:
+        return []
+    found, n_groups = [], embedding.new_levels.shape[1]
+    for k, numbers in enumerate(embedding.new_levels.T):
+        sd = draws["term_sd"][:, k - n_groups, None]
+        drawn = np.zeros((len(sd), len(numbers)))
+        if len(sd) < _FEWEST_DRAWS:
+            found.append((drawn, sd**2 * (numbers > 0)))
+            continue
         for number in np.unique(numbers[numbers > 0]):
-            columns.append((numbers == number).astype(float))
-            noise = np.random.default_rng([k, number]).standard_normal(len(term_sd))
-            effects.append(term_sd[:, k] * noise)
-    shapes = (0, len(new_levels)), (0, len(term_sd))
-    return (np.vstack([np.empty(s), *v]).T for s, v in zip(shapes, (columns, effects), strict=True))
+            noise = np.random.default_rng([k, number]).standard_normal((len(sd), 1))
+            drawn[:, numbers == number] = sd * noise
+        found.append((drawn, np.zeros_like(drawn)))
+    return found

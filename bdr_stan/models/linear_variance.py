@@ -27,11 +27,12 @@ def with_best_linear_variance(
     """The model with the linear effects' variance chosen, where it is free, as a constant."""
     if not training.free_linear_variance:
         return model_of(coordinates)
-    V, found = coordinates.basis, []
+    V, found, start = coordinates.basis, [], None
     for variance in _VARIANCES:
         gram = precision_for(training, variance, jitter)
         model = model_of(replace(coordinates, prior_factor=cholesky(V.T @ gram @ V)))
-        scales, mode, _ = most_probable_scales(model)
+        scales, mode, _ = most_probable_scales(model, start=start)
+        start = scales if model.terms.names else None  # of many scales the search takes long
         log_evidence = mode.log_evidence + log_prior_of_scales(model.priors)(**scales)
         constants = {**model.constants, "linear_variance": (variance, [])}
         found.append((log_evidence, replace(model, constants=constants)))
