@@ -114,11 +114,12 @@ def learn_landmarks(
     check_counts(max_iter=max_iter)
     check_seed(seed, "seed")
     model.check_parameters()
-    if model.covariates:
-        raise ValueError(
-            "landmarks are learned without covariates: learn them with covariates=None, then fit "
-            "learned.set_params(covariates=...)"
-        )
+    for name in ("covariates", "groups", "smooths"):
+        if getattr(model, name):
+            raise ValueError(
+                f"landmarks are learned without {name}: learn them with {name}=None, then fit "
+                f"learned.set_params({name}=...)"
+            )
     if model.family != "normal":
         raise ValueError(
             f"landmarks are learned from normal labels: learn them with family='normal', then fit "

@@ -29,6 +29,7 @@ _MAX_LOG_CHANGE = np.log(20)
 _FIRST_LOG_STEP = np.log(1.25)
 _LOG_TOLERANCE = 0.02
 _SCORE_TOLERANCE = 1e-4
+_COLUMNS = ("covariates", "groups", "smooths")  # parameters that name columns of the metadata
 
 
 @dataclass(frozen=True)
@@ -298,12 +299,12 @@ def _sharing_embedding(model, models):
     """The model whose embedding a candidate can use: itself, or another with a covariance."""
     if getattr(model, "covariance", None) is not None:
         return model
-    settings = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", "covariates")
+    settings = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", *_COLUMNS)
     for other in models:
-        has_covariates = hasattr(other, "covariates") or not getattr(model, "covariates", None)
+        lacking = [name for name in _COLUMNS if not hasattr(other, name)]
         if (
             getattr(other, "covariance", None) is not None
-            and has_covariates
+            and not any(getattr(model, name, None) for name in lacking)
             and _map_key(other) == _map_key(model)
         ):
             shared = {name: getattr(model, name, None) for name in settings if hasattr(other, name)}
@@ -317,5 +318,5 @@ def _embedding_key(model):
     texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
     covariance = getattr(model, "covariance", None)
     tau = model.tau if covariance == "identity" else None
-    covariates = tuple(getattr(model, "covariates", None) or ())
-    return *texts, _map_key(model), covariance, tau, covariates
+    columns = tuple(map(str, (getattr(model, name, None) or [] for name in _COLUMNS)))
+    return *texts, _map_key(model), covariance, tau, columns

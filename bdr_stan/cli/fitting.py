@@ -7,7 +7,7 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import check_fit_options, estimators_of, load_fit, show_fit, without_none
-from bdr_stan.cli.tables import check_input, check_output, read_labelled, split
+from bdr_stan.cli.tables import check_input, check_output, columns_of_bags, read_labelled
 from bdr_stan.terminal import show_table
 
 
@@ -45,6 +45,8 @@ def fit(
     output,
     features,
     covariates,
+    groups,
+    smooths,
     weight,
     label_sd,
     trials,
@@ -69,14 +71,15 @@ def fit(
     """
     check_output(output, force, not_to_be=data)
     check_input(data, stan_file)
-    settings |= {"covariates": split(covariates), "n_landmarks": landmarks, "stan_file": stan_file}
+    columns = columns_of_bags(covariates, groups, smooths)
+    settings |= {**columns, "n_landmarks": landmarks, "stan_file": stan_file}
     estimator = estimators_of([model], settings)[model]
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
     known = {"label_sd": label_sd, "trials": trials, "exposure": exposure}
     fit_options = without_none({**known, **sampler})
     check_fit_options(model, estimator, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, **known}
-    bags, y = read_labelled(data, roles, features, covariates, missing, model=model)
+    bags, y = read_labelled(data, roles, features, columns, missing, model=model)
     run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
     estimator.fit(bags, y, **run, **fit_options)
     estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})

@@ -61,6 +61,16 @@ labelled_table = _all_of(
         metavar="A,B,...",
         help="Columns that are constant within a bag and enter linearly.",
     ),
+    click.option(
+        "--groups",
+        metavar="A,B,...",
+        help="Columns that group the bags, such as a state, with an effect of each group.",
+    ),
+    click.option(
+        "--smooths",
+        metavar="A,B+C,...",
+        help="Columns of the bags, and pairs of columns, with smooth functions.",
+    ),
     click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag."),
     click.option(
         "--trials",

@@ -11,6 +11,7 @@ from bdr_stan.cli.tables import (
     check_input,
     check_output,
     check_suffix,
+    columns_of_bags,
     in_memory,
     read_labelled,
     split,
@@ -77,6 +78,8 @@ def tune(
     candidates,
     features,
     covariates,
+    groups,
+    smooths,
     weight,
     trials,
     exposure,
@@ -105,14 +108,15 @@ def tune(
 
     n_landmarks = _numbers("--landmarks", landmarks, int)
     scales = _numbers("--bandwidth-scale", bandwidth_scale, float)
-    settings["covariates"] = split(covariates)
+    columns = columns_of_bags(covariates, groups, smooths)
+    settings |= columns
     models = estimators_of(model, settings)
     known = {"trials": trials, "exposure": exposure}
     fit_options = without_none(known)
     for name, estimator in models.items():
         check_fit_options(name, estimator, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, **known}
-    bags, y = read_labelled(data, roles, features, covariates, missing, model=model[0])
+    bags, y = read_labelled(data, roles, features, columns, missing, model=model[0])
     found = search(
         in_memory(bags),
         y,

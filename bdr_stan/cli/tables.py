@@ -20,6 +20,19 @@ def split(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",")]
 
 
+def columns_of_bags(
+    covariates: str | None, groups: str | None, smooths: str | None
+) -> dict[str, list | None]:
+    """Columns of the bags by their roles, as estimators take them; "a,b+c" has the pair b, c."""
+    functions = [name.split("+") for name in split(smooths) or []]
+    pairs = [names[0] if len(names) == 1 else names for names in functions]
+    return {"covariates": split(covariates), "groups": split(groups), "smooths": pairs or None}
+
+
+def _flat(names):
+    return [each for name in names for each in ([name] if isinstance(name, str) else name)]
+
+
 def check_roles(**columns: Sequence[str | None]) -> None:
     """Raise for a column with two roles: a label among the features would predict itself."""
     role_of: dict[str, str] = {}
@@ -56,7 +69,7 @@ def read_labelled(
     path: Path,
     roles: Mapping[str, str | None],
     features: str | None,
-    covariates: str | None,
+    columns_of_bags: Mapping[str, list | None],
     missing: str,
     *,
     model: str,
@@ -64,11 +77,13 @@ def read_labelled(
     """Bags of a table and their labels.
 
     `roles` maps bag, label and perhaps weight, label_sd, trials and exposure to a column or None;
-    `features` and `covariates` are names separated by commas.
+    `features` are names separated by commas; for `columns_of_bags` see there.
     """
-    point_columns, bag_columns = split(features), split(covariates) or []
+    point_columns = split(features)
+    named = {role: _flat(names or []) for role, names in columns_of_bags.items()}
+    bag_columns = [name for names in named.values() for name in names]
     columns = {role: [column] for role, column in roles.items()}
-    check_roles(**columns, features=point_columns or [], covariates=bag_columns)
+    check_roles(**columns, features=point_columns or [], **named)
     of_bags = ("label", "label_sd", "trials", "exposure")
     metadata = [roles[role] for role in of_bags if roles.get(role)]
     bags = read_bags(

@@ -67,7 +67,8 @@ class Covariates:
     @property
     def named(self) -> dict[str, list]:
         """Names of columns by their role, as estimators take them; those that there are."""
-        smooths = [c[0] if len(c) == 1 else list(c) for c in (s.columns for s in self.terms.smooths)]
+        columns = (list(smooth.columns) for smooth in self.terms.smooths)
+        smooths = [names if len(names) > 1 else names[0] for names in columns]
         named = {"covariates": list(self.levels), "groups": list(self.terms.groups)}
         return {role: names for role, names in (named | {"smooths": smooths}).items() if names}
 

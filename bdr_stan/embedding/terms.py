@@ -11,12 +11,14 @@ approximate Bayesian Gaussian processes for probabilistic programming".
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.metadata_columns import column_levels, complete_column, numbers_of_column
 from bdr_stan.kernels.hilbert_space import lowest_frequencies
 from bdr_stan.types import Array
@@ -55,7 +57,7 @@ class Smooth:
         return (np.column_stack(values) - self.centre) / self.reach
 
     def sines(self, place: Array) -> Array:
-        """The sines less their training averages, shape (n, m); outside of the box as at its edge."""
+        """The sines less their training averages, shape (n, m); outside as at the box's edge."""
         angles = np.clip(place, -_BOX, _BOX)[:, None, :] + _BOX
         return np.prod(np.sin(angles * self.frequency) / np.sqrt(_BOX), axis=2) - self.mean
 
@@ -104,7 +106,7 @@ class Terms:
     def slices(self) -> list[slice]:
         """Where the effects of each term lie among all."""
         ends = np.cumsum([0, *self.n_effects]).tolist()
-        return [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(*pair) for pair in pairwise(ends)]
 
     def transform(self, bags: Bags) -> Array:
         """Columns v of all terms, shape (n, U); a level that is not known has zeros."""
@@ -113,7 +115,7 @@ class Terms:
         return np.hstack([np.empty((len(bags), 0)), *sines, *indicators])
 
     def new_levels(self, bags: Bags) -> Array:
-        """For each group column a number > 0 for each level that is not known, shape (n, groups)."""
+        """For each column of groups a number > 0 per level that is not known, (n, groups)."""
         found = np.zeros((len(bags), len(self.groups)), np.int64)
         for k, (name, known) in enumerate(self.groups.items()):
             numbers = {
@@ -142,6 +144,20 @@ class Terms:
                     f"range of the training bags, such as {bags.name(i)}: there the function is an "
                     "extrapolation, back to its average"
                 )
+
+    def along(self, name: str, n_points: int) -> tuple[Array, Array]:
+        """Levels of groups, or points of a smooth function, and their columns v, (m, effects)."""
+        if name in self.groups:
+            levels = np.array(self.groups[name], object)
+            return levels, np.eye(len(levels))
+        smooths = dict(zip(self.names, self.smooths, strict=False))
+        if name not in smooths:
+            raise ValueError(f"the fit has no term {name!r}; {near_names(name, self.names)}")
+        smooth, k = smooths[name], len(smooths[name].columns)
+        side = np.linspace(-1, 1, max(2, round(n_points ** (1 / k))))
+        place = np.stack(np.meshgrid(*[side] * k, indexing="ij"), axis=-1).reshape(-1, k)
+        values = smooth.centre + place * smooth.reach
+        return values[:, 0] if k == 1 else values, smooth.sines(place)
 
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""

@@ -12,8 +12,8 @@ from bdr_stan.embedding.compressed_embedding import Labels, compressed_embedding
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
+from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.unvarying_effects import can_be_tested, varying_effects
 from bdr_stan.kernels import (
     FeatureMap,
@@ -97,7 +97,8 @@ def training_features(
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
     `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates`, `groups` and
-    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten seconds is reported.
+    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten
+    seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
     named = covariates or (), groups or (), smooths or ()

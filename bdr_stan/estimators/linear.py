@@ -12,7 +12,7 @@ from bdr_stan.aggregate.labels import check_each
 from bdr_stan.bags import Bags, BagsLike
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
-from bdr_stan.embedding.terms import smooth_columns
+from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator
@@ -38,7 +38,7 @@ from bdr_stan.models.latent import (
     outcome_predictive,
 )
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
-from bdr_stan.predictive import LognormalPredictive, PointPredictive, Predictive
+from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.influence import (
     AlongColumn,
     find_column,
@@ -256,10 +256,10 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         posterior: intercept, sigma, rho (units of y), w (component), beta (landmark), for `BDR`
         eta; with label_noise "size" sigma_point (units of y); with covariates gamma (covariate):
         units of y per unit of a number as given, and the difference of a level from the average
-        bag; with groups or smooths term_sd (term) and term_effect (effect): those of the levels, and the
-        weights of the functions' sines, whose term_length (smooth_column) are in units of half the
-        column's range. With a `family` other than "normal" intercept, rho, w, beta and gamma are on the scale
-        of the linear predictor, and sigma gives way to the family's own scales.
+        bag; with groups or smooths term_sd (term) and term_effect (effect), the effects of levels
+        and weights of the functions' sines, and term_length (smooth_column), in units of half the
+        column's range. With a `family` other than "normal" all but eta are on the scale of the
+        linear predictor, and sigma gives way to the family's own scales.
     """
 
     _: KW_ONLY
@@ -401,6 +401,39 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         found = contributions(self.coordinates_, embedding, slices, self._draws())
         tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in found.items()}
         return pd.concat(tables, axis=1)
+
+    def term_along(self, name: str, *, n_points: int = 100) -> tuple[Array, Contrast]:
+        """Posterior of the effects of groups, or of a smooth function along its columns.
+
+        Parameters
+        ----------
+        name : str
+            A column of `groups`, or of `smooths`: of a pair "lon, lat".
+        n_points : int, default 100
+            Points of a smooth function of one column; of a pair the grid has n_points^(1/2) by
+            as many.
+
+        Returns
+        -------
+        values : array, shape (m,), or (m, 2) of a pair
+            Levels of the groups, or points of the training range in units of the columns.
+        effect : Contrast, of m values
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, on the scale of the linear
+            predictor. The values of a smooth function count from its average over the training
+            bags.
+
+        Raises
+        ------
+        ValueError
+            The fit has no such term.
+        """
+        check_is_fitted(self, "result_")
+        check_counts(n_points=n_points)
+        terms = NO_TERMS if self._covariates is None else self._covariates.terms
+        values, columns = terms.along(name, n_points)
+        effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
+        drawn = effects @ columns.T
+        return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
     def fit_features(
         self,

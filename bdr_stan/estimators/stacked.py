@@ -136,7 +136,7 @@ class Stack(BagEstimator):
     @property
     def covariates(self) -> list[str]:
         """Columns of the bags' metadata that the models take."""
-        named = [getattr(model, "covariates", None) or [] for model in self.models or []]
+        named = [model.columns_of_bags for model in self.models or []]
         return list(dict.fromkeys(name for names in named for name in names))
 
     @property

@@ -110,9 +110,7 @@ def bdr_glm_model(
         prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
 
         def model_of(coordinates):
-            return _model(
-                coordinates, embedding, y, family, prior, prior_of_eta, training.terms
-            )
+            return _model(coordinates, embedding, y, family, prior, prior_of_eta, training.terms)
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)
 

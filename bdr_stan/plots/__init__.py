@@ -1,4 +1,4 @@
-"""Plots of predictions, influence, shrinkage, landmarks, draws and maps.
+"""Plots of predictions, influence, shrinkage, terms, landmarks, draws and maps.
 
 For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn; without it
 every plot raises ImportError.
@@ -23,6 +23,7 @@ from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.influence import influence, rate_along
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
+from bdr_stan.plots.terms import terms
 
 __all__ = [
     "BARS_PER_PANEL",
@@ -47,5 +48,6 @@ __all__ = [
     "reliability",
     "rootogram",
     "shrinkage_spectrum",
+    "terms",
     "trace",
 ]

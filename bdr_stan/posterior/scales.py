@@ -39,10 +39,11 @@ def maximise_evidence(
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales with the highest evidence, the mode of the weights there, and sds of the log scales.
 
-    `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that `find_mode` takes with `prior_factor`, `intercept_prior` and `gamma_scales`,
-    here a function of all scales. The search begins at `start`, which names all scales. `log_prior` is the log prior density of the
-    logarithms of the scales, given as keywords; None maximises the evidence alone. The sds are
-    those of Laplace's method, at most 1.
+    `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that
+    `find_mode` takes with `prior_factor`, `intercept_prior` and `gamma_scales`, here a function of
+    all scales. The search begins at `start`, which names all scales. `log_prior` is the log prior
+    density of the logarithms of the scales, given as keywords; None maximises the evidence alone.
+    The sds are those of Laplace's method, at most 1.
     """
     starts = ModeStarts()
 
