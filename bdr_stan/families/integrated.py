@@ -112,7 +112,8 @@ def label_densities(
         return family.terms(h=h, **each, **numbers)
 
     steepest = np.zeros(len(y)) if trials is None else trials
-    return integrated_labels(terms, mean, variance, family.best_predictor(y, trials), steepest)
+    best = family.best_predictor(y, trials, **scales)
+    return integrated_labels(terms, mean, variance, best, steepest)
 
 
 def integrated_labels(

@@ -146,7 +146,7 @@ def _model(
     location, spread = family.level_and_spread(rows.rows[:, -1], np.exp(known_part), trials)
     defaults = {
         **predictor_priors(location, spread, coordinates.prior_variance(z), x.shape[1]),
-        **family.default_priors(spread),
+        **family.default_priors(rows.rows[:, -1], spread),
         **prior_of_eta,
     }
     priors = with_user_values(defaults, prior)
