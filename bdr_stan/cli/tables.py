@@ -82,7 +82,7 @@ def read_labelled(
     click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
     assert bags.metadata is not None  # the label is there
     y = bags.metadata[roles["label"]]
-    ordered = ordered_categories(y) is not None
+    ordered = getattr(y.dtype, "ordered", False)  # categories
     if y.dtype.kind not in "fiub" and not ordered and not model.endswith("classifier"):
         classifier = f"{model}-classifier"
         raise TypeError(

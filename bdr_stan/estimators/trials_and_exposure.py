@@ -1,6 +1,7 @@
 """Checks of labels of a family, and of the trials or the exposure that belong to them."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,15 +60,20 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
     import pandas as pd
 
     y = values_of_bags(bags, y, "y")
-    plain_labels = class_labels(bags, y)
     labels = ordered_categories(y)
+    if labels is not None and not all(isinstance(name, str | Number) for name in labels.categories):
+        raise TypeError(
+            f"categories are text or numbers, found {labels.categories[0]!r}: pass "
+            "y.cat.rename_categories(str)"
+        )
+    given = class_labels(bags, y)
     if labels is None:
-        if plain_labels.dtype.kind == "U":
+        if given.dtype.kind == "U":
             raise TypeError(
                 "family='ordinal' needs the order of labels that are text: pass pd.Categorical(y, "
                 "categories=['lowest', .., 'highest'], ordered=True), or a Series of it"
             )
-        labels = pd.Categorical(plain_labels, ordered=True)
+        labels = pd.Categorical(given, ordered=True)
     used, names = np.unique(labels.codes), labels.categories
     if len(used) < FEWEST_CATEGORIES:
         raise ValueError(
@@ -82,8 +88,8 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
     unused = names.delete(used)
     if len(unused):
         warn(
-            f"no bag has the label {plain(unused[0])!r} ({len(unused)} such categories): its "
-            "probability rests on the prior; y.remove_unused_categories() leaves such categories out"
+            f"no bag has the label {plain(unused[0])!r} ({len(unused)} such categories): the prior "
+            "alone gives it a probability; y.cat.remove_unused_categories() leaves it out"
         )
     return labels
 

@@ -65,8 +65,7 @@ class Ordinal(Family):
         # digits far from the thresholds and in narrow categories.
         value = log_expit(upper - h) + log_expit(h - lower) + np.log(-np.expm1(-gap))
         below, above = expit(lower - h), expit(h - upper)
-        curvature = below * expit(h - lower) + above * expit(upper - h)
-        return Terms(value, below - above, curvature)
+        return Terms(value, below - above, below * (1 - below) + above * (1 - above))
 
     def best_predictor(self, y: Array, trials: Array | None = None, **gaps: Any) -> Array:
         lower, upper, _ = _ends(y, gaps)

@@ -168,7 +168,8 @@ class MulticlassPredictive(_ClassMixture):
             "that are numbers, or two classes"
         )
 
-    label_moments = expected
+    def label_moments(self, i: Array) -> tuple[Array, Array]:
+        return self.expected(i), self.sd[i]  # the former raises
 
     @property
     def _shape(self):
@@ -215,17 +216,18 @@ class OrdinalPredictive(MulticlassPredictive):
     >>> p = np.array([[[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]])  # one draw, two bags
     >>> classes = np.array(["poor", "fair", "good"])
     >>> predictive = OrdinalPredictive(lambda i: np.log(p[:, i]), 2, 1, classes)
-    >>> predictive.quantile(0.5), predictive.interval(0.9)
-    (array(['poor', 'good'], dtype='<U4'), (array(['poor', 'poor'], dtype='<U4'), array(['good', 'good'], dtype='<U4')))
+    >>> predictive.quantile([0.25, 0.75])
+    array([['poor', 'fair'],
+           ['fair', 'good']], dtype='<U4')
     >>> predictive.cdf(["fair", "fair"]).round(2)  # probability of at most fair
     array([0.9, 0.4])
     """
 
     def __repr__(self) -> str:
         return (
-            f"OrdinalPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} ordered "
-            "classes; probabilities, sd, quantile(q), interval(level), cdf(y), log_prob(y), "
-            "sample(size))"
+            f"OrdinalPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
+            "ordered classes; probabilities, sd, quantile(q), interval(level), cdf(y), "
+            "log_prob(y), sample(size))"
         )
 
     def cdf(self, y: ArrayLike) -> Array:

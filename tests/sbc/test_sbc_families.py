@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
+from builders.families import FAMILIES
 from scipy.special import expit
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.families import FAMILIES
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
@@ -41,6 +41,9 @@ def draw(rng, name, h, scales):
         return np.exp(h) * np.maximum(rng.gamma(shape, 1 / shape, len(h)), 1e-300)
     if name == "student_t":
         return h + scales["sigma"] * rng.standard_t(2 + scales["df_above_2"], len(h))
+    if name == "ordinal":
+        thresholds = np.cumsum([0.0, scales["gap_2"], scales["gap_3"]])
+        return np.searchsorted(thresholds, h + rng.logistic(size=len(h)))
     p = expit(h)
     if name in ("beta", "beta_binomial"):
         precision = scales["dispersion"] ** -2
@@ -147,6 +150,7 @@ def test_each_family_is_calibrated(ranked):
         for name, values in each.items()
         if name in ("log likelihood", *FAMILIES[family].likelihood.scales)
     }
-    assert len(own) == len(FAMILIES) + 6  # four dispersions, and two scales of Student's t
+    # Four dispersions, and two scales of Student's t and of categories
+    assert len(own) == len(FAMILIES) + 8
     found = p_values(own, bins=5)
     assert min(found.values()) > FALSE_ALARM, found
