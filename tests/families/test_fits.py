@@ -43,6 +43,8 @@ TAKES = {
     **{name: {"exposure": "people"} for name in ("poisson", "negative_binomial", "gamma")},
 }
 QUICK = {"seed": 1, "progress": False}
+# The default kernel has a variance of linear effects, for each of four of which modes are sought.
+FEW_MODES = {"kernel": "rbf"}
 SHORT = {**QUICK, "chains": 2, "warmup": 150, "draws": 100}
 
 
@@ -138,7 +140,7 @@ def test_labels_that_a_family_cannot_have_are_impossible(family, fitted):
 def test_likelihood_is_the_family_s_at_the_mode():
     """log_prob of a single draw with little uncertainty is near SciPy's density."""
     for name in FAMILIES.keys() & LABELS.keys():  # categories: see test_ordinal.py
-        model = Shrinkage(6, family=name)
+        model = Shrinkage(6, family=name, **FEW_MODES)
         quiet(model, LABELS[name], **QUICK, **TAKES.get(name, {}))
         predictive, known = model.predictive(BAGS), knowns(name)
         mean, variance = predictive.components(np.arange(N))
@@ -225,7 +227,7 @@ def test_predictions_of_many_draws_use_some():
 
 def test_predictions_do_not_depend_on_the_bags_around():
     for name in ("beta_binomial", "gamma"):
-        model = quiet(Shrinkage(4, family=name), LABELS[name], **QUICK, **TAKES[name])
+        model = quiet(Shrinkage(4, family=name, **FEW_MODES), LABELS[name], **QUICK, **TAKES[name])
         together, alone = model.predictive(BAGS).interval(), model.predictive(BAGS[7:8]).interval()
         np.testing.assert_allclose([end[7] for end in together], [end[0] for end in alone])
 
@@ -240,7 +242,7 @@ def test_trials_and_exposures_by_column_array_and_series_agree(name):
     mixed = values.sample(frac=1, random_state=0)
     assert list(mixed.index) != IDS
     fits = [
-        quiet(Shrinkage(5, family=name), y, **QUICK, **{what: given})
+        quiet(Shrinkage(5, family=name, **FEW_MODES), y, **QUICK, **{what: given})
         for given in (column, values.to_numpy(), mixed)
     ]
     expected = fits[0].predict(BAGS)
@@ -291,10 +293,10 @@ def test_exposure_alone_is_a_rate():
 
 def test_features_searches_and_folds():
     y = LABELS["binomial"]
-    model = Shrinkage(5, family="binomial", random_state=1)
+    model = Shrinkage(5, family="binomial", **FEW_MODES, random_state=1)
     direct = quiet(model, y, trials="votes", **QUICK).predict(BAGS)
     features = model.training_features(BAGS, seed=1)
-    by_features = Shrinkage(5, family="binomial").fit_features(
+    by_features = Shrinkage(5, family="binomial", **FEW_MODES).fit_features(
         features, y, trials=META["votes"].sample(frac=1, random_state=2), **QUICK
     )
     np.testing.assert_allclose(by_features.predict(BAGS, trials="votes"), direct, rtol=1e-6)
@@ -305,7 +307,10 @@ def test_features_searches_and_folds():
 @pytest.mark.slow
 def test_tune_compares_families():
     y = LABELS["beta_binomial"]
-    models = {"one": Shrinkage(family="binomial"), "wide": Shrinkage(family="beta_binomial")}
+    models = {
+        "one": Shrinkage(family="binomial", **FEW_MODES),
+        "wide": Shrinkage(family="beta_binomial", **FEW_MODES),
+    }
     grid = {"n_landmarks": [4], "bandwidth_scale": [1.0], "method": "optimize", "progress": False}
     tuned = tune(BAGS, y, models=models, trials="votes", cv=3, **grid)
     assert list(tuned.table["model"]) == ["wide", "one"]
