@@ -64,13 +64,15 @@ class EmbeddingTask:
         classes = any(is_classifier(model) for model in models.values())
         several = all(isinstance(model, InverseBDRClassifier) for model in models.values())
         check = partial(check_classes, several=several) if classes else check_labels
+        check = _check_of_categories(models) or check
         bags = as_bags(bags)
         y = check(bags, y)
         known_of = partial(_known_of_labels, models, known)
         values = known_of(bags, y)
         if validation is None:
-            folds = shuffled_folds(cv, y, classes, seed)
-            splits = checked_splits(folds.split(bags, y), y)
+            names = np.asarray(y)
+            folds = shuffled_folds(cv, names, classes, seed)
+            splits = checked_splits(folds.split(bags, names), names)
             return cls(bags, y, None, y, values, values, splits, seed, options)
         for name, given in known.items():
             if given is not None and not isinstance(given, str):
@@ -197,6 +199,16 @@ def check_densities(models: Mapping[str, Any]) -> None:
         )
 
 
+def _check_of_categories(models):
+    """The check of labels that are ordered categories; None where no model is of such."""
+    ordinal = [m for m in models.values() if getattr(m, "family", None) == "ordinal"]
+    if ordinal and len(ordinal) < len(models):
+        raise ValueError(
+            "models of family='ordinal' are compared with each other alone: leave the others out"
+        )
+    return ordinal[0].check_labels if ordinal else None
+
+
 def _known_of_labels(models, given, bags, y):
     """Trials and exposure that the models take of bags with labels, which suit each model."""
     known: dict[str, Array] = {}
@@ -225,7 +237,7 @@ def _held_out_scores(fitted, embedding, y):
     predictive = fitted.predictive_features(embedding)
     nll = -predictive.log_prob(y).mean()
     if is_classifier(fitted):
-        errors = predictive.probabilities - (y[:, None] == fitted.classes_)
+        errors = predictive.probabilities - (np.asarray(y)[:, None] == fitted.classes_)
         return {"nll": nll, "mse": float(np.mean(np.sum(errors**2, axis=1) / 2))}
     return {"nll": nll, "mse": mse(y, predictive.mean)}
 

@@ -128,9 +128,7 @@ def main():
     print(*tables, sep="\n\n")
     if args.output:
         counties, states = sizes.get("n_counties", 600), sizes.get("n_states", 40)
-        page = PAGE.format(
-            n=n, counties=counties, states=states, nll=tables[0], coverage=tables[1]
-        )
+        page = PAGE.format(n=n, counties=counties, states=states, nll=tables[0], coverage=tables[1])
         write(args.output, "votes.md", page)
 
 

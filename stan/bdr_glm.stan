@@ -121,7 +121,7 @@ transformed data {
   }
   if (is_family_of_counts(family)) {
     check_counts(y);
-    count = to_int(to_array_1d(y));
+    count = to_int(to_array_1d(y + (family == 9)));  // categories from 1
   }
 }
 parameters {

@@ -24,7 +24,7 @@ OF_OBJECTS = (
 DEFAULT = [
     *("-m", "not slow", "-k", OF_OBJECTS),
     "tests/results",
-    "tests/estimators/test_contract.py",
+    "tests/estimators/test_contract.py::test_file_and_pickle_keep_the_fit",
     "tests/estimators/test_estimators.py",
     "tests/estimators/test_stacked.py",
 ]

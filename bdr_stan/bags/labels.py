@@ -1,6 +1,7 @@
 """Checks of labels; their messages name the bag."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
@@ -64,6 +68,25 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
 
     `y` has numbers, strings, or true and false, or is as for `values_of_bags`.
     """
+    labels = class_labels(bags, y)
+    classes = np.unique(labels)
+    if len(classes) < 2 or (len(classes) > 2 and not several):
+        shown = ", ".join(repr(plain(c)) for c in classes[:5])
+        more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
+        raise ValueError(
+            f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
+            f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
+        )
+    if several and len(classes) == len(labels):
+        raise ValueError(
+            f"each of the {len(labels)} bags has its own class, so nothing can be learned about a "
+            "class: give several bags per class"
+        )
+    return labels
+
+
+def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
+    """Labels of bags, (n,), none missing: all numbers, all strings or all true or false."""
     import pandas as pd
 
     y = values_of_bags(bags, y, "y")
@@ -80,20 +103,20 @@ def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Arr
     mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in y)
     if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
-    classes = np.unique(labels)
-    if len(classes) < 2 or (len(classes) > 2 and not several):
-        shown = ", ".join(repr(plain(c)) for c in classes[:5])
-        more = "" if len(classes) == 1 else ": for more use sklearn.multiclass.OneVsRestClassifier"
-        raise ValueError(
-            f"y has {len(classes)} class{'es' * (len(classes) > 1)} ({shown}"
-            f"{', ...' * (len(classes) > 5)}), but a classifier needs two{more}"
-        )
-    if several and len(classes) == len(labels):
-        raise ValueError(
-            f"each of the {len(labels)} bags has its own class, so nothing can be learned about a "
-            "class: give several bags per class"
-        )
     return labels
+
+
+def ordered_categories(y: Any) -> "pd.Categorical | None":
+    """Labels as a pandas Categorical, where they are one with an order, or a Series of it."""
+    values = getattr(y, "array", y)
+    return values if getattr(getattr(values, "dtype", None), "ordered", False) else None
+
+
+def classes_and_codes(labels: Any) -> tuple[Array, Array]:
+    """Classes, shape (C,), sorted or in the order of categories, and codes 0, 1, .. of labels."""
+    if ordered_categories(labels) is None:
+        return np.unique(labels, return_inverse=True)
+    return np.array(labels.categories.tolist()), labels.codes.astype(int)
 
 
 def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:

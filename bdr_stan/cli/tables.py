@@ -97,7 +97,8 @@ def read_labelled(
     click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
     assert bags.metadata is not None  # the label is there
     y = bags.metadata[roles["label"]]
-    if y.dtype.kind not in "fiub" and not model.endswith("classifier"):
+    ordered = getattr(y.dtype, "ordered", False)  # categories
+    if y.dtype.kind not in "fiub" and not ordered and not model.endswith("classifier"):
         classifier = f"{model}-classifier"
         raise TypeError(
             f"label column {roles['label']!r} holds text, not numbers: encode it, or use "

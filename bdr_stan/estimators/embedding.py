@@ -20,6 +20,7 @@ from bdr_stan.bags import (
     check_labels,
     label_sd_values,
 )
+from bdr_stan.bags.labels import classes_and_codes
 from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.compressed_embedding import Labels
@@ -217,8 +218,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Fit to embedded bags with labels that were checked."""
         self._forget()
         if is_classifier(self):
-            names, y = np.unique(labels, return_inverse=True)
-            classes = {"classes": names}
+            self.classes_, y = classes_and_codes(labels)
+            classes = {"classes": self.classes_}
         else:
             y, classes = np.asarray(labels, float), {}
         known_errors = {} if label_sd is None else {"label_sd": label_sd}

@@ -5,7 +5,8 @@ from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.metrics import r2_score
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.labels import check_each
@@ -28,13 +29,14 @@ from bdr_stan.estimators.validation import (
     check_seed,
     labels_of_training,
 )
-from bdr_stan.families import FAMILIES, Family
+from bdr_stan.families import FAMILIES, Family, Ordinal
 from bdr_stan.models.bdr_glm import check_laplace
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import (
     class_predictive,
     contributions,
     label_predictive,
+    ordinal_predictive,
     outcome_predictive,
 )
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
@@ -234,8 +236,9 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         counts of mean exp(h). "negative_binomial": of variance mean + dispersion^2 mean^2.
         "binomial": counts out of `trials`, of probability 1 / (1 + exp(-h)). "beta_binomial": the
         same with probabilities that vary like a beta distribution of precision dispersion^-2.
-        "beta": shares between 0 and 1, of that precision. All but the first and the third run
-        ``bdr_glm.stan``, with one row per bag.
+        "beta": shares between 0 and 1, of that precision. "ordinal": 3 to 20 ordered categories, at
+        most the kth with probability 1 / (1 + exp(h - c_k)); numbers, or a pandas Categorical with
+        an order. All but "normal" and "lognormal" run ``bdr_glm.stan``, with one row per bag.
     groups : list of str, optional
         Columns of `bags.metadata` that group the bags, such as ["state"]: each level has an effect
         normal(0, term_sd), which data pool partially. Levels that no training bag has are predicted
@@ -259,7 +262,10 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bag; with groups or smooths term_sd (term) and term_effect (effect), the effects of levels
         and weights of the functions' sines, and term_length (smooth_column), in units of half the
         column's range. With a `family` other than "normal" all but eta are on the scale of the
-        linear predictor, and sigma gives way to the family's own scales.
+        linear predictor, and sigma gives way to the family's own scales, of "ordinal" the gaps
+        between its thresholds c_k, of which the first is 0; labels are then 0, 1, ..
+    classes_ : array, shape (C,)
+        Of family "ordinal" the categories, from the lowest to the highest.
     """
 
     _: KW_ONLY
@@ -272,9 +278,23 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     takes_label_sd = True
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
+    def __sklearn_tags__(self):
+        """Those of a classifier where labels are categories: folds are stratified, for instance."""
+        tags = super().__sklearn_tags__()
+        if self._is_ordinal:
+            tags.estimator_type, tags.regressor_tags = "classifier", None
+            tags.classifier_tags = ClassifierTags()
+        return tags
+
+    @property
+    def _is_ordinal(self) -> bool:
+        return isinstance(self.family, str) and self.family == "ordinal"
+
     @property
     def _family(self) -> Family | None:
         """The family, None where labels or their logarithms are normal."""
+        if self._is_ordinal and "classes_" in vars(self):
+            return Ordinal(len(self.classes_))
         return FAMILIES.get(self.family)
 
     @property
@@ -309,7 +329,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
     ) -> Array | tuple[Array, Array]:
-        """Posterior predictive mean of each bag's label.
+        """Posterior predictive mean of each bag's label; of ordered categories the most probable.
 
         Parameters
         ----------
@@ -322,10 +342,17 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         Returns
         -------
         mean : array, shape (n,), units of y
-            Of counts out of trials their expected number.
+            Of counts out of trials their expected number; of categories labels out of `classes_`.
         sd : array, shape (n,), if `return_std`
         """
         predictive = self.predictive(bags, trials=trials, exposure=exposure)
+        if self._is_ordinal:
+            if return_std:
+                raise TypeError(
+                    "categories have no standard deviation: predictive(bags) has their "
+                    "probabilities and interval(level)"
+                )
+            return self.classes_[np.argmax(predictive.probabilities, axis=1)]
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
 
     def score(
@@ -337,7 +364,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors.
+        """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy.
 
         Parameters
         ----------
@@ -355,7 +382,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         mean = self.predict(bags, trials=trials, exposure=exposure)
-        return float(r2_score(y, mean, sample_weight=sample_weight))
+        of_kind = accuracy_score if self._is_ordinal else r2_score
+        return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))
 
     def predict_terms(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
         """What each term adds to the linear predictor of each bag, with its interval.
@@ -456,6 +484,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         record: Any = training.record  # names bags in messages as these do themselves
         if self.family != "normal":
             y = self.check_labels(record, y)
+            if label_sd is not None:
+                self.check_label_errors(y, label_sd)
         embedding, given = training.embedding, {"trials": trials, "exposure": exposure}
         given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
         known = self.check_known(record, y, **given)
@@ -480,8 +510,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             )
         super().check_parameters()
 
-    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to suit the family."""
+    def check_labels(self, bags: Bags, y: ArrayLike) -> Any:
+        """Labels as an array, of categories a pandas Categorical, known to suit the family."""
         self._check_family()
         if self._family is not None:
             if not self.exact_embeddings:
@@ -545,6 +575,10 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             for name in self._needed:
                 if getattr(embedding, name) is None:
                     raise ValueError(missing(self.family, name))
+            if isinstance(self._family, Ordinal):
+                return ordinal_predictive(
+                    self.coordinates_, embedding, self._family, classes, draws
+                )
             return outcome_predictive(self.coordinates_, embedding, self._family, draws)
         return label_predictive(
             self.coordinates_,

@@ -170,8 +170,9 @@ class Stack(BagEstimator):
         fits = is_classifier if self.kind == "classifier" else is_regressor
         for model in models:
             if not (isinstance(model, EmbeddingEstimator) and fits(model)):
+                other = ", which StackedClassifier does" if is_classifier(model) else ""
                 raise TypeError(
-                    f"{type(self).__name__} cannot stack {type(model).__name__}: give "
+                    f"{type(self).__name__} cannot stack {type(model).__name__}{other}: give "
                     f"models that are Bayesian {self.kind}s of this package"
                 )
             if model.method == "optimize":
@@ -179,6 +180,11 @@ class Stack(BagEstimator):
                     f"{type(model).__name__}(method='optimize') has no posterior draws to weigh it "
                     "by: use method='nuts' or 'laplace'"
                 )
+        if len({getattr(model, "family", None) == "ordinal" for model in models}) > 1:
+            raise ValueError(
+                f"{type(self).__name__} cannot weigh ordered categories by classes without an "
+                "order: give all models family='ordinal', or none of them"
+            )
         if len({model.counts_labels for model in models}) > 1:
             raise ValueError(
                 f"{type(self).__name__} cannot weigh probabilities of counts by densities: give "

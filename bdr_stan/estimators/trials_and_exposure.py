@@ -1,6 +1,8 @@
 """Checks of labels of a family, and of the trials or the exposure that belong to them."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Number
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,16 +14,25 @@ from bdr_stan.aggregate.labels import (
     checked_trials,
 )
 from bdr_stan.bags import Bags, check_labels, values_of_bags
-from bdr_stan.bags.labels import check_finite_labels
+from bdr_stan.bags.checks import plain
+from bdr_stan.bags.labels import check_finite_labels, class_labels, ordered_categories
 from bdr_stan.families import FAMILIES, Family
+from bdr_stan.families.ordinal import FEWEST_CATEGORIES, MOST_CATEGORIES
 from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def check_family_labels(family: Family, bags: Bags, y: ArrayLike) -> Array:
+def check_family_labels(family: Family, bags: Bags, y: ArrayLike) -> Any:
     """Labels as numbers that the family can have, shape (n,); ValueError names the first bag.
 
-    Counts may all be equal: those of different trials or exposures still determine a rate.
+    Counts may all be equal: those of different trials or exposures still determine a rate. Ordered
+    categories stay themselves.
     """
+    if family.name == "ordinal":
+        return check_categories(bags, y)
     if not family.likelihood.is_count:
         labels = check_labels(bags, y)
         low, high = family.bounds
@@ -31,6 +42,55 @@ def check_family_labels(family: Family, bags: Bags, y: ArrayLike) -> Array:
     check_counts(bags, labels, "label", family.needs)
     if not labels.any():
         raise ValueError(f"all {len(labels)} labels are 0: there is no rate to learn from them")
+    return labels
+
+
+def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
+    """Labels of ordered categories, shape (n,); numbers are ordered by size.
+
+    Categories that no bag has stay, with a warning: folds of cross-validation may lack some.
+
+    Raises
+    ------
+    TypeError
+        Text without an order, or categories that are neither text nor numbers.
+    ValueError
+        Missing labels, or too few or too many categories.
+    """
+    import pandas as pd
+
+    y = values_of_bags(bags, y, "y")
+    labels = ordered_categories(y)
+    if labels is not None and not all(isinstance(name, str | Number) for name in labels.categories):
+        raise TypeError(
+            f"categories are text or numbers, found {labels.categories[0]!r}: pass "
+            "y.cat.rename_categories(str)"
+        )
+    given = class_labels(bags, y)
+    if labels is None:
+        if given.dtype.kind == "U":
+            raise TypeError(
+                "family='ordinal' needs the order of labels that are text: pass pd.Categorical(y, "
+                "categories=['lowest', .., 'highest'], ordered=True), or a Series of it"
+            )
+        labels = pd.Categorical(given, ordered=True)
+    used, names = np.unique(labels.codes), labels.categories
+    if len(used) < FEWEST_CATEGORIES:
+        raise ValueError(
+            f"family='ordinal' needs labels of at least {FEWEST_CATEGORIES} categories, found "
+            f"{len(used)}: use BDRClassifier or BLRClassifier for two"
+        )
+    if len(names) > MOST_CATEGORIES:
+        raise ValueError(
+            f"family='ordinal' takes at most {MOST_CATEGORIES} categories, found {len(names)}: "
+            "merge some, or use family='normal' for numbers"
+        )
+    unused = names.delete(used)
+    if len(unused):
+        warn(
+            f"no bag has the label {plain(unused[0])!r} ({len(unused)} such categories): the prior "
+            "alone gives it a probability; y.cat.remove_unused_categories() leaves it out"
+        )
     return labels
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_per_bag
+from bdr_stan.bags.labels import ordered_categories
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
@@ -135,13 +136,18 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
         )
 
 
-def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Array:
-    """Labels in the order of the bags of training features, shape (n,); checks both."""
+def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Any:
+    """Labels in the order of the bags of training features, shape (n,); checks both.
+
+    Ordered categories stay a pandas Categorical.
+    """
     if not isinstance(training, kind):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"
         )
-    labels = np.asarray(match_to_ids(y, training.record.ids))
+    y = match_to_ids(y, training.record.ids)
+    categories = ordered_categories(y)
+    labels = np.asarray(y) if categories is None else categories
     check_one_per_bag(labels, len(training.record.index))
     return labels
 

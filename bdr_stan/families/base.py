@@ -88,7 +88,7 @@ class Family:
             return (self.bounds[0] < y) & (y < self.bounds[1])
         return (y >= 0) & (y == np.floor(y)) & (y <= (np.inf if trials is None else trials))
 
-    def best_predictor(self, y: Array, trials: Array | None = None) -> Array:
+    def best_predictor(self, y: Array, trials: Array | None = None, **scales: Any) -> Array:
         """The linear predictor at which each label is most probable, perhaps infinite."""
         with np.errstate(divide="ignore"):
             return _LINKS[self.link](y if trials is None else y / trials)
@@ -117,6 +117,6 @@ class Family:
         least = 0.0 if self.link == "identity" else _LEAST_SPREAD
         return float(level), max(float(np.std(each)), least)
 
-    def default_priors(self, spread: float) -> dict[str, float]:
-        """Numbers of the priors of its scales, for linear predictors of this spread."""
+    def default_priors(self, y: Array, spread: float) -> dict[str, float]:
+        """Numbers of the priors of its scales, for labels, and linear predictors of this spread."""
         return {f"{name}_scale": s.prior_scale for name, s in self.likelihood.scales.items()}

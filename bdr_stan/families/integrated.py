@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
@@ -112,7 +111,8 @@ def label_densities(
         return family.terms(h=h, **each, **numbers)
 
     steepest = np.zeros(len(y)) if trials is None else trials
-    return integrated_labels(terms, mean, variance, family.best_predictor(y, trials), steepest)
+    best = family.best_predictor(y, trials, **scales)
+    return integrated_labels(terms, mean, variance, best, steepest)
 
 
 def integrated_labels(
@@ -210,10 +210,12 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     each = terms(i, h)
     u = (h - m[:, None]) / np.sqrt(v)[:, None]
     log_integrand = each.value - 0.5 * u**2
-    log_total = logsumexp(log_integrand, axis=1)
-    constant = np.log(spacing / np.sqrt(2 * np.pi * v))
-    half = logsumexp(log_integrand[:, ::2], axis=1) + np.log(2) + constant
-    weight = np.exp(log_integrand - log_total[:, None])
+    highest = log_integrand.max(axis=1)
+    weight = np.exp(log_integrand - highest[:, None])
+    total = weight.sum(axis=1)
+    constant = highest + np.log(spacing / np.sqrt(2 * np.pi * v))
+    half = np.log(2 * weight[:, ::2].sum(axis=1)) + constant
+    weight /= total[:, None]
 
     def average(values):  # where a density is 0, its slope may be infinite
         return np.sum(weight * np.where(weight > 0, values, 0), axis=1)
@@ -231,7 +233,7 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     curvature = np.where(wide, (1 - second) / v, curvature)
     return np.array(
         [
-            log_total + constant,
+            np.log(total) + constant,
             slope,
             curvature,
             third / v**1.5,

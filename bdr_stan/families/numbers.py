@@ -95,5 +95,5 @@ class StudentT(Family):
         low, level, high = np.quantile(y, [0.16, 0.5, 0.84])  # outliers do not count
         return float(level), float((high - low) / 2 or np.std(y))
 
-    def default_priors(self, spread: float) -> dict[str, float]:
-        return {**super().default_priors(spread), "sigma_scale": spread}
+    def default_priors(self, y: Array, spread: float) -> dict[str, float]:
+        return {**super().default_priors(y, spread), "sigma_scale": spread}

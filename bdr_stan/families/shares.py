@@ -26,8 +26,10 @@ def _trigamma(x):
     above = x + 6  # where the asymptotic series is exact to rounding
     inverse = 1 / above
     square = inverse * inverse
-    series = np.polynomial.polynomial.polyval(square, _BERNOULLI) * square * inverse
-    series = series + inverse + square / 2
+    series = _BERNOULLI[-1]
+    for coefficient in _BERNOULLI[-2::-1]:  # NumPy's polyval takes its checks' time
+        series = coefficient + series * square
+    series = series * square * inverse + inverse + square / 2
     for k in range(6):
         shifted = x + k
         series = series + 1 / (shifted * shifted)

@@ -156,7 +156,7 @@ def _model(
             location, spread, coordinates.prior_variance(z), x.shape[1] - sum(terms.n_effects)
         ),
         **term_priors(terms, spread),
-        **family.default_priors(spread),
+        **family.default_priors(rows.rows[:, -1], spread),
         **prior_of_eta,
     }
     priors = with_user_values(defaults, prior)

@@ -19,8 +19,14 @@ import numpy as np
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.families import Family
-from bdr_stan.predictive import ClassPredictive, Contrast, OutcomePredictive, Predictive
+from bdr_stan.families import Family, Ordinal
+from bdr_stan.predictive import (
+    ClassPredictive,
+    Contrast,
+    OrdinalPredictive,
+    OutcomePredictive,
+    Predictive,
+)
 from bdr_stan.predictive.mixture import Mixture
 from bdr_stan.types import Array, ArrayLike
 
@@ -114,6 +120,28 @@ def outcome_predictive(
         family,
         scales,
         embedding.trials,
+    )
+
+
+def ordinal_predictive(
+    coordinates: Coordinates,
+    embedding: Embedding,
+    family: Ordinal,
+    classes: Any,
+    draws: Mapping[str, Array],
+) -> OrdinalPredictive:
+    """Predictive distribution of ordered categories, predictors N(xi_i, nu_i).
+
+    `draws` are as for `outcome_predictive`.
+    """
+    gaps = {name: draws[name] for name in family.likelihood.scales}
+    latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in gaps})
+
+    def log_probabilities(i):
+        return family.log_probabilities(*latent(i), **gaps)
+
+    return OrdinalPredictive(
+        log_probabilities, len(embedding.mean), len(draws["intercept"]), classes
     )
 
 

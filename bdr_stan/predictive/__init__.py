@@ -1,7 +1,7 @@
 """Predictive distributions: of labels, classes, totals, rates at points, and differences."""
 
 from bdr_stan.predictive.blend import Blend, mix
-from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive
+from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, OrdinalPredictive
 from bdr_stan.predictive.contrast import Contrast
 from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
@@ -17,6 +17,7 @@ __all__ = [
     "GridPredictive",
     "LognormalPredictive",
     "MulticlassPredictive",
+    "OrdinalPredictive",
     "OutcomePredictive",
     "PointPredictive",
     "Predictive",

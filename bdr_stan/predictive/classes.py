@@ -164,9 +164,12 @@ class MulticlassPredictive(_ClassMixture):
 
     def expected(self, i: Array) -> Array:
         raise TypeError(
-            "MulticlassPredictive has no expected label: contrasts need labels that are numbers, "
-            "or two classes"
+            f"{type(self).__name__} has no expected label: contrasts and populations need labels "
+            "that are numbers, or two classes"
         )
+
+    def label_moments(self, i: Array) -> tuple[Array, Array]:
+        return self.expected(i), self.sd[i]  # the former raises
 
     @property
     def _shape(self):
@@ -188,8 +191,80 @@ class MulticlassPredictive(_ClassMixture):
         return self.classes[codes]
 
 
+class OrdinalPredictive(MulticlassPredictive):
+    """Predictive distribution of ordered categories, for each bag a mixture over the draws.
+
+    Parameters
+    ----------
+    log_probabilities : callable
+        As for `MulticlassPredictive`.
+    n_bags, n_draws : int
+        n and S.
+    classes : array, shape (C,), categories from the lowest to the highest
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+
+    Attributes
+    ----------
+    mean, probabilities, sd : array, shape (n, C)
+        As those of `MulticlassPredictive`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.predictive import OrdinalPredictive
+    >>> p = np.array([[[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]])  # one draw, two bags
+    >>> classes = np.array(["poor", "fair", "good"])
+    >>> predictive = OrdinalPredictive(lambda i: np.log(p[:, i]), 2, 1, classes)
+    >>> predictive.quantile([0.25, 0.75])
+    array([['poor', 'fair'],
+           ['fair', 'good']], dtype='<U4')
+    >>> predictive.cdf(["fair", "fair"]).round(2)  # probability of at most fair
+    array([0.9, 0.4])
+    """
+
+    def __repr__(self) -> str:
+        return (
+            f"OrdinalPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
+            "ordered classes; probabilities, sd, quantile(q), interval(level), cdf(y), "
+            "log_prob(y), sample(size))"
+        )
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Predictive probability of a category not above each of `y`.
+
+        Parameters
+        ----------
+        y : array, shape (n,), one category per bag
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        return self._cumulative[np.arange(len(self)), self._label_values(y)]
+
+    @property
+    def _cumulative(self):
+        """Probability of at most each category, shape (n, C)."""
+        return np.minimum(np.cumsum(self.probabilities, axis=1), 1)
+
+    def _quantiles_at(self, levels):
+        below = self._cumulative[:, :-1]
+        return self.classes[[np.sum(below < level, axis=1) for level in levels]]
+
+    def _columns(self, level: float) -> dict[str, Array]:
+        lower, upper = self.interval(level)
+        probabilities = self.probabilities
+        return {
+            "predicted": self.classes[np.argmax(probabilities, axis=1)],
+            "probability": probabilities.max(axis=1),
+            "lower": lower,
+            "upper": upper,
+        }
+
+
 def class_codes(classes: Array, y: ArrayLike) -> Array:
-    """Codes 0, 1, .. of labels y, shape (n,); ValueError for a label outside the sorted classes."""
+    """Codes 0, 1, .. of labels y, shape (n,); ValueError for a label outside the classes."""
     y = np.asarray(y)
     unknown = ~np.isin(y, classes)
     if unknown.any():
@@ -199,7 +274,8 @@ def class_codes(classes: Array, y: ArrayLike) -> Array:
             f"the label of bag {i} is {plain(y[i])!r}, but the classes are {', '.join(first)} and "
             f"{last}"
         )
-    return np.searchsorted(classes, y)
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]
 
 
 def columns_of_classes(

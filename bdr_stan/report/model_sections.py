@@ -73,8 +73,8 @@ def _first_line(model):
 
 def _describe_labels(fit):
     if fit.classes is not None:
-        names, counts = np.unique(fit.labels, return_counts=True)
-        shares = ", ".join(f"{name} ({n} bags)" for name, n in zip(names, counts))
+        counts = ((name, np.sum(fit.labels == name)) for name in fit.classes)
+        shares = ", ".join(f"{name} ({n} bags)" for name, n in counts)
         return f"{fit.label}, classes: {shares}"
     y = fit.labels
     return (

@@ -43,6 +43,8 @@ def influence(fit: FitSummary) -> Section | None:
 def _what(fit):
     """What the columns add to."""
     family = getattr(fit.model, "family", "normal")
+    if family == "ordinal":
+        return "linear predictor, which is large where high categories are likely,"
     if family not in ("normal", "student_t"):
         link = "log odds" if family in ("binomial", "beta_binomial", "beta") else "logarithm"
         return f"linear predictor, the {link} of the expected label,"

@@ -153,7 +153,7 @@ def _class_blocks(fit):
     probabilities = fit.predictive.probabilities
     guess = fit.classes[np.argmax(probabilities, axis=1)]
     likeliest = probabilities.max(axis=1)
-    p_true = probabilities[np.arange(len(guess)), np.searchsorted(fit.classes, fit.labels)]
+    p_true = np.exp(fit.predictive.log_prob(fit.labels))
 
     def row(mask):
         return {
@@ -164,7 +164,7 @@ def _class_blocks(fit):
 
     confused = pd.crosstab(
         pd.Series(fit.labels, name="label"), pd.Series(guess, name="predicted")
-    ).reindex(columns=fit.classes, fill_value=0)
+    ).reindex(index=fit.classes, columns=fit.classes, fill_value=0)
     confused.index.name = fit.label
     return [
         Table("Predicted classes by bag size", fit.table_by_size(row)),

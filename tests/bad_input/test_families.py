@@ -25,6 +25,7 @@ from bdr_stan import (
     RBFNetwork,
     Shrinkage,
     Stacked,
+    StackedClassifier,
     learn_landmarks,
     tune,
 )
@@ -33,6 +34,7 @@ from bdr_stan.cmdstan.programs import program_path
 TRIALS = np.full(12, 20)
 POSITIVE = np.abs(Y) + 0.1
 SHARES = SIZES / 13
+THREE = np.array([0, 1, 2] * 4)
 NAMED = Bags.from_points(
     POINTS,
     sizes=SIZES,
@@ -65,6 +67,16 @@ LABELS = {
     "lognormal": [
         ("zero", changed(POSITIVE, 4, 0.0), ["bag 4", "lognormal", "> 0"]),
         ("negative", changed(POSITIVE, 5, -2.0), ["bag 5", "-2"]),
+    ],
+    "ordinal": [
+        ("two categories", COUNTS > 1, ["at least 3 categories, found 2", "BDRClassifier"]),
+        ("text without an order", ["low", "mid", "high"] * 4, ["pd.Categorical", "ordered=True"]),
+        ("categories without an order", pd.Categorical(["low", "mid", "high"] * 4), "ordered=True"),
+        ("missing", pd.Categorical([None, *"bcabcabcabc"], ordered=True), ["bag 0", "missing"]),
+        ("NaN", changed(COUNTS, 3, np.nan), ["bag 3", "missing"]),
+        ("intervals", pd.cut(Y, 3), "rename_categories(str)"),
+        ("text and numbers", ["low", 1, 2] * 4, "all be numbers"),
+        ("too few labels", COUNTS[:3], "3 labels"),
     ],
     "student_t": [("NaN", changed(Y, 3, np.nan), "bag 3"), ("alike", np.ones(12), "labels")],
 }
@@ -114,6 +126,19 @@ PARAMETERS = [
     ("a number", 3, "family"),
 ]
 REFUSED = [
+    ("more categories than 20", lambda: BDR(5, family="ordinal").fit([POINTS[:2]] * 21, range(21)),
+     ["at most 20 categories, found 21", "'normal'"]),
+    ("errors of categories",
+     lambda: BDR(5, family="ordinal").fit(BAGS, THREE, label_sd=np.ones(12)),
+     ["label_sd", "'ordinal'"]),
+    ("categories stacked as numbers",
+     lambda: Stacked([BDR(5, family="ordinal"), BLR(5, family="ordinal")]).fit(BAGS, THREE),
+     "StackedClassifier does"),
+    ("categories stacked with classes",
+     lambda: StackedClassifier([BDR(5, family="ordinal"), BDRClassifier(5)]).fit(BAGS, THREE),
+     ["'ordinal'", "without an order"]),
+    ("categories tuned with numbers",
+     lambda: tune(BAGS, THREE, cv=2, models=[BDR(5, family="ordinal"), BDR(5)]), "'ordinal'"),
     ("noise of size", lambda: BDR(5, family="gamma", label_noise="size").fit(BAGS, POSITIVE),
      ["label_noise", "'gamma'"]),
     ("the exact method", lambda: BLR(5, family="poisson", method="exact").fit(BAGS, COUNTS),

@@ -30,29 +30,33 @@ def thinned(model, data, start, seed):
     return {name: values[0, ::THIN] for name, values in draws.items()}
 
 
-def quantities(p, parameters, log_likelihood):
+def quantities(p, parameters, log_likelihood, together):
     """Numbers whose ranks are taken, one row a draw."""
-    draws = [dict(zip(parameters, values)) for values in zip(*parameters.values())]
+    if together:
+        log_likelihoods = log_likelihood(p, **parameters)
+    else:
+        draws = [dict(zip(parameters, values)) for values in zip(*parameters.values())]
+        log_likelihoods = np.array([log_likelihood(p, **draw) for draw in draws])
     return {
         **{name: values for name, values in parameters.items() if name != "weights"},
         **{f"weight {k}": parameters["weights"][:, k] for k in range(LANDMARKS)},
-        "log likelihood": np.array([log_likelihood(p, **draw) for draw in draws]),
+        "log likelihood": log_likelihoods,
     }
 
 
-def ranks(model, simulate, fit, log_likelihood, n_sims, seed):
+def ranks(model, simulate, fit, log_likelihood, n_sims, seed, together=False):
     """Rank of each true value among the draws of its fit: name -> array, shape (n_sims,).
 
     simulate(rng) gives a problem and its true parameters, "weights" among them;
     fit(model, problem, seed) gives draws of parameters with these names, shape (KEPT, ...);
-    log_likelihood(problem, **parameters) is that of one draw.
+    log_likelihood(problem, **parameters) is that of one draw, or those of all of them `together`.
     """
 
     def one(number):
         p, true = simulate(np.random.default_rng([seed, number]))
         draws = fit(model, p, seed=number + 1)
-        truth = quantities(p, {k: np.array([v]) for k, v in true.items()}, log_likelihood)
-        found = quantities(p, {name: draws[name] for name in true}, log_likelihood)
+        truth = quantities(p, {k: np.array([v]) for k, v in true.items()}, log_likelihood, together)
+        found = quantities(p, {name: draws[name] for name in true}, log_likelihood, together)
         return {name: int(np.sum(found[name] < truth[name])) for name in truth}
 
     # the outer context, as cmdstanpy's own is not made for threads

@@ -88,3 +88,21 @@ def test_refusals(table, tmp_path):
     classes = ["--model", "bdr-classifier", *FIT, "--family", "poisson"]
     fails("takes no --family", "fit", table, *classes, *out)
     assert not (tmp_path / "no.nc").exists()
+
+
+def test_fit_and_predict_of_ordered_categories(table, tmp_path):
+    grades = tmp_path / "grades.csv"
+    points = pd.read_csv(table, dtype={"town": str})
+    points.assign(grade=np.digitize(points.chosen / points.votes, [0.3, 0.5, 0.7])).to_csv(
+        grades, index=False
+    )
+    fit, output = tmp_path / "fit.nc", tmp_path / "pred.csv"
+    done = run("fit", grades, *arguments("grade", "--family", "ordinal"), "-o", fit)
+    assert done.exit_code == 0, done.output
+    assert "gap_2" in done.output
+    done = run("predict", fit, grades, "-o", output)
+    assert done.exit_code == 0, done.output
+    predicted = pd.read_csv(output)
+    assert {"predicted", "probability", "lower", "upper"} < set(predicted)
+    assert (predicted["lower"] <= predicted["predicted"]).all()
+    assert (predicted["predicted"] <= predicted["upper"]).all()

@@ -63,7 +63,7 @@ ESTIMATORS = {
     "BDR, nuts": BDR(5),
     "BDR, size noise": BDR(5, label_noise="size"),
     "BDR, kernels": BDR(5, kernel=SUM, method="laplace"),
-    "BDR, student_t": BDR(5, family="student_t", method="laplace"),
+    "BDR, student_t": BDR(5, kernel="rbf", family="student_t", method="laplace"),
     "NonlinearBDR, laplace": NonlinearBDR(5, n_functions=6, method="laplace"),
     "NonlinearBDR, nuts": NonlinearBDR(5, n_functions=6),
     "BLRClassifier": BLRClassifier(5),

@@ -4,11 +4,11 @@ import signal
 
 import numpy as np
 import pytest
-from builders.families import CASES, label_of, scipy_log_density
+from builders.families import CASES, FAMILIES, label_of, scipy_log_density
 from scipy import integrate, optimize
 from scipy.special import polygamma
 
-from bdr_stan.families import FAMILIES, label_densities
+from bdr_stan.families import label_densities
 from bdr_stan.families.shares import _trigamma
 
 VARIANCES = [1e-8, 1e-4, 0.01, 1.0, 10.0, 100.0]
@@ -29,7 +29,8 @@ def by_adaptive_quadrature(name, y, mean, variance, trials, scales):
         prior = -0.5 * ((h - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
         return scipy_log_density(name, y, h, trials, scales) + prior
 
-    reach = [mean, FAMILIES[name].best_predictor(np.float64(y), trials and np.float64(trials))]
+    given = np.float64(y), trials and np.float64(trials)
+    reach = [mean, FAMILIES[name].best_predictor(*given, **scales)]
     most = trials or y or 1.0  # no slope is steeper, but those of counts and gammas at their means
     ends = [*(x for x in reach if np.isfinite(x)), mean - variance * most, mean + variance * most]
     grid = np.unique(

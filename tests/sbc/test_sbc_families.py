@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
+from builders.families import FAMILIES
 from scipy.special import expit
 
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.families import FAMILIES
+from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
+from bdr_stan.families import label_densities
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
@@ -41,6 +42,9 @@ def draw(rng, name, h, scales):
         return np.exp(h) * np.maximum(rng.gamma(shape, 1 / shape, len(h)), 1e-300)
     if name == "student_t":
         return h + scales["sigma"] * rng.standard_t(2 + scales["df_above_2"], len(h))
+    if name == "ordinal":
+        thresholds = np.cumsum([0.0, scales["gap_2"], scales["gap_3"]])
+        return np.searchsorted(thresholds, h + rng.logistic(size=len(h)))
     p = expit(h)
     if name in ("beta", "beta_binomial"):
         precision = scales["dispersion"] ** -2
@@ -106,10 +110,22 @@ def fit(model, p, seed, *, name):
     return {**draws, **found, "eta": draws["eta"][:, 0], "weights": draws["w"] @ V.T}
 
 
-def log_likelihood(p, weights, intercept, eta, *, name, rho=None, **scales):
-    V, parts = program(name, p)
-    theta = np.r_[np.linalg.solve(V, weights), intercept]
-    return family_likelihood(*parts, eta=eta, **scales)(theta)[0]
+def log_likelihoods(p, weights, intercept, eta, *, name, rho=None, **scales):
+    """Those of all draws, shape (S,), by one call for all bags of all draws."""
+    V, (rows, lam, family, known, trials) = program(name, p)
+    z, y, w = rows.rows[:, : len(lam)], rows.rows[:, -1], np.linalg.solve(V, weights.T).T
+    s = np.array([shrinkage_factors(rows.bag_size, lam, each)[rows.group] for each in eta])
+    mean = np.einsum("snd,nd,sd->sn", s, z, w) + intercept[:, None] + known
+    variance = eta[:, None] * np.einsum("snd,sd->sn", 1 - s, w**2)
+    found = label_densities(
+        family,
+        np.tile(y, len(eta)),
+        mean.ravel(),
+        variance.ravel(),
+        None if trials is None else np.tile(trials, len(eta)),
+        **{scale: np.repeat(values, len(y)) for scale, values in scales.items()},
+    )
+    return found.value.reshape(mean.shape).sum(axis=1)
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +137,10 @@ def ranked():
             model,
             lambda rng, name=name: simulate(rng, name),
             lambda model, p, seed, name=name: fit(model, p, seed, name=name),
-            lambda p, name=name, **parameters: log_likelihood(p, name=name, **parameters),
+            lambda p, name=name, **parameters: log_likelihoods(p, name=name, **parameters),
             SIMULATIONS,
             seed=20,
+            together=True,
         )
         for name in FAMILIES
     }
@@ -147,6 +164,7 @@ def test_each_family_is_calibrated(ranked):
         for name, values in each.items()
         if name in ("log likelihood", *FAMILIES[family].likelihood.scales)
     }
-    assert len(own) == len(FAMILIES) + 6  # four dispersions, and two scales of Student's t
+    # Four dispersions, and two scales of Student's t and of categories
+    assert len(own) == len(FAMILIES) + 8
     found = p_values(own, bins=5)
     assert min(found.values()) > FALSE_ALARM, found

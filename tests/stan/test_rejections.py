@@ -241,7 +241,8 @@ def test_no_weight_has_a_flat_prior(name, column):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"family": 9}, "family must be a number from 1 to 8, found 9"),
+        ({"family": 10}, "family must be a number from 1 to 9, found 10"),
+        ({"family": 9}, "n_scales must be 1 where family is 9, found 0"),
         ({"family": 6}, "n_scales must be 1 where family is 6, found 0"),
         ({"known_part": [0.0, INF, 0.0, 0.0]}, "known_part[2] must be finite, found inf"),
         ({"known_part": [0.0, 0.0, NAN, 0.0]}, "known_part[3] must be finite, found nan"),

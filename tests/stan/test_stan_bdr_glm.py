@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import reference
-from builders.families import CASES, label_of, scipy_log_density
+from builders.families import CASES, FAMILIES, label_of, scipy_log_density
 from scipy import stats
 from scipy.special import logsumexp
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.families import FAMILIES
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
@@ -191,7 +190,7 @@ def test_gradient(model, name):
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5 * np.abs(gradient).max())
 
 
-@pytest.mark.parametrize("name", ["poisson", "beta_binomial", "student_t"])
+@pytest.mark.parametrize("name", ["poisson", "beta_binomial", "student_t", "ordinal"])
 def test_integral_over_deviations_is_the_likelihood_of_weights(model, name):
     """Of one bag, by summation over its whitened deviation e."""
     p, trials, scales = problem_of(name, n=1)
