@@ -5,11 +5,12 @@
 // N(0, eta I) and its empirical one, z_i, the sampling variance lambda / N_i.
 // With the true embedding integrated out,
 //
-//   y_i ~ normal(intercept + (s_i .* w)' z_i + x_i' gamma, sqrt(nu_i))
+//   y_i ~ normal(intercept + (s_i .* w)' z_i + x_i' gamma + b_i, sqrt(nu_i))
 //   s_ik = eta / (eta + lambda_k / N_i)                     shrinkage factors
 //   nu_i = eta * sum_k w_k^2 (1 - s_ik) + sigma^2 + sigma_point^2 / N_i + v_i
 //
-// v_i is the known variance of the label's error. sigma_point is the noise of
+// v_i is the known variance of the label's error, b_i the effect of groups and
+// smooth functions (functions/terms.stanfunctions). sigma_point is the noise of
 // one point, where a label is an average over points (size_noise = 1).
 // Bags of equal N_i and v_i form a group. Its rows [z_i, x_i, 1, y_i] are
 // replaced by the triangular factor of their QR decomposition, which has the
@@ -18,8 +19,7 @@
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // stanc: --O1
-// Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; eta, z
-// and x have none.
+// Units: those of y, but eta, z, x and term_length have none.
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
@@ -52,7 +52,7 @@ data {
   array[B] int<lower=1> n_effects;       // effects of each term
   array[B] int<lower=0, upper=2> n_columns;        // of smooths; 0: groups
   matrix<lower=0>[U, 2] squared_frequency;         // of the sines of smooths
-  matrix[T, U] v;                        // indicators of groups, sines
+  matrix[T, U] term_columns;              // indicators of groups, sines
 
   // Priors
   real intercept_location;               // prior mean of intercept
@@ -174,7 +174,7 @@ model {
     vector[P] etas = eta + 0 * theta;
     matrix[P, G] shrunk = diag_pre_multiply(theta,
                             inv(1 + diag_pre_multiply(inv(etas), within)));
-    vector[T] rest = y - v * term_effect;
+    vector[T] rest = y - term_columns * term_effect;
     for (g in 1 : G) {
       int a = start[g];
       int b = a + length[g] - 1;

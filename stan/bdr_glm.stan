@@ -6,11 +6,13 @@
 // sampling variance lambda / N_i. With u_i ~ N(0, 1),
 //
 //   y_i ~ family(mean link^-1(h_i), scales)
-//   h_i = o_i + intercept + (s_i .* w)' z_i + x_i' gamma + sqrt(nu_i) u_i
+//   h_i = o_i + intercept + (s_i .* w)' z_i + x_i' gamma + b_i + sqrt(nu_i) u_i
 //   s_ik = eta / (eta + lambda_k / N_i)                     shrinkage factors
 //   nu_i = eta * sum_k w_k^2 (1 - s_ik)
 //
-// The families are in functions/family.stanfunctions. uncertain = 0 takes
+// b_i is the effect of groups and smooth functions, see
+// functions/terms.stanfunctions, and the families are in
+// functions/family.stanfunctions. uncertain = 0 takes
 // embeddings as exact: then s = 1, and there are neither eta nor u.
 // NUTS samples t and e, whitened coordinates of theta = [w; gamma; intercept]
 // and of u: there the posterior is nearly standard normal. Whatever the
@@ -56,7 +58,7 @@ data {
   array[B] int<lower=1> n_effects;       // effects of each term
   array[B] int<lower=0, upper=2> n_columns;        // of smooths; 0: groups
   matrix<lower=0>[U, 2] squared_frequency;         // of the sines of smooths
-  matrix[N, U] v;                        // indicators of groups, sines
+  matrix[N, U] term_columns;              // indicators of groups, sines
 
   // Priors
   real intercept_location;               // prior mean of intercept
@@ -165,7 +167,8 @@ model {
   term_length ~ lognormal(log(term_length_median), term_length_log_sd);
 
   // Labels
-  vector[N] h = known_part + intercept + x * gamma + v * term_effect;
+  vector[N] h = known_part + intercept + x * gamma
+                + term_columns * term_effect;
   if (uncertain) {
     matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta[1]);
     matrix[D, G] sw = diag_pre_multiply(w, s);

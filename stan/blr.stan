@@ -4,10 +4,11 @@
 // empirical mean embedding in the principal axes of the training embeddings,
 // centred at their average; it is taken as exact, whatever N_i.
 //
-//   y_i ~ normal(intercept + z_i' w + x_i' gamma, sqrt(nu_i))
+//   y_i ~ normal(intercept + z_i' w + x_i' gamma + b_i, sqrt(nu_i))
 //   nu_i = sigma^2 + sigma_point^2 / N_i + v_i
 //
-// v_i is the known variance of the label's error. sigma_point is the noise of
+// v_i is the known variance of the label's error, b_i the effect of groups and
+// smooth functions (functions/terms.stanfunctions). sigma_point is the noise of
 // one point, where a label is an average over points (size_noise = 1).
 // Bags of equal nu form a group. Its rows [z_i, x_i, 1, y_i] are replaced by
 // the triangular factor of their QR decomposition, which has the same
@@ -15,8 +16,7 @@
 // some subtracted, replace them with the same likelihood to rounding.
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
-// Units: y, intercept, gamma, sigma, sigma_point, w, rho in units of y; z and x
-// have none.
+// Units: those of y, but z, x and term_length have none.
 // Data: bdr_stan/models/blr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
@@ -64,7 +64,7 @@ data {
   array[B] int<lower=1> n_effects;       // effects of each term
   array[B] int<lower=0, upper=2> n_columns;        // of smooths; 0: groups
   matrix<lower=0>[U, 2] squared_frequency;         // of the sines of smooths
-  matrix[T, U] v;                        // indicators of groups, sines
+  matrix[T, U] term_columns;              // indicators of groups, sines
   vector[B] term_sd_location;            // normal priors of term_sd, above 0
   vector<lower=0>[B] term_sd_scale;
   vector<lower=0>[L] term_length_median; // lognormal priors of term_length
@@ -129,7 +129,7 @@ model {
   term_sd ~ normal(term_sd_location, term_sd_scale);
   term_length ~ lognormal(log(term_length_median), term_length_log_sd);
   if (use_likelihood) {
-    vector[T] e = rows * append_row(theta, -1) + v * term_effect;
+    vector[T] e = rows * append_row(theta, -1) + term_columns * term_effect;
     vector[G] nu = square(sigma) + known_variance;
     if (size_noise) {
       nu += square(sigma_point[1]) ./ bag_size;

@@ -52,6 +52,7 @@ from bdr_stan.user_warnings import warn
 # Uses of the densities of compressed rows, not their definitions.
 _NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
 _FAMILY = re.compile(r"\bfamily *;")
+_TERMS = re.compile(r"\bterm_effect\b")
 _SIGN = re.compile(r"\bsign *;")  # its declaration
 _COMPRESSED_MARK = "// takes compressed rows"
 
@@ -471,6 +472,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         check_columns(**self._columns())
         check_positive(bandwidth_scale=self.bandwidth_scale)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
+        if getattr(self, "groups", None) or getattr(self, "smooths", None):
+            self._check_declares_terms()
         if self.stan_file is not None and self._family is not None:
             self._check_declares_family()
         elif self.stan_file is not None and hasattr(self, "compress"):
@@ -495,6 +498,15 @@ class EmbeddingEstimator(PosteriorEstimator):
             raise ValueError(
                 f"the model has {_roles(named)}, but the training features have "
                 f"{_roles(held_out)}: make these with the model's own training_features"
+            )
+
+    def _check_declares_terms(self):
+        """Raise where a program has no groups and smooth functions."""
+        path = None if self.stan_file is None else Path(self.stan_file)
+        if path is not None and path.is_file() and not _TERMS.search(program_text(path)):
+            raise ValueError(
+                f"{path} does not declare term_effect, the effects of groups and smooths: edit a "
+                "copy from bdr-stan eject"
             )
 
     def _check_declares_family(self):
