@@ -48,7 +48,7 @@ def effect_sds(terms, sd, length):
         own, left = np.array(left[: term.n_columns]), left[term.n_columns :]
         unit = np.ones(term.v.shape[1]) if not len(own) else matern_density(term.frequency, own)
         found.append(each * np.sqrt(unit))
-    return np.concatenate(found)
+    return np.concatenate([*found, []])
 
 
 def log_prior(terms, effects, sd, length, priors):
