@@ -28,11 +28,13 @@ def grid(k, number):
 @pytest.mark.parametrize(
     "columns, length, digits",
     [
-        (["year"], [0.5], 0.01),
+        (["year"], [0.25], 0.015),
+        (["year"], [0.5], 0.005),
         (["year"], [0.7], 0.01),
         (["year"], [1.0], 0.04),
-        (["lon", "lat"], [0.5, 0.5], 0.05),
-        (["lon", "lat"], [0.5, 0.7], 0.08),
+        (["lon", "lat"], [0.35, 0.35], 0.1),
+        (["lon", "lat"], [0.5, 0.7], 0.1),
+        (["lon", "lat"], [0.7, 0.7], 0.1),
     ],
 )
 def test_a_smooth_is_a_matern_process(columns, length, digits):
