@@ -128,7 +128,7 @@ class LatentGaussianModel(Model):
         stock = settings.stan_file is None
         return StanInput(
             data=_less(self.level, data) if stock and self.level else data,
-            inits=[{**self.initial, **self._with_arrays(start)} for start in starts],
+            inits=[{**self._with_arrays(start), **self.initial} for start in starts],
             log_sds=self._with_arrays(log_sds),
             attrs={"log_evidence": mode.log_evidence} if stock else {},
         )

@@ -17,6 +17,8 @@ BAD_VALUES = {
     "landmarks": ["grid", [[1.0]], [["a", "b"]], 7, [[np.nan, 0.0]], [[0.0, 1.0], [0.0, 1.0]]],
     "covariance": ["mean", None],
     "covariates": ["population", [1], ["age", "age"], 3],
+    "groups": ["state", [1], ["age", "age"], 3, [["age", "state"]]],
+    "smooths": ["year", [1], ["age", "age"], 3, [["x", "y", "z"]], [["x", 1]], [[]]],
     "embedding_prior": ["flat", None],
     "measure_scale": ["best", -1.0, None],
     "n_curved": [0, 4, 1.0, "two", None, True],

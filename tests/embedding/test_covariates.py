@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bdr_stan import Bags
-from bdr_stan.embedding.covariates import Covariates, check_covariates, learn_covariates
+from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
 from bdr_stan.results.encoding import decode, encode
 
 TABLE = pd.DataFrame(
@@ -93,7 +93,8 @@ def test_numbers_of_any_type():
 
 def test_a_file_keeps_them(learned):
     arrays = {}
-    again = Covariates(**decode(encode(vars(learned), arrays, "covariates"), arrays, dict))
+    kept = decode(encode(learned.config(), arrays, "covariates"), arrays, dict)
+    again = Covariates.from_config(kept)
     assert again.names == NAMES and again.levels == learned.levels
     np.testing.assert_array_equal(
         again.transform(bags_with(TABLE)), learned.transform(bags_with(TABLE))
@@ -120,7 +121,7 @@ def test_what_all_bags_share_says_nothing(name, value):
 )
 def test_names_must_be_a_list_of_different_names(names, error, says):
     with pytest.raises(error, match=says):
-        check_covariates(names)
+        check_columns(covariates=names)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Effects of groups and smooth functions: their priors, and the coordinates that NUTS samples."""
+
+import numpy as np
+import pytest
+from builders import reference
+from builders.terms import Term, effect_sds, matern, unwhiten
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.terms import NO_TERMS, Smooth, Terms
+from bdr_stan.models.blr import blr_model
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
+from bdr_stan.posterior.terms import effect_amplitudes, term_data
+from bdr_stan.posterior.terms import effect_sds as sds_of_package
+
+
+def smooth(*columns):
+    """A smooth function of columns in [-1, 1], whose sines are not centred."""
+    k = len(columns)
+    plain = Smooth(columns, np.zeros(k), np.ones(k), np.zeros(1))
+    return Smooth(columns, np.zeros(k), np.ones(k), np.zeros(len(plain.order)))
+
+
+def grid(k, number):
+    axes = [np.linspace(-1, 1, number)] * k
+    return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, k)
+
+
+@pytest.mark.parametrize(
+    "columns, length, digits",
+    [
+        (["year"], [0.25], 0.015),
+        (["year"], [0.5], 0.005),
+        (["year"], [0.7], 0.01),
+        (["year"], [1.0], 0.04),
+        (["lon", "lat"], [0.35, 0.35], 0.1),
+        (["lon", "lat"], [0.5, 0.7], 0.1),
+        (["lon", "lat"], [0.7, 0.7], 0.1),
+    ],
+)
+def test_a_smooth_is_a_matern_process(columns, length, digits):
+    """Within the range of the training bags, to its edges."""
+    one = smooth(*columns)
+    terms = Terms({}, [one])
+    amplitude = effect_amplitudes(
+        terms, {f"term_length[{k + 1}]": value for k, value in enumerate(length)}
+    )
+    x = grid(len(columns), 41 if len(columns) == 1 else 9)
+    features = one.sines(x) * amplitude
+    np.testing.assert_allclose(features @ features.T, matern(x, np.array(length)), atol=digits)
+
+
+def test_standard_deviations_of_effects():
+    terms = Terms({"state": ["a", "b", "c"], "urban": [False, True]}, [smooth("a", "b"), smooth("c")])
+    sd, length = [0.3, 0.5, 0.7, 1.1], [0.4, 0.8, 1.3]
+    scales = {f"term_sd[{k + 1}]": value for k, value in enumerate(sd)}
+    scales |= {f"term_length[{k + 1}]": value for k, value in enumerate(length)}
+    of_columns = [
+        Term(np.empty((0, len(one.frequency))), one.frequency) for one in terms.smooths
+    ] + [Term(np.empty((0, 3))), Term(np.empty((0, 2)))]
+    expected = effect_sds(of_columns, sd, length)
+    np.testing.assert_allclose(sds_of_package(terms, scales), expected, rtol=1e-12)
+    np.testing.assert_allclose(expected[-5:], [0.7, 0.7, 0.7, 1.1, 1.1])
+
+
+def test_no_terms_have_no_data():
+    data = term_data(NO_TERMS, np.empty((7, 0)), {})
+    assert (data["B"], data["U"], data["L"]) == (0, 0, 0)
+    assert data["squared_frequency"].shape == (0, 2) and data["v"].shape == (7, 0)
+    assert len(sds_of_package(NO_TERMS, {})) == 0
+
+
+@pytest.mark.parametrize("groups", [{"state": [0, 1, 2]}, {}])
+@pytest.mark.parametrize("smooths", [["year"], []])
+def test_coordinates_are_standard_normal_at_the_mode(rng, groups, smooths):
+    """Of one function and one column of groups; of more columns of groups it is nearly so."""
+    p = reference.with_covariates(rng, reference.random_problem(rng, n=60, d=3), 2)
+    terms = Terms(groups, [smooth(name) for name in smooths])
+    sines = [one.sines(rng.uniform(-1, 1, (60, 1))) for one in terms.smooths]
+    indicators = [np.eye(len(known))[rng.integers(0, len(known), 60)] for known in groups.values()]
+    v = np.hstack([np.empty((60, 0)), *sines, *indicators])
+    model = blr_model(
+        Embedding(p.sizes, p.mu, None, covariates=np.column_stack([p.x, v])), p.y, terms=terms
+    )
+    scales, mode, _ = most_probable_scales(model)
+    data = model.whitening(scales, mode)
+    blocks = [Term(each, one.frequency) for each, one in zip(sines, terms.smooths, strict=True)]
+    blocks += [Term(each) for each in indicators]
+    sd = [value for name, value in scales.items() if name.startswith("term_sd")]
+    length = [value for name, value in scales.items() if name.startswith("term_length")]
+
+    def theta(t):
+        base, _ = reference.unwhiten_all(data, t[:6], scales["rho"])
+        effects, _ = unwhiten(data, blocks, t[6:], base, sd, length)
+        return np.r_[base[:-1], effects, base[-1]]
+
+    size = 6 + v.shape[1]
+    centre = theta(np.zeros(size))
+    np.testing.assert_allclose(centre, mode.theta, rtol=1e-6, atol=1e-8)
+    factor = np.column_stack([theta(unit) - centre for unit in np.eye(size)])
+    np.testing.assert_allclose(
+        factor.T @ mode.precision @ factor, np.eye(size), rtol=1e-6, atol=1e-6
+    )
