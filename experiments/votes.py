@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from bdr_stan import BDR, BLR, Bags
+from bdr_stan.kernels import LinearEffects
 from bdr_stan.metrics import size_classes
 from data_gen.election import FEATURES, election
 from experiments.report import arguments, markdown, write
@@ -34,7 +35,7 @@ elections `BDR` with terms is better:
 - "normal" is `BDR(50)` of the log odds of the shares, "normal, terms" the same with terms and with
   the standard errors of the log odds as `label_sd`; the votes are then binomial given the log odds.
 - "means of counties" is a binomial regression on the means of the residents' columns with effects
-  of the states, `BLR(kernel="linear", family="binomial", groups=["state"])`.
+  of the states, `BLR(kernel=LinearEffects(), family="binomial", groups=["state"])`.
 
 Coverage of the 95% intervals of "BDR, terms" by the number of sampled residents, all elections
 together:
@@ -49,7 +50,7 @@ def log_probability_from_log_odds(predictive, yes, votes):
     return np.log(np.mean(stats.binom.pmf(yes, votes, expit(h)), axis=0))
 
 
-def one_election(seed, **sizes):
+def one_election(seed, method, **sizes):
     """NLL of each model, and a table of coverage by county."""
     generated = election(seed, **sizes)
     counties = generated.counties
@@ -70,11 +71,11 @@ def one_election(seed, **sizes):
     run = {"seed": seed, "draws": 500}
     counts, normal = {"trials": "votes", **run}, {"label_sd": "se", **run}
     fits = {
-        "BDR, terms": (BDR(50, family="binomial", **TERMS), "yes", counts),
-        "normal": (BDR(50), "log_odds", run),
-        "normal, terms": (BDR(50, **TERMS), "log_odds", normal),
+        "BDR, terms": (BDR(50, family="binomial", method=method, **TERMS), "yes", counts),
+        "normal": (BDR(50, method=method), "log_odds", run),
+        "normal, terms": (BDR(50, method=method, **TERMS), "log_odds", normal),
         "means of counties": (
-            BLR(kernel="linear", family="binomial", groups=["state"]),
+            BLR(kernel=LinearEffects(), family="binomial", method=method, groups=["state"]),
             "yes",
             counts,
         ),
@@ -86,7 +87,7 @@ def one_election(seed, **sizes):
             log_probability = predictive.log_prob(yes)
         else:
             log_probability = log_probability_from_log_odds(predictive, yes, votes)
-        nll[name] = -np.mean(log_probability)
+        nll[name] = float(-np.mean(log_probability))
         if coverage is None:
             low, high = predictive.interval(0.95)
             held = (low <= yes) & (yes <= high)
@@ -95,15 +96,18 @@ def one_election(seed, **sizes):
 
 
 def main():
-    parser = arguments(__doc__, quick="2 elections of 150 counties", output="folder of votes.md")
+    parser = arguments(
+        __doc__, quick="1 election of 90 counties, the modes", output="folder of votes.md"
+    )
     args = parser.parse_args()
-    n, sizes = (2, {"n_counties": 150, "n_states": 5}) if args.quick else (10, {})
+    n, sizes = (1, {"n_counties": 90, "n_states": 5}) if args.quick else (10, {})
+    method = "optimize" if args.quick else "nuts"
     nll, coverage = [], []
     with warnings.catch_warnings():
         # A few counties lie outside of the square of the others, and some chains are short.
         warnings.filterwarnings("ignore", message="smooth .* lie outside the range")
         for seed in range(n):
-            found, of_counties = one_election(seed, **sizes)
+            found, of_counties = one_election(seed, method, **sizes)
             nll.append(found)
             coverage.append(of_counties)
             print(f"election {seed}:", {k: round(v, 3) for k, v in found.items()}, flush=True)
@@ -119,7 +123,7 @@ def main():
     classes = size_classes(held["size"].to_numpy(), [15, 50, 150])
     by_size = pd.DataFrame(
         [
-            (name, int(mask.sum()), f"{held['held'][mask].mean():.3f}")
+            (name, str(mask.sum()), f"{held['held'][mask].mean():.3f}")
             for name, mask in classes.items()
         ],
         columns=["residents", "counties", "coverage"],

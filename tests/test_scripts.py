@@ -27,6 +27,7 @@ SAYS = {
     "experiments/attenuation.py": "Slopes are relative to the truth",
     "experiments/digits_classification.py": "Log loss in bags of 1 image:",
     "experiments/election.py": "intervals of the gap hold in",
+    "experiments/votes.py": "means of counties",
     "experiments/elevators.py": "Share of test outcomes and of test labels",
     "experiments/entropy.py": "Median RMSE of MERR:",
     "experiments/faces.py": "The fastest pass over the images",

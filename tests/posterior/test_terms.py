@@ -50,7 +50,9 @@ def test_a_smooth_is_a_matern_process(columns, length, digits):
 
 
 def test_standard_deviations_of_effects():
-    terms = Terms({"state": ["a", "b", "c"], "urban": [False, True]}, [smooth("a", "b"), smooth("c")])
+    terms = Terms(
+        {"state": ["a", "b", "c"], "urban": [False, True]}, [smooth("a", "b"), smooth("c")]
+    )
     sd, length = [0.3, 0.5, 0.7, 1.1], [0.4, 0.8, 1.3]
     scales = {f"term_sd[{k + 1}]": value for k, value in enumerate(sd)}
     scales |= {f"term_length[{k + 1}]": value for k, value in enumerate(length)}
