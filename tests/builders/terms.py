@@ -56,9 +56,10 @@ def log_prior(terms, effects, sd, length, priors):
     value = stats.norm.logpdf(effects, 0, effect_sds(terms, sd, length)).sum()
     value += stats.halfnorm.logpdf(sd, scale=priors["term_sd_scale"]).sum()
     scale = priors.get("term_length_median", 1.0)
-    return value + stats.lognorm.logpdf(
-        length, priors.get("term_length_log_sd", 1.0), scale=scale
-    ).sum()
+    return (
+        value
+        + stats.lognorm.logpdf(length, priors.get("term_length_log_sd", 1.0), scale=scale).sum()
+    )
 
 
 def unwhiten(data, terms, t, theta, sd, length):
