@@ -145,9 +145,10 @@ transformed parameters {
   real intercept = theta[P];
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
-  vector[U + 1] found = whitened_terms(t_effect, theta, effect_sd,
-                                       effect_information, effect_linear_term,
-                                       effect_cross, n_effects, n_columns);
+  // Not theta itself, for the same reason.
+  vector[U + 1] found = whitened_terms(t_effect,
+    append_row(append_row(w, gamma), intercept), effect_sd,
+    effect_information, effect_linear_term, effect_cross, n_effects, n_columns);
   vector[U] term_effect = found[1 : U];
 }
 model {
@@ -174,7 +175,10 @@ model {
     vector[P] etas = eta + 0 * theta;
     matrix[P, G] shrunk = diag_pre_multiply(theta,
                             inv(1 + diag_pre_multiply(inv(etas), within)));
-    vector[T] rest = y - term_columns * term_effect;
+    vector[U > 0 ? T : 0] rest;          // labels less the effects of terms
+    if (U > 0) {
+      rest = y - term_columns * term_effect;
+    }
     for (g in 1 : G) {
       int a = start[g];
       int b = a + length[g] - 1;
@@ -184,8 +188,13 @@ model {
       if (size_noise) {
         nu += square(sigma_point[1]) / bag_size[g];
       }
-      target += sign[g] * group_normal_lupdf(rest[a : b] | x[, a : b]',
-                                             shrunk[, g], nu, n_bags[g]);
+      if (U > 0) {
+        target += sign[g] * group_normal_lupdf(rest[a : b] | x[, a : b]',
+                                               shrunk[, g], nu, n_bags[g]);
+      } else {
+        target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
+                                               shrunk[, g], nu, n_bags[g]);
+      }
     }
   }
 }

@@ -7,6 +7,7 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import own_population
+from bdr_stan.models.latent import with_draws_of_new_levels
 from bdr_stan.predictive import Predictive
 from bdr_stan.predictive.population import difference, weighted_sums
 from bdr_stan.types import ArrayLike
@@ -56,5 +57,6 @@ def _sums(model, bags, by, weights, total):
 def _predictive(model: Any, embedding: Embedding) -> Any:
     """Predictive distribution of bags whose embeddings have a prior of their own."""
     other = copy(model)
-    other.coordinates_, draws = own_population(model.coordinates_, embedding, model._draws())
+    draws = with_draws_of_new_levels(embedding, model._draws())
+    other.coordinates_, draws = own_population(model.coordinates_, embedding, draws)
     return other._predictive(embedding, draws, getattr(model, "classes_", None))

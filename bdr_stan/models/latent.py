@@ -31,6 +31,7 @@ from bdr_stan.predictive.mixture import Mixture
 from bdr_stan.types import Array, ArrayLike
 
 _FEWEST_DRAWS = 100  # of the posterior, from which effects of new levels are drawn
+_REPEATED_DRAWS = 1000  # where there are fewer
 _LEAST_SHARE = 1e-18  # of the largest variance, for parts that have none in some bags
 
 
@@ -178,29 +179,40 @@ def contributions(
     `draws` are as for `latent_moments`, term_sd among them where there are groups, which are the
     last of the terms.
     """
-    alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
     n, S = len(embedding.mean), len(draws["w"])
+    alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
     latent = _latent(
         coordinates,
         replace(embedding, covariates=None, new_levels=None),
         {**alone, "intercept": np.zeros(S)},
     )
-    found = {"embedding": _part(*latent(np.arange(n)))}
+    most = np.max(draws.get("eta", 1.0)) * np.max(draws["w"] ** 2 @ (coordinates.lam > 0))
+    found = {"embedding": _part(latent, most, n, S)}
     new = _new_levels(embedding, draws)
     groups = dict(zip(list(terms)[len(terms) - len(new) :], new, strict=True))
     for name, block in terms.items():
-        drawn, variance = groups.get(name, (0.0, 0.0))
-        mean = draws["gamma"][:, block] @ embedding.x[:, block].T + drawn
-        found[name] = _part(mean, np.broadcast_to(variance, mean.shape))
+        added = groups.get(name)
+
+        def moments(i, block=block, added=added):
+            mean = draws["gamma"][:, block] @ embedding.x[i, block].T
+            drawn, variance = (0.0, 0.0) if added is None else added(i)
+            return mean + drawn, np.broadcast_to(variance, mean.shape)
+
+        most = 0.0 if added is None or S >= _FEWEST_DRAWS else np.max(draws["term_sd"] ** 2)
+        found[name] = _part(moments, most, n, S)
     return found
 
 
-def _part(mean, variance):
-    """Distribution of a part of the predictor of these moments under each draw, (S, n)."""
-    if not np.any(variance):
-        return Contrast(lambda i: mean[:, i], mean.shape[1], len(mean))
-    sd = np.sqrt(np.maximum(variance, _LEAST_SHARE * variance.max()))
-    return Predictive(lambda i: (mean[:, i], sd[:, i]), mean.shape[1], len(mean))
+def _part(moments, most, n, n_draws):
+    """Distribution of a part of the predictor of these moments; `most` bounds its variances."""
+    if not most:
+        return Contrast(lambda i: moments(i)[0], n, n_draws)
+
+    def components(i):
+        mean, variance = moments(i)
+        return mean, np.sqrt(np.maximum(variance, _LEAST_SHARE * most))
+
+    return Predictive(components, n, n_draws)
 
 
 def _latent(coordinates, embedding, draws):
@@ -217,32 +229,45 @@ def _latent(coordinates, embedding, draws):
 
     def with_new_levels(i):
         mean, variance = moments(i)
-        for drawn, left in new:
-            mean += drawn[:, i]
-            variance += left[:, i]
+        for added in new:
+            drawn, left = added(i)
+            mean += drawn
+            variance += left
         return mean, variance
 
     return with_new_levels if new else moments
 
 
-def _new_levels(embedding, draws):
-    """Of each column of groups the effects of levels that no training bag has, and variances.
+def with_draws_of_new_levels(embedding: Embedding, draws: Mapping[str, Array]) -> dict[str, Array]:
+    """The draws, repeated where there are too few to draw effects of new levels.
 
-    Both have the shape (S, n). Effects are drawn from their prior, for a level the same in all
-    calls, so that bags of a level, and both versions of a contrast, share them. Where draws are too
-    few for that, as after optimisation, they are 0, with the prior's variance.
+    For what adds bags, which share the effect of a level.
+    """
+    few = embedding.new_levels is not None and len(draws["w"]) < _FEWEST_DRAWS
+    times = _REPEATED_DRAWS // len(draws["w"]) if few else 1
+    return {name: np.repeat(values, times, axis=0) for name, values in draws.items()}
+
+
+def _new_levels(embedding, draws):
+    """Of each column of groups a function of bags: effects of new levels, and variances, (S, m).
+
+    Effects of levels that no training bag has are drawn from their prior, for a level the same in
+    all calls, so that bags of a level, and both versions of a contrast, share them. Where draws are
+    too few for that, as after optimisation, they are 0, with the prior's variance.
     """
     if embedding.new_levels is None:
         return []
-    found, n_groups = [], embedding.new_levels.shape[1]
-    for k, numbers in enumerate(embedding.new_levels.T):
-        sd = draws["term_sd"][:, k - n_groups, None]
-        drawn = np.zeros((len(sd), len(numbers)))
-        if len(sd) < _FEWEST_DRAWS:
-            found.append((drawn, sd**2 * (numbers > 0)))
-            continue
-        for number in np.unique(numbers[numbers > 0]):
-            noise = np.random.default_rng([k, number]).standard_normal((len(sd), 1))
-            drawn[:, numbers == number] = sd * noise
-        found.append((drawn, np.zeros_like(drawn)))
-    return found
+    columns = embedding.new_levels.T
+    sds = draws["term_sd"].T[-len(columns) :]
+    return [partial(_effects, k, *pair) for k, pair in enumerate(zip(columns, sds, strict=True))]
+
+
+def _effects(column, numbers, sd, i):
+    """Effects at bags i of the levels of a column, new where numbers > 0, and their variances."""
+    numbers, (drawn, variance) = numbers[i], np.zeros((2, len(sd), len(i)))
+    if len(sd) < _FEWEST_DRAWS:
+        return drawn, variance + sd[:, None] ** 2 * (numbers > 0)
+    for number in np.unique(numbers[numbers > 0]):
+        noise = np.random.default_rng([column, number]).standard_normal(len(sd))
+        drawn[:, numbers == number] = (sd * noise)[:, None]
+    return drawn, variance

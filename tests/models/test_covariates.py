@@ -138,7 +138,7 @@ def test_classes_have_a_prior_on_the_scale_of_the_latent_function(rng):
     plain = Embedding(p.sizes, p.mu, None)
     model = blr_logit_model(replace(plain, covariates=p.x), p.y)
     assert model.priors["gamma_scale"] == 2.5 * 2.5
-    np.testing.assert_array_equal(model.gamma_scales, [6.25, 6.25])
+    np.testing.assert_array_equal(model.gamma_scales({}), [6.25, 6.25])
     assert blr_logit_model(replace(plain, covariates=p.x), p.y, prior={"gamma_scale": 1.0}).priors[
         "gamma_scale"
     ] == pytest.approx(1.0)

@@ -50,16 +50,13 @@ def test_a_smooth_is_a_matern_process(columns, length, digits):
 
 
 def test_standard_deviations_of_effects():
-    terms = Terms(
-        {"state": ["a", "b", "c"], "urban": [False, True]}, [smooth("a", "b"), smooth("c")]
-    )
+    smooths = [smooth("a", "b"), smooth("c")]
+    terms = Terms({"state": ["a", "b", "c"], "urban": [False, True]}, smooths)
     sd, length = [0.3, 0.5, 0.7, 1.1], [0.4, 0.8, 1.3]
     scales = {f"term_sd[{k + 1}]": value for k, value in enumerate(sd)}
     scales |= {f"term_length[{k + 1}]": value for k, value in enumerate(length)}
-    of_columns = [
-        Term(np.empty((0, len(one.frequency))), one.frequency) for one in terms.smooths
-    ] + [Term(np.empty((0, 3))), Term(np.empty((0, 2)))]
-    expected = effect_sds(of_columns, sd, length)
+    plain = [Term(np.empty((0, len(one.frequency))), one.frequency) for one in smooths]
+    expected = effect_sds([*plain, Term(np.eye(3)), Term(np.eye(2))], sd, length)
     np.testing.assert_allclose(sds_of_package(terms, scales), expected, rtol=1e-12)
     np.testing.assert_allclose(expected[-5:], [0.7, 0.7, 0.7, 1.1, 1.1])
 
@@ -67,7 +64,7 @@ def test_standard_deviations_of_effects():
 def test_no_terms_have_no_data():
     data = term_data(NO_TERMS, np.empty((7, 0)), {})
     assert (data["B"], data["U"], data["L"]) == (0, 0, 0)
-    assert data["squared_frequency"].shape == (0, 2) and data["v"].shape == (7, 0)
+    assert data["squared_frequency"].shape == (0, 2) and data["term_columns"].shape == (7, 0)
     assert len(sds_of_package(NO_TERMS, {})) == 0
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
+from builders.terms import no_effects
 from scipy import stats
 from scipy.linalg import block_diag
 
@@ -259,7 +260,7 @@ def fit_logit(model, p, seed):
 def thinned(model, data, basis, seed):
     by_size = bool(data.get("size_noise"))
     start = {"t": np.zeros(LANDMARKS + data["Q"] + 1), **START, "sigma_point": [0.4] * by_size}
-    draws = calibration.thinned(model, data, start, seed)
+    draws = calibration.thinned(model, no_effects(LANDMARKS + data["Q"] + 1) | data, start, seed)
     if by_size:
         draws["sigma_point"] = draws["sigma_point"][:, 0]
     return draws | {"weights": draws["w"] @ basis.T}

@@ -10,6 +10,7 @@ import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 from builders.families import FAMILIES
+from builders.terms import no_effects
 from scipy.special import expit
 
 from bdr_stan.cmdstan.programs import compile_program
@@ -96,7 +97,7 @@ def fit(model, p, seed, *, name):
     intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
     mode = find_mode(likelihood, factor, intercept, rho=START["rho"])
     data = bdr_glm_data(rows, lam, factor, family, known, trials, p.priors)
-    data |= whitened_coordinates(mode, factor, START["rho"])
+    data |= whitened_coordinates(mode, factor, START["rho"]) | no_effects(LANDMARKS + 1)
     data |= {"label_information": np.full(n, 0.3), "label_centre": known}
     start = {
         "t": np.zeros(LANDMARKS + 1),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from builders import reference
+from builders.terms import no_effects
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
@@ -77,6 +78,8 @@ def any_whitening(rng, name, d):
         "gamma_slope": rng.normal(size=(Q, d)),
         "gamma_unit": np.triu(rng.normal(size=(Q, Q)), 1) + np.diag(rng.uniform(0.5, 2, Q)),
     }
+    if name in ("blr", "bdr"):
+        return whitening | no_effects(d + Q + 1)
     return whitening | ({"latent_spread": 0.4} if name == "bdr_probit" else {})
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from builders import reference
+from builders.terms import no_effects
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
@@ -24,7 +25,7 @@ def problem(rng, n=40, **options):
 
 def data_of(name, p, *, lossless=True, use_likelihood=True):
     """Data of a program, in coordinates that do nothing; the basis of the weights."""
-    whitening, d = reference.plain_coordinates(3), 3
+    whitening, d = reference.plain_coordinates(3) | no_effects(4), 3
     options = {"lossless": lossless, "known_variance": p.known}
     if name == "blr":
         rows = compress(p.mu - p.m0, p.y, p.sizes, **options)

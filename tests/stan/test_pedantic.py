@@ -13,9 +13,10 @@ from bdr_stan.cmdstan.programs import program_names, program_path, stan_director
 FALSE = [
     (
         ".*",
-        r"The parameter (t|e|sigma|sigma_point|rho|eta|tau|scale|amplitude|curvature) "
+        r"The parameter (t|e|t_effect|sigma|sigma_point|rho|eta|tau|scale|amplitude|curvature|"
+        r"term_sd|term_length) "
         "has no priors",
-        "the numbers of their priors are data, and t and e have those of what they become",
+        "the numbers of their priors are data, and t, e, t_effect have those of what they become",
     ),
     (
         "bdr|bdr_probit|bdr_glm|nonlinear",

@@ -33,6 +33,14 @@ OF_SIGMA = {
     "known_variance": [0.0, 0.3],
 }
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
+NO_TERMS = {"B": 0, "U": 0, "L": 0, "term_columns": [[], [], [], []]} | {
+    name: []
+    for name in (
+        *("n_effects", "n_columns", "squared_frequency", "term_sd_location", "term_sd_scale"),
+        *("term_length_median", "term_length_log_sd"),
+        *("effect_information", "effect_linear_term", "effect_cross"),
+    )
+}
 NO_MODE_SHIFT = {"scale_at_mode": [1.0, 1.0], "mode_shift": [[0.0, 0.0]] * 3}
 # No basis functions, so that the weights are those of the other programs.
 CURVE = {
@@ -62,16 +70,17 @@ COUNTS = {
 # Four bags at two landmarks; those of points of two sizes in two groups.
 DATA = {
     "blr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2], "sign": [1, 1]}
-    | (GROUPS | WHITENING | PRIORS | OF_SIGMA),
+    | (GROUPS | WHITENING | PRIORS | OF_SIGMA | NO_TERMS),
     "blr_logit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | WHITENING
     | PRIORS,
     "bdr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2], "sign": [1, 1]}
-    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA | NO_MODE_SHIFT),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_SIGMA | OF_ETA | NO_MODE_SHIFT)
+    | NO_TERMS,
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
     "bdr_glm": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0.0, 3.0, 1.0, 2.0]}
-    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | COUNTS),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | COUNTS | NO_TERMS),
     "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
 }

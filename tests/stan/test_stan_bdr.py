@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import reference
+from builders.terms import no_effects
 from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
@@ -54,7 +55,8 @@ def stan_data(p, *, whitened=True, lossless=True, at_nodes=False, use_likelihood
         at = partial(normal_likelihood, rows, lam)
         scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
         whitening = whitened_coordinates(mode, factor, scales["rho"])
-    return bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood) | whitening
+    data = bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood)
+    return data | whitening | no_effects(len(lam) + 1)
 
 
 def basis(p):

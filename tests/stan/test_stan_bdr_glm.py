@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from builders import reference
 from builders.families import CASES, FAMILIES, label_of, scipy_log_density
+from builders.terms import no_effects
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -49,7 +50,7 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
     order = np.argsort(p.sizes, kind="stable")
     family, d = FAMILIES[name], len(lam)
     exposed = np.linspace(-1, 2, n) if "exposure" in family.takes else np.zeros(n)
-    plain = reference.plain_coordinates(d)
+    plain = reference.plain_coordinates(d) | no_effects(d + 1)
     if whitened:
         plain |= {"information": rng.uniform(0.5, 2, d), "linear_term": rng.normal(size=d)}
     out_of = [None] * n if trials is None else trials[order]

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import reference
+from builders.terms import no_effects
 from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
@@ -52,7 +53,8 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
         )  # fmt: skip
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    return blr_data(rows, priors, use_likelihood=use_likelihood) | whitening
+    data = blr_data(rows, priors, use_likelihood=use_likelihood)
+    return data | whitening | no_effects(d + 1)
 
 
 def prior_points(p, number=8):

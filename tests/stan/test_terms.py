@@ -8,9 +8,7 @@ from builders import reference
 from builders.terms import (
     Term,
     any_coordinates,
-    effect_sds,
     log_prior,
-    matern,
     unwhiten,
 )
 from scipy import stats
@@ -24,7 +22,6 @@ from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.blr import blr_data
-from bdr_stan.posterior.terms import effect_amplitudes
 
 N, D, Q = 40, 3, 1
 PROGRAMS = {"blr": ("sigma", "rho"), "bdr": ("sigma", "rho", "eta"), "bdr_glm": ("rho", "eta")}
