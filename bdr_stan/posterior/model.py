@@ -26,6 +26,7 @@ class StanInput:
     log_sds: Mapping[str, Any] = field(default_factory=dict)
     # of the cmdstanpy method; those of the user come after
     options: Mapping[str, Any] = field(default_factory=dict)
+    mode_options: Mapping[str, Any] = field(default_factory=dict)  # of the search for the mode
     attrs: Mapping[str, Any] = field(default_factory=dict)  # of the posterior, known before the run
 
 

@@ -107,13 +107,13 @@ def run(
                     else:
                         fit = sample_on_workers(client, program, **{**common, **chosen})
                 elif method == "optimize":
-                    fit = _optimized(model, {**common, "inits": inits[0], **options})
+                    search = {**common, "inits": inits[0], **options}
+                    fit = _optimized(model, search, stan_input.mode_options)
                 elif method == "laplace":
                     # A folder of its own: CmdStanPy names files by the second.
                     its_folder = {"output_dir": os.path.join(folder, "mode")}
-                    mode = _optimized(
-                        model, {**common, **its_folder, "inits": inits[0], "jacobian": True}
-                    )
+                    search = {**common, **its_folder, "inits": inits[0], "jacobian": True}
+                    mode = _optimized(model, search, stan_input.mode_options)
                     fit = model.laplace_sample(
                         **{**common, "mode": mode, "draws": draws, **options}
                     )
@@ -136,12 +136,12 @@ def run(
     return resampled(*found, draws) if method == "pathfinder" else found
 
 
-def _optimized(model, options):
+def _optimized(model, options, chosen):
     """The mode, as near as the log density's own rounding lets the search come."""
     if "algorithm" in options:  # whose tolerances are its own
         return model.optimize(**options)
     try:
-        return model.optimize(**{**_MODE_OPTIONS, **options})
+        return model.optimize(**{**_MODE_OPTIONS, **chosen, **options})
     except RuntimeError:  # steps lost in rounding; other errors come again
         return model.optimize(**options)
 

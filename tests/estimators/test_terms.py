@@ -196,8 +196,9 @@ def test_each_bag_is_predicted_by_itself(fitted, problem):
 def test_rows_of_the_metadata_go_with_the_bags(problem, plain):
     bags, y = problem
     order = np.random.default_rng(1).permutation(len(bags))
-    again = quiet_fit(plain, bags[order], y[order])
-    np.testing.assert_allclose(again.predict(bags), plain.predict(bags), atol=0.02)
+    model = clone(plain).set_params(landmarks=bags.points[:5], bandwidth=1.5)
+    one, other = quiet_fit(model, bags, y), quiet_fit(model, bags[order], y[order])
+    np.testing.assert_allclose(one.predict(bags), other.predict(bags), atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +240,8 @@ def test_partitions_give_the_same_fit(problem):
     lazy = Bags.from_dask(parts, "county", **columns)
     memory = Bags.from_dataframe(rows, "county", **columns)
     one, other = (quiet_fit(model, each, "y") for each in (lazy, memory))
-    np.testing.assert_allclose(one.predict(memory), other.predict(memory), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(one.predict(lazy), other.predict(memory), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(one.predict(memory), other.predict(memory), atol=1e-3)
+    np.testing.assert_allclose(one.predict(lazy), one.predict(memory), atol=1e-8)
 
 
 # ---------------------------------------------------------------- new levels
@@ -255,7 +256,7 @@ def test_marginal_sd_of_a_new_level_exactly(problem, plain):
     with pytest.warns(UserWarning, match="'state' has levels that no training bag has, such as"):
         found = plain.predictive(in_new_state(bags, "Guam"))
     effects = plain.predict_terms(bags)["state"]["mean"].to_numpy()
-    term_sd = float(plain.idata.posterior["term_sd"].sel(term="state"))
+    term_sd = plain.idata.posterior["term_sd"].sel(term="state").item()
     known = plain.predictive(bags)
     np.testing.assert_allclose(found.mean, known.mean - effects, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(found.sd, np.hypot(known.sd, term_sd), rtol=1e-8)
@@ -377,7 +378,7 @@ def test_scikit_learn_searches_over_them(problem):
 
 def test_stacks_take_them(problem):
     bags, y = problem
-    models = [Shrinkage(5, groups=["state"], smooths=["year"]), Shrinkage(5)]
+    models = [BDR(5, method="laplace", **columns) for columns in (COLUMNS, {})]
     stack = quiet_fit(Stacked(models), bags, y)
     assert stack.weights_[0] > 0.9
     new, truth = counties(60, seed=5)
@@ -402,6 +403,17 @@ def test_landmarks_are_not_learned_with_them(problem):
         model = Shrinkage(5, embedding_prior="kernel", **{name: value})
         with pytest.raises(ValueError, match=f"learn them with {name}=None, then fit"):
             learn_landmarks(model, *problem, validation=problem)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_the_search_ends_at_the_mode(n):
+    """Scales that are as good as fixed make it a long one."""
+    bags, y = counties(n)
+    model, stricter = Shrinkage(5, **COLUMNS), {"tol_rel_grad": 1.0, "iter": 50_000}
+    one, other = quiet_fit(model, bags, y), quiet_fit(model, bags, y, **stricter)
+    lp = [fit.idata.sample_stats["lp"].item() for fit in (one, other)]
+    assert lp[0] == pytest.approx(lp[1], abs=1e-3)
+    np.testing.assert_allclose(one.predict(bags), other.predict(bags), atol=1e-3)
 
 
 def test_compression_does_not_change_a_fit(problem):
