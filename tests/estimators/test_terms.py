@@ -363,11 +363,17 @@ def test_tune_tells_models_with_and_without_them_apart(problem):
         "without": Shrinkage(),
     }
     options = {"n_landmarks": [5], "bandwidth_scale": [1.0], "seed": 1}
-    for how in ({"validation": counties(60, seed=5)}, {"cv": 3}):
-        table = tune(*problem, models=models, **options, **how).table.set_index("model")
-        nll = table["nll"]
-        assert nll["with"] < min(nll["groups"], nll["smooths"]) - 0.1
-        assert max(nll["groups"], nll["smooths"]) < nll["without"] - 0.1
+    table = tune(*problem, models=models, validation=counties(60, seed=5), **options).table
+    nll = table.set_index("model")["nll"]
+    assert nll["with"] < min(nll["groups"], nll["smooths"]) - 0.1
+    assert max(nll["groups"], nll["smooths"]) < nll["without"] - 0.1
+
+
+def test_tune_learns_levels_of_each_fold(problem):
+    models = {"groups": Shrinkage(groups=["state"]), "without": Shrinkage()}
+    table = tune(*problem, models=models, n_landmarks=[5], bandwidth_scale=[1.0], cv=3, seed=1)
+    nll = table.table.set_index("model")["nll"]
+    assert nll["groups"] < nll["without"] - 0.1
 
 
 def test_scikit_learn_searches_over_them(problem):

@@ -1,16 +1,22 @@
 """Effects of groups and smooth functions: their priors, and the coordinates that NUTS samples."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from builders import reference
 from builders.terms import Term, effect_sds, matern, unwhiten
 
+from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import NO_TERMS, Smooth, Terms
 from bdr_stan.models.blr import blr_model
+from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
-from bdr_stan.posterior.terms import effect_amplitudes, term_data
+from bdr_stan.posterior.mode import find_mode
+from bdr_stan.posterior.terms import effect_amplitudes, term_data, without_effects
 from bdr_stan.posterior.terms import effect_sds as sds_of_package
+from bdr_stan.posterior.whitening import whitened_coordinates, with_mode_shift
 
 
 def smooth(*columns):
@@ -99,3 +105,37 @@ def test_coordinates_are_standard_normal_at_the_mode(rng, groups, smooths):
     np.testing.assert_allclose(
         factor.T @ mode.precision @ factor, np.eye(size), rtol=1e-6, atol=1e-6
     )
+
+
+def test_the_mode_shift_is_that_of_weights_with_effects(rng):
+    """To second order: at scales changed by 1%, t of the mode there is mode_shift times that."""
+    d, n, levels = 3, 80, 4
+    z, lam = rng.normal(size=(n, d)), rng.gamma(2.0, size=d)
+    v = np.eye(levels)[rng.integers(0, levels, n)]
+    y = z @ rng.normal(size=d) + v @ rng.normal(size=levels) + rng.normal(0, 0.3, n)
+    rows = compress(np.column_stack([z, v]), y, rng.choice([2.0, 7.0, 90.0], n))
+    likelihood, factor = partial(normal_likelihood, rows, lam), np.eye(d)
+    terms, sds = Terms({"state": list(range(levels))}), {"term_sd[1]": 0.7}
+    scales = {"sigma": 0.4, "eta": 0.6, "rho": 0.8} | sds
+
+    def mode_at(sigma, eta):
+        return find_mode(
+            likelihood(sigma=sigma, eta=eta),
+            factor,
+            (0.0, 2.0),
+            rho=0.8,
+            gamma_scales=np.full(levels, 0.7),
+        )
+
+    mode = mode_at(0.4, 0.6)
+    base, _ = without_effects(mode, terms, scales)
+    whitened = whitened_coordinates(base, factor, 0.8)
+    found = with_mode_shift(whitened, likelihood, factor, mode, scales, ("sigma", "eta"), levels)
+    for k, shift in enumerate(found["mode_shift"].T):
+        t = []
+        for step in (0.01, -0.01):
+            changed = np.array([0.4, 0.6])
+            changed[k] *= np.exp(step)
+            theta = mode_at(*changed).theta
+            t.append(reference.whiten(whitened, theta[:d], theta[-1], 0.8))
+        np.testing.assert_allclose(shift, (t[0] - t[1]) / 0.02, rtol=5e-3, atol=5e-3)
