@@ -85,7 +85,8 @@ data {
   matrix[D + Q + 1, 2 + size_noise] mode_shift;    // change of t with these
   matrix[U, U] effect_information;       // whitening: see whitened_terms()
   vector[U] effect_linear_term;
-  matrix[U, D + Q + 1 + U] effect_cross;
+  matrix[U, D + Q + 1] cross_theta;
+  matrix[U, U] effect_cross;
 }
 transformed data {
   int P = D + Q + 1;                     // entries of theta
@@ -145,10 +146,14 @@ transformed parameters {
   real intercept = theta[P];
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
-  // Not theta itself, for the same reason.
-  vector[U + 1] found = whitened_terms(t_effect,
-    append_row(append_row(w, gamma), intercept), effect_sd,
-    effect_information, effect_linear_term, effect_cross, n_effects, n_columns);
+  // One by one, so that no function of ours takes theta, for the same reason.
+  array[U] real by_theta;
+  for (j in 1 : U) {
+    by_theta[j] = dot_product(cross_theta[j], theta);
+  }
+  vector[U + 1] found = whitened_terms(t_effect, by_theta, effect_sd,
+                                       effect_information, effect_linear_term,
+                                       effect_cross, n_effects, n_columns);
   vector[U] term_effect = found[1 : U];
 }
 model {

@@ -71,7 +71,8 @@ data {
   vector<lower=0>[L] term_length_log_sd;
   matrix[U, U] effect_information;       // whitening: see whitened_terms()
   vector[U] effect_linear_term;
-  matrix[U, D + Q + 1 + U] effect_cross;
+  matrix[U, D + Q + 1] cross_theta;
+  matrix[U, U] effect_cross;
 }
 transformed data {
   array[T] int group = group_of_rows(T, start, length, bag_size,
@@ -111,7 +112,8 @@ transformed parameters {
   vector[D + Q + 1] theta = append_row(append_row(w, gamma), intercept);
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
-  vector[U + 1] found = whitened_terms(t_effect, theta, effect_sd,
+  array[U] real by_theta = to_array_1d(cross_theta * theta);
+  vector[U + 1] found = whitened_terms(t_effect, by_theta, effect_sd,
                                        effect_information, effect_linear_term,
                                        effect_cross, n_effects, n_columns);
   vector[U] term_effect = found[1 : U];

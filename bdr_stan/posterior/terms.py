@@ -130,7 +130,8 @@ def without_effects(
     return replace(mode, theta=mode.theta[base], precision=H), {
         "effect_information": information,
         "effect_linear_term": linear_term,
-        "effect_cross": cross,
+        "cross_theta": cross[:, :P],
+        "effect_cross": cross[:, P:],
     }
 
 

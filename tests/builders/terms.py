@@ -72,7 +72,8 @@ def unwhiten(data, terms, t, theta, sd, length):
         if term.frequency is None:
             information = np.diag(np.diag(information))
         A = information + np.diag(sds[block] ** -2)
-        known = data["effect_cross"][block, : len(r)] @ r
+        known = data["cross_theta"][block] @ theta
+        known += data["effect_cross"][block, : len(r) - len(theta)] @ r[len(theta) :]
         centre = np.linalg.solve(A, data["effect_linear_term"][block] + known)
         factor = np.linalg.inv(np.linalg.cholesky(A)).T  # F F' = A^-1
         r.extend(centre + factor @ t[block])
@@ -87,7 +88,8 @@ def any_coordinates(rng, n_effects, n_weights):
     return {
         "effect_information": root @ root.T,
         "effect_linear_term": rng.normal(size=n_effects),
-        "effect_cross": rng.normal(size=(n_effects, n_weights + n_effects)),
+        "cross_theta": rng.normal(size=(n_effects, n_weights)),
+        "effect_cross": rng.normal(size=(n_effects, n_effects)),
     }
 
 
@@ -96,5 +98,6 @@ def no_effects(n_weights):
     return {
         "effect_information": np.empty((0, 0)),
         "effect_linear_term": np.empty(0),
-        "effect_cross": np.empty((0, n_weights)),
+        "cross_theta": np.empty((0, n_weights)),
+        "effect_cross": np.empty((0, 0)),
     }

@@ -38,7 +38,7 @@ NO_TERMS = {"B": 0, "U": 0, "L": 0, "term_columns": [[], [], [], []]} | {
     for name in (
         *("n_effects", "n_columns", "squared_frequency", "term_sd_location", "term_sd_scale"),
         *("term_length_median", "term_length_log_sd"),
-        *("effect_information", "effect_linear_term", "effect_cross"),
+        *("effect_information", "effect_linear_term", "cross_theta", "effect_cross"),
     )
 }
 NO_MODE_SHIFT = {"scale_at_mode": [1.0, 1.0], "mode_shift": [[0.0, 0.0]] * 3}
