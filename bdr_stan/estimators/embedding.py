@@ -218,7 +218,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Fit to embedded bags with labels that were checked."""
         self._forget()
         if is_classifier(self):
-            self.classes_, y = classes_and_codes(labels)
+            # The order of categories counts for the family that has one alone.
+            ordered = self._family is not None
+            self.classes_, y = classes_and_codes(labels if ordered else np.asarray(labels))
             classes = {"classes": self.classes_}
         else:
             y, classes = np.asarray(labels, float), {}
