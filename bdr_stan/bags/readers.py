@@ -244,7 +244,19 @@ def _values_of(series):
     import pandas as pd
 
     values = series.to_numpy()
-    return pd.Categorical(values) if series.dtype in (nw.Categorical, nw.Enum) else values
+    if series.dtype not in (nw.Categorical, nw.Enum):
+        return values
+    levels = _levels_in_order(series)
+    return pd.Categorical(values, levels, ordered=levels is not None)
+
+
+def _levels_in_order(series):
+    """Categories of a column from the lowest to the highest; None where they have no order."""
+    native = series.to_native()
+    if getattr(getattr(native, "type", None), "ordered", False):  # pyarrow's dictionary
+        return native.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    levels = getattr(series.dtype, "categories", None)  # of narwhals's Enum
+    return None if levels is None else list(levels)
 
 
 def row_codes(table: Any, bag: str) -> tuple[Array, Array]:

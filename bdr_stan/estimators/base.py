@@ -144,7 +144,8 @@ class BagEstimator(BaseEstimator):
         -------
         pandas DataFrame of n rows, indexed by the bags' ids under their column's name
             n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability,
-            lower, upper of the predicted class. The columns' name is that of the label, where the
+            lower, upper of the predicted class; of ordered categories lower and upper are
+            categories. The columns' name is that of the label, where the
             fit took it from a column or a Series with a name.
         """
         interval_ends(level)  # raises before any work is done

@@ -219,7 +219,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Fit to embedded bags with labels that were checked."""
         self._forget()
         if is_classifier(self):
-            self.classes_, y = classes_and_codes(labels)
+            # The order of categories counts for the family that has one alone.
+            ordered = self._family is not None
+            self.classes_, y = classes_and_codes(labels if ordered else np.asarray(labels))
             classes = {"classes": self.classes_}
         else:
             y, classes = np.asarray(labels, float), {}
@@ -371,9 +373,9 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         Returns
         -------
-        Predictive or ClassPredictive; OutcomePredictive or LognormalPredictive of other families
-        than the normal; GridPredictive or MulticlassPredictive of inverse models, a mixture of
-        mixtures of normals of NonlinearBDR
+        Predictive or ClassPredictive; OutcomePredictive, LognormalPredictive or OrdinalPredictive
+        of other families than the normal; GridPredictive or MulticlassPredictive of inverse models,
+        a mixture of mixtures of normals of NonlinearBDR
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes

@@ -58,8 +58,8 @@ class Distributions(ABC):
         -------
         array, shape (n,) or (k, n), in the units of `mean`
             Of classes, quantiles of the probability of the second (of each one, shape (n, C) or
-            (k, n, C), if there are more). Of counts, the smallest whose `cdf` reaches q, so that
-            an `interval` has at least its level.
+            (k, n, C), if there are more). Of counts, and of ordered categories, the smallest whose
+            `cdf` reaches q, so that an `interval` has at least its level.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class Distributions(ABC):
         -------
         pandas DataFrame of n rows, indexed by the bags' ids
             mean, sd, lower, upper; of classes predicted, and probability, lower, upper of the
-            predicted class.
+            predicted class; of ordered categories lower and upper are categories.
         """
         import pandas as pd
 

@@ -11,7 +11,16 @@ from scipy.special import logsumexp
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import cross_val_score
 
-from bdr_stan import BDR, BLR, Bags, Shrinkage, StackedClassifier, load, tune
+from bdr_stan import (
+    BDR,
+    BLR,
+    Bags,
+    Shrinkage,
+    ShrinkageClassifier,
+    StackedClassifier,
+    load,
+    tune,
+)
 from bdr_stan.families import Ordinal, label_densities
 from bdr_stan.predictive import OrdinalPredictive
 
@@ -202,6 +211,29 @@ def test_numbers_are_ordered_by_size(exact):
     np.testing.assert_array_equal(shuffled.predict(BAGS), exact.predict(BAGS))
 
 
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "polars"])
+def test_order_of_a_column_of_a_table_is_kept(kind):
+    module = pytest.importorskip(kind)
+    text = np.repeat(IDS, 2), np.repeat(np.asarray(HEALTH), 2)
+    frame = pd.DataFrame({"x": np.arange(2.0 * N), "town": text[0]})
+    frame["health"] = pd.Categorical(text[1], NAMES, ordered=True)
+    if kind == "pyarrow":
+        frame = module.Table.from_pandas(frame)
+    if kind == "polars":
+        frame = module.from_pandas(frame).with_columns(
+            module.col("health").cast(module.Enum(NAMES))
+        )
+    bags = Bags.from_dataframe(frame, "town", ["x"], metadata=["health"])
+    kept = bags.metadata["health"]
+    assert kept.cat.ordered and list(kept.cat.categories) == NAMES
+    np.testing.assert_array_equal(kept, HEALTH)
+    unordered = pd.DataFrame({"x": np.arange(2.0 * N), "town": text[0], "health": text[1]})
+    unordered = Bags.from_dataframe(
+        unordered.astype({"health": "category"}), "town", ["x"], metadata=["health"]
+    )
+    assert not unordered.metadata["health"].cat.ordered
+
+
 def test_reversed_categories_mirror_the_probabilities(exact):
     """The model does not depend on the direction of the order, up to its weak priors."""
     mirrored = HEALTH.cat.reorder_categories(NAMES[::-1], ordered=True)
@@ -217,6 +249,16 @@ def test_categories_without_a_bag_stay_with_a_warning():
         model = clone(EXACT).fit(BAGS, y, **QUICK)
     p = model.predictive(BAGS).probabilities
     assert p.shape == (N, 7) and np.all(p[:, [0, 3, 6]].mean(axis=0) < 0.05) and np.all(p > 0)
+
+
+def test_fits_to_embedded_bags_keep_the_order(exact):
+    model = clone(EXACT).fit_features(EXACT.training_features(BAGS, seed=1), HEALTH, **QUICK)
+    expected = exact.predictive(BAGS).probabilities
+    np.testing.assert_allclose(model.predictive(BAGS).probabilities, expected, rtol=1e-9)
+    two = HEALTH.where(HEALTH == "poor", "great")  # with categories that no bag has
+    classes = ShrinkageClassifier(5)
+    classes = classes.fit_features(classes.training_features(BAGS, seed=1), two, **QUICK)
+    assert list(classes.classes_) == ["great", "poor"]
 
 
 # ---------------------------------------------------------------- scikit-learn and searches
