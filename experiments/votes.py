@@ -32,8 +32,7 @@ elections `BDR` with terms is better:
 {nll}
 
 - "BDR, terms" is `BDR(50, family="binomial", groups=["state"], smooths=[["x", "y"]])`.
-- "normal" is `BDR(50)` of the log odds of the shares, "normal, terms" the same with terms and with
-  the standard errors of the log odds as `label_sd`; the votes are then binomial given the log odds.
+- "normal" is `BDR(50)` of the log odds of the shares; the votes are binomial given the log odds.
 - "means of counties" is a binomial regression on the means of the residents' columns with effects
   of the states, `BLR(kernel=LinearEffects(), family="binomial", groups=["state"])`.
 
@@ -55,9 +54,7 @@ def one_election(seed, method, **sizes):
     generated = election(seed, **sizes)
     counties = generated.counties
     share = (counties["yes"] + 0.5) / (counties["votes"] + 1)
-    known = counties[["state", "x", "y", "votes", "yes"]].assign(
-        log_odds=logit(share), se=(counties["votes"] * share * (1 - share)) ** -0.5
-    )
+    known = counties[["state", "x", "y", "votes", "yes"]].assign(log_odds=logit(share))
     bags = Bags.from_dataframe(
         generated.residents.join(known, on="county"),
         "county",
@@ -68,12 +65,11 @@ def one_election(seed, method, **sizes):
     train, test = np.split(order, [2 * len(bags) // 3])
     train, test = bags[train], bags[test]
     yes, votes = (test.metadata[name].to_numpy() for name in ("yes", "votes"))
-    run = {"seed": seed, "draws": 500}
-    counts, normal = {"trials": "votes", **run}, {"label_sd": "se", **run}
+    run = {"seed": seed, "chains": 2, "draws": 500}
+    counts = {"trials": "votes", **run}
     fits = {
         "BDR, terms": (BDR(50, family="binomial", method=method, **TERMS), "yes", counts),
         "normal": (BDR(50, method=method), "log_odds", run),
-        "normal, terms": (BDR(50, method=method, **TERMS), "log_odds", normal),
         "means of counties": (
             BLR(kernel=LinearEffects(), family="binomial", method=method, groups=["state"]),
             "yes",

@@ -37,7 +37,7 @@ _FIXED_RHO_LOG_SD = 1e-3
 # would start some chains where the whitened coordinates do not fit.
 _WIDEST_START_LOG_SD = 0.25
 
-# The scales of terms are as good as fixed, so that the density is narrow in many directions: L-BFGS,
+# Scales of terms are as good as fixed, so that the density is narrow in many directions: L-BFGS,
 # with the 5 steps that it remembers by default, does not come near the mode in 2000 steps.
 _MODE_OF_TERMS = {"history_size": 50, "iter": 20_000}
 
