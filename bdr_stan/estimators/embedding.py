@@ -631,7 +631,8 @@ class EmbeddingEstimator(PosteriorEstimator):
 
 
 def _roles(named):
-    return " and ".join(f"{role}={list(names)}" for role, names in named.items()) or "none"
+    given = [f"{role}={list(names)}" for role, names in named.items()]
+    return " and ".join(given) or "no such columns"
 
 
 def _embedded(bags, feature_map, known):
