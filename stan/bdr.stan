@@ -87,6 +87,8 @@ data {
   vector[U] effect_linear_term;
   matrix[U, D + Q + 1] cross_theta;
   matrix[U, U] effect_cross;
+  real<lower=0> intercept_share;         // of intercept_unit^2 if all sd are 0
+  vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
 }
 transformed data {
   int P = D + Q + 1;                     // entries of theta
@@ -136,8 +138,11 @@ transformed parameters {
      log(eta / scale_at_mode[2])]',
     0.5 * (square(sigma_point ./ tail(scale_at_mode, size_noise)) - 1));
   // As whitened_weights(), which --O1 would differentiate entry by entry.
+  // Where groups differ more, the intercept is less certain.
+  real share = intercept_share
+               + dot_product(intercept_by_term, square(term_sd));
   vector[P] precision = append_row(information + inv_square(rho),
-                                   rep_vector(1, Q + 1));
+                                   append_row(rep_vector(1, Q), inv(share)));
   vector[P] theta = centre + joint_axes
                     * (joint_linear_term ./ precision
                        + (t + mode_shift * scale_change) ./ sqrt(precision));
@@ -161,7 +166,7 @@ model {
   intercept ~ normal(intercept_location, intercept_scale);
   gamma ~ normal(0, gamma_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
-  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> theta
   sigma ~ normal(0, sigma_scale);
   sigma_point ~ normal(0, sigma_point_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);

@@ -92,6 +92,8 @@ data {
   vector[U] effect_linear_term;
   matrix[U, D + Q + 1] cross_theta;
   matrix[U, U] effect_cross;
+  real<lower=0> intercept_share;         // of intercept_unit^2 if all sd are 0
+  vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
 }
 transformed data {
   matrix[D, N] zt = z';                  // a group's bags lie together
@@ -142,9 +144,12 @@ transformed parameters {
   vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
   vector[Q] gamma = gamma_centre + gamma_slope * w
                     + gamma_unit * t[D + 1 : D + Q];
+  // Where groups differ more, the intercept is less certain.
+  real share = intercept_share
+               + dot_product(intercept_by_term, square(term_sd));
   real intercept = intercept_centre
                    + dot_product(intercept_slope, append_row(w, gamma))
-                   + intercept_unit * t[D + Q + 1];
+                   + intercept_unit * sqrt(share) * t[D + Q + 1];
   vector[D + Q + 1] theta = append_row(append_row(w, gamma), intercept);
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
@@ -160,6 +165,7 @@ model {
   gamma ~ normal(0, gamma_scale);
   prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  target += 0.5 * log(share);            // and of t -> intercept
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   scale ~ normal(scale_location, scale_prior);

@@ -73,6 +73,8 @@ data {
   vector[U] effect_linear_term;
   matrix[U, D + Q + 1] cross_theta;
   matrix[U, U] effect_cross;
+  real<lower=0> intercept_share;         // of intercept_unit^2 if all sd are 0
+  vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
 }
 transformed data {
   array[T] int group = group_of_rows(T, start, length, bag_size,
@@ -106,9 +108,12 @@ transformed parameters {
   vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
   vector[Q] gamma = gamma_centre + gamma_slope * w
                     + gamma_unit * t[D + 1 : D + Q];
+  // Where groups differ more, the intercept is less certain.
+  real share = intercept_share
+               + dot_product(intercept_by_term, square(term_sd));
   real intercept = intercept_centre
                    + dot_product(intercept_slope, append_row(w, gamma))
-                   + intercept_unit * t[D + Q + 1];
+                   + intercept_unit * sqrt(share) * t[D + Q + 1];
   vector[D + Q + 1] theta = append_row(append_row(w, gamma), intercept);
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
@@ -123,6 +128,7 @@ model {
   gamma ~ normal(0, gamma_scale);
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  target += 0.5 * log(share);            // and of t -> intercept
   sigma ~ normal(0, sigma_scale);
   sigma_point ~ normal(0, sigma_point_scale);
   rho ~ lognormal(log(rho_median), rho_log_sd);

@@ -71,6 +71,6 @@ def column_levels(values: "pd.Series", name: str, role: str) -> list[Any]:
             f"{role} {name!r} holds {type(others[0]).__name__}: give numbers, text or booleans"
         )
     texts = {level for level in levels if isinstance(level, str)}
-    if not isinstance(values.dtype, CategoricalDtype):  # which may be codes
+    if role != "group" and not isinstance(values.dtype, CategoricalDtype):  # these may be codes
         check_are_categories(texts, name)
     return sorted(set(levels), key=lambda level: (type(level).__name__, level))

@@ -42,7 +42,7 @@ _WIDEST_START_LOG_SD = 0.25
 _MODE_OF_TERMS = {"history_size": 50, "iter": 20_000}
 
 # Variables of the programs beside parameters: coordinates and what follows from them.
-SAMPLER_ONLY = ("t", "precision", "theta", "t_effect", "by_theta", "effect_sd", "found")
+SAMPLER_ONLY = ("t", "precision", "theta", "t_effect", "by_theta", "effect_sd", "found", "share")
 
 
 @dataclass(frozen=True, kw_only=True)

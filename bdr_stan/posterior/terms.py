@@ -117,6 +117,13 @@ def without_effects(
     order = np.append(base, effects)
     H, m, P, U = mode.precision[np.ix_(order, order)], mode.theta[order], len(base), len(effects)
     prior = effect_sds(terms, scales) ** -2.0
+    # Of the intercept given [w; gamma]: its variance, and how that grows with term_sd^2.
+    variances = np.linalg.inv(H[P - 1 :, P - 1 :])[0]
+    growth = variances[1:] ** 2 * prior
+    sds = [scales[name] for name in term_arrays(terms)["term_sd"]]
+    by_term = [growth[at].sum() / sd**2 for at, sd in zip(terms.slices, sds, strict=True)]
+    by_term = np.array(by_term) / variances[0]
+    share = max(1 - by_term @ np.square(sds), 1 / (variances[0] * H[P - 1, P - 1]))
     information, linear_term, cross = np.zeros((U, U)), np.empty(U), np.zeros((U, P + U))
     for at, n_columns in reversed(list(zip(terms.slices, terms.n_columns, strict=True))):
         start, block = P + at.start, slice(P + at.start, P + at.stop)
@@ -132,6 +139,8 @@ def without_effects(
         "effect_linear_term": linear_term,
         "cross_theta": cross[:, :P],
         "effect_cross": cross[:, P:],
+        "intercept_share": share,
+        "intercept_by_term": by_term,
     }
 
 

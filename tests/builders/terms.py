@@ -82,7 +82,7 @@ def unwhiten(data, terms, t, theta, sd, length):
     return np.array(r[len(theta) :]), log_jacobian
 
 
-def any_coordinates(rng, n_effects, n_weights):
+def any_coordinates(rng, n_terms, n_effects, n_weights):
     """Coordinates of effects that have nothing to do with the posterior."""
     root = rng.normal(size=(n_effects, n_effects))
     return {
@@ -90,6 +90,8 @@ def any_coordinates(rng, n_effects, n_weights):
         "effect_linear_term": rng.normal(size=n_effects),
         "cross_theta": rng.normal(size=(n_effects, n_weights)),
         "effect_cross": rng.normal(size=(n_effects, n_effects)),
+        "intercept_share": 0.4,
+        "intercept_by_term": rng.uniform(0, 2, n_terms),
     }
 
 
@@ -100,4 +102,6 @@ def no_effects(n_weights):
         "effect_linear_term": np.empty(0),
         "cross_theta": np.empty((0, n_weights)),
         "effect_cross": np.empty((0, 0)),
+        "intercept_share": 1.0,
+        "intercept_by_term": np.empty(0),
     }

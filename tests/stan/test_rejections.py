@@ -33,12 +33,13 @@ OF_SIGMA = {
     "known_variance": [0.0, 0.3],
 }
 OF_ETA = {"eta_median": 1.0, "eta_log_sd": 0.5}
-NO_TERMS = {"B": 0, "U": 0, "L": 0, "term_columns": [[], [], [], []]} | {
+NO_TERMS = {"B": 0, "U": 0, "L": 0, "term_columns": [[], [], [], []], "intercept_share": 1.0} | {
     name: []
     for name in (
         *("n_effects", "n_columns", "squared_frequency", "term_sd_location", "term_sd_scale"),
         *("term_length_median", "term_length_log_sd"),
         *("effect_information", "effect_linear_term", "cross_theta", "effect_cross"),
+        "intercept_by_term",
     )
 }
 NO_MODE_SHIFT = {"scale_at_mode": [1.0, 1.0], "mode_shift": [[0.0, 0.0]] * 3}

@@ -83,6 +83,10 @@ class Case:
         at = self.split(x)
         scales = {name: float(at[name][0]) for name in PROGRAMS[self.name]}
         theta, of_theta = reference.unwhiten_all(self.data, at["t"], scales["rho"])
+        share = self.data["intercept_share"]
+        share += self.data["intercept_by_term"] @ at["term_sd"] ** 2
+        theta[-1] += self.data["intercept_unit"] * (np.sqrt(share) - 1) * at["t"][-1]
+        of_theta += 0.5 * np.log(share)
         lengths = at["term_sd"], at["term_length"]
         effects, of_effects = unwhiten(self.data, self.terms, at["t_effect"], theta, *lengths)
         value = of_theta + of_effects + log_prior(self.terms, effects, *lengths, PRIORS)
@@ -126,7 +130,7 @@ def case(rng, name, use_likelihood=True):
         "gamma_centre": rng.normal(size=Q),
         "gamma_slope": rng.normal(size=(Q, D)),
         "gamma_unit": np.array([[0.6]]),
-    } | any_coordinates(rng, v.shape[1], D + Q + 1)
+    } | any_coordinates(rng, 4, v.shape[1], D + Q + 1)
     options = {"terms": TERMS, "use_likelihood": use_likelihood}
     if name == "blr":
         priors = {k: value for k, value in priors.items() if not k.startswith("eta")}
