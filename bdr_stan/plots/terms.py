@@ -1,6 +1,6 @@
 """Effects of groups and smooth functions beside the embedding."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,14 +10,12 @@ from bdr_stan.predictive.distributions import interval_ends
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bdr_stan.estimators.linear import LinearRegressor
-
 _GRID = 2500  # points of a function of two columns
 _MOST_LEVELS = 40  # whose names fit below one another; of more the extremes are drawn
 
 
 @names_as_written
-def terms(model: "LinearRegressor", *, level: float = 0.9) -> "list[Axes]":
+def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
     """Posterior of each term: a bar per level of groups, a band or a map of a smooth function.
 
     Parameters

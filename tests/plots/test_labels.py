@@ -7,7 +7,7 @@ import pytest
 import rioxarray  # noqa: F401
 import xarray as xr
 
-from bdr_stan import BLR, Bags, plots
+from bdr_stan import BLR, Bags, Shrinkage, plots
 from bdr_stan.results.inference_data import dataset
 
 
@@ -35,6 +35,13 @@ def model_of_heights():
     rng = np.random.default_rng(1)
     bags = [c + rng.normal(size=(9, 2)) for c in np.linspace(-1, 1, 20)]
     return BLR(4, method="exact").fit(bags, np.linspace(-1, 1, 20), seed=1)
+
+
+def model_of_states():
+    """A fit with effects of two states."""
+    metadata = pd.DataFrame({"state": ["north", "south"] * 10})
+    bags = Bags.from_list([np.full((2, 1), k) for k in range(20)], metadata=metadata)
+    return Shrinkage(4, groups=["state"]).fit(bags, np.sin(np.arange(20)), seed=1)
 
 
 class Rates:
@@ -69,6 +76,7 @@ DRAW = {
     "point_map": lambda case: plots.point_map(*np.eye(3)),
     "prediction": lambda case: plots.prediction(*case),
     "ranks": lambda case: plots.ranks(POSTERIOR, ["rho"]),
+    "terms": lambda case: plots.terms(model_of_states())[0],
     "trace": lambda case: plots.trace(POSTERIOR, ["rho"]),
     "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
     "prediction_by_size": lambda case: plots.prediction_by_size(*case),
