@@ -84,7 +84,7 @@ def _draw_levels(ax, name, values, effect, ends):
     ax.hlines(at, lower[order], upper[order], color=COVERS, lw=2)
     ax.plot(effect.mean[order], at, "o", color=COVERS, ms=4)
     ax.set_yticks(at, [str(values[k]) for k in order], fontsize="small" if len(at) < 15 else 6)
-    ax.set(xlabel="effect on the linear predictor", title=shown)
+    ax.set(xlabel="effect on the linear predictor", ylabel=shown)
 
 
 def _draw_curve(ax, name, values, effect, ends):
@@ -93,7 +93,7 @@ def _draw_curve(ax, name, values, effect, ends):
     ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0)
     ax.plot(values, effect.mean, color=COVERS)
     ax.locator_params(axis="x", nbins=6)
-    ax.set(xlabel=name, ylabel="effect on the linear predictor", title=name)
+    ax.set(xlabel=name, ylabel="effect on the linear predictor")
 
 
 def _draw_map(ax, name, values, effect):
@@ -106,4 +106,4 @@ def _draw_map(ax, name, values, effect):
     )
     ax.figure.colorbar(drawn, ax=ax, label="effect on the linear predictor, mean")
     first, second = name.split(", ", 1)
-    ax.set(xlabel=first, ylabel=second, title=name)
+    ax.set(xlabel=first, ylabel=second)
