@@ -185,10 +185,7 @@ model {
     vector[P] etas = eta + 0 * theta;
     matrix[P, G] shrunk = diag_pre_multiply(theta,
                             inv(1 + diag_pre_multiply(inv(etas), within)));
-    vector[U > 0 ? T : 0] rest;          // labels less the effects of terms
-    if (U > 0) {
-      rest = y - term_columns * term_effect;
-    }
+    vector[T] by_terms = term_columns * term_effect;
     for (g in 1 : G) {
       int a = start[g];
       int b = a + length[g] - 1;
@@ -198,13 +195,11 @@ model {
       if (size_noise) {
         nu += square(sigma_point[1]) / bag_size[g];
       }
-      if (U > 0) {
-        target += sign[g] * group_normal_lupdf(rest[a : b] | x[, a : b]',
-                                               shrunk[, g], nu, n_bags[g]);
-      } else {
-        target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
-                                               shrunk[, g], nu, n_bags[g]);
-      }
+      target += sign[g] * (U > 0
+        ? group_normal_lupdf(y[a : b] - by_terms[a : b] | x[, a : b]',
+                             shrunk[, g], nu, n_bags[g])
+        : group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu,
+                             n_bags[g]));
     }
   }
 }

@@ -32,7 +32,7 @@ _LIKELIHOODS = {
         "    target += labels_lpdf(e | sign, n_bags, nu, group);\n",
         _LOG_LIK_PER_ROW
         + """\
-    vector[T] e = rows * append_row(append_row(w, gamma), [intercept, -1]');
+    vector[T] e = rows * append_row(theta, -1) + term_columns * term_effect;
     vector[G] nu = square(sigma) + known_variance;
     if (size_noise) {
       nu += square(sigma_point[1]) ./ bag_size;
@@ -45,8 +45,11 @@ _LIKELIHOODS = {
     ),
     "bdr": (
         """\
-      target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
-                                             shrunk[, g], nu, n_bags[g]);
+      target += sign[g] * (U > 0
+        ? group_normal_lupdf(y[a : b] - by_terms[a : b] | x[, a : b]',
+                             shrunk[, g], nu, n_bags[g])
+        : group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu,
+                             n_bags[g]));
 """,
         """\
   real labels_lpdf(vector y, matrix x, vector weights, real variance,
@@ -55,8 +58,8 @@ _LIKELIHOODS = {
   }
 """,
         """\
-      target += sign[g] * labels_lpdf(y[a : b] | x[, a : b]', shrunk[, g], nu,
-                                      n_bags[g]);
+      target += sign[g] * labels_lpdf(y[a : b] - by_terms[a : b] | x[, a : b]',
+                                      shrunk[, g], nu, n_bags[g]);
 """,
         _LOG_LIK_PER_ROW
         + """\
@@ -67,7 +70,8 @@ _LIKELIHOODS = {
       if (size_noise) {
         nu += square(sigma_point[1]) / bag_size[i];
       }
-      log_lik[i] = labels_lpdf(y[i : i] | x[, i : i]', shrunk, nu, 1);
+      log_lik[i] = labels_lpdf([y[i] - term_columns[i] * term_effect]' |
+                               x[, i : i]', shrunk, nu, 1);
     }
   }
 """,

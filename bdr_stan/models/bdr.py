@@ -15,7 +15,7 @@ from bdr_stan.models.label_noise import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
-from bdr_stan.posterior.latent_gaussian import SAMPLER_ONLY, LatentGaussianModel
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import weight_priors, with_user_values
 from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.posterior.whitening import with_mode_shift
@@ -132,7 +132,7 @@ def bdr_model(
                 level=float(np.mean(y)),
                 rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
                 scale_arrays={"sigma_point": size_scales},
-                sampler_only=(*SAMPLER_ONLY, "scale_change"),
+                sampler_only=("t", "precision", "scale_change"),
             )
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)

@@ -18,7 +18,7 @@ from bdr_stan.models.bdr_probit import row_of_bag, rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
-from bdr_stan.posterior.latent_gaussian import SAMPLER_ONLY, LatentGaussianModel
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import predictor_priors, with_user_values
 from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.types import Array
@@ -208,6 +208,6 @@ def _model(
         fixed=fixed,
         scale_arrays={"scale": scales, "eta": eta},
         initial={"e": np.zeros(len(y) * uncertain)},
-        sampler_only=(*SAMPLER_ONLY, "e"),
+        sampler_only=("t", "precision", "e"),
         row_of_bag=row_of_bag(sizes),
     )

@@ -41,8 +41,8 @@ _WIDEST_START_LOG_SD = 0.25
 # with the 5 steps that it remembers by default, does not come near the mode in 2000 steps.
 _MODE_OF_TERMS = {"history_size": 50, "iter": 20_000}
 
-# Variables of the programs beside parameters: coordinates and what follows from them.
-SAMPLER_ONLY = ("t", "precision", "theta", "t_effect", "by_theta", "effect_sd", "found", "share")
+# Variables beside parameters of programs with terms: coordinates and what follows from them.
+_OF_TERMS = ("theta", "t_effect", "by_theta", "effect_sd", "found", "share")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class LatentGaussianModel(Model):
     initial: Mapping[str, Any] = field(default_factory=dict)
     terms: Terms = NO_TERMS  # whose scales are among `scales`
     predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
-    sampler_only: tuple[str, ...] = SAMPLER_ONLY  # draws do not keep these, nor empty arrays
+    sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
     # Shape (n,), where the program's rows are bags in another order: draws of log_lik and y_rep,
     # which a user's program may write per row, are put in that of the bags.
     row_of_bag: Array | None = None
@@ -147,8 +147,8 @@ class LatentGaussianModel(Model):
         terms = ["term_effect", "term_sd"] if of_terms else []
         needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
         check_variables(drawn, needed, settings)
-        kept = (name for name in drawn if name not in self.sampler_only and drawn[name].size)
-        drawn = {name: drawn[name] for name in kept}
+        own = {*self.sampler_only, *(_OF_TERMS if "U" in self.data else ())}
+        drawn = {name: v for name, v in drawn.items() if name not in own and v.size}
         if self.row_of_bag is not None:
             per_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
             drawn |= {name: values[..., self.row_of_bag] for name, values in per_row.items()}

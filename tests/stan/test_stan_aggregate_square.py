@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from builders import reference, totals
+from builders.terms import no_effects
 from builders.totals import density_of_weights, prior_points, refusal, start_at
 from scipy import stats
 
@@ -154,7 +155,7 @@ def test_density_of_normal_totals(n, d):
     p = totals.random_rates(np.random.default_rng(44), "normal", "identity", n, d)[0]
     program = compile_program("blr", progress=False)
     rows = compressed_totals(totals.compressed(p), p.y)
-    data = blr_data(rows, p.priors) | reference.plain_coordinates(d)
+    data = blr_data(rows, p.priors) | reference.plain_coordinates(d) | no_effects(d + 1)
     points, stan = prior_points(p, 5), []
     for point in points:
         parameters = {"t": reference.whiten(data, point["w"], point["intercept"], point["rho"])}
