@@ -24,6 +24,11 @@ FALSE = [
         "prior_factor * w is linear in w, so the Jacobian is constant",
     ),
     (
+        "bdr|blr|bdr_glm",
+        "The variable effect may not have been assigned a value",
+        "effects of earlier terms are assigned before those of later ones",
+    ),
+    (
         "aggregate_.*",
         r"The variable \w+_log_density may not have been assigned a value",
         "it is a function that reduce_sum is given",
