@@ -57,7 +57,7 @@ data {
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 
-  // Terms beside the embedding: see functions/terms.stanfunctions
+  // Groups and smooth functions: see functions/terms.stanfunctions
   int<lower=0> B;                        // terms
   int<lower=0> U;                        // effects of all terms
   int<lower=0> L;                        // columns of smooth functions

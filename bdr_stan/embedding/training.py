@@ -65,7 +65,7 @@ class TrainingFeatures:
 
     @property
     def terms(self) -> Terms:
-        """Groups and smooth functions beside the embedding."""
+        """Groups and smooth functions of the regression."""
         return NO_TERMS if self.covariates is None else self.covariates.terms
 
     def take(self, bags: ArrayLike) -> Self:

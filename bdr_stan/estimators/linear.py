@@ -299,7 +299,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What `fit` takes beside each label: trials, or an exposure."""
+        """What `fit` takes in addition to each label: trials, or an exposure."""
         return () if self._family is None else self._family.takes
 
     @property

@@ -1,4 +1,4 @@
-"""Effects of groups and smooth functions beside the embedding."""
+"""Plots of effects of groups and of smooth functions."""
 
 from typing import TYPE_CHECKING, Any
 

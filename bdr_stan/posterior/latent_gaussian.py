@@ -41,7 +41,7 @@ _WIDEST_START_LOG_SD = 0.25
 # with the 5 steps that it remembers by default, does not come near the mode in 2000 steps.
 _MODE_OF_TERMS = {"history_size": 50, "iter": 20_000}
 
-# Variables beside parameters of programs with terms: coordinates and what follows from them.
+# Variables of programs with terms that draws do not keep: coordinates, and steps to the effects.
 _OF_TERMS = ("theta", "t_effect", "by_theta", "effect_sd", "found", "share")
 
 

@@ -350,6 +350,21 @@ def density_of_weights(model, data, parameters):
     return value - unwhiten(data, parameters["t"], parameters["rho"])[2]
 
 
+def any_coordinates(rng, d, Q):
+    """Whitening of weights, Q covariates and intercept that is not that of the posterior."""
+    return {
+        "information": rng.uniform(1, 9, d),
+        "linear_term": rng.normal(size=d),
+        "axes": rng.normal(size=(d, d)),
+        "intercept_centre": rng.normal(),
+        "intercept_slope": rng.normal(size=d + Q),
+        "intercept_unit": 0.7,
+        "gamma_centre": rng.normal(size=Q),
+        "gamma_slope": rng.normal(size=(Q, d)),
+        "gamma_unit": np.triu(rng.normal(size=(Q, Q)), 1) + np.diag(rng.uniform(0.5, 2, Q)),
+    }
+
+
 def plain_coordinates(d):
     """Whitening that does nothing: the labels' information is taken as none."""
     return {

@@ -67,17 +67,7 @@ class Case:
 
 def any_whitening(rng, name, d):
     """Coordinates that have nothing to do with the posterior."""
-    whitening = {
-        "information": rng.uniform(1, 9, d),
-        "linear_term": rng.normal(size=d),
-        "axes": rng.normal(size=(d, d)),
-        "intercept_centre": rng.normal(),
-        "intercept_slope": rng.normal(size=d + Q),
-        "intercept_unit": 0.7,
-        "gamma_centre": rng.normal(size=Q),
-        "gamma_slope": rng.normal(size=(Q, d)),
-        "gamma_unit": np.triu(rng.normal(size=(Q, Q)), 1) + np.diag(rng.uniform(0.5, 2, Q)),
-    }
+    whitening = reference.any_coordinates(rng, d, Q)
     if name in ("blr", "bdr"):
         return whitening | no_effects(d + Q + 1)
     return whitening | ({"latent_spread": 0.4} if name == "bdr_probit" else {})

@@ -120,17 +120,9 @@ def case(rng, name, use_likelihood=True):
     terms = random_terms(rng)
     v = np.hstack([term.v for term in terms])
     priors = p.priors | PRIORS
-    plain = {
-        "information": rng.uniform(1, 9, D),
-        "linear_term": rng.normal(size=D),
-        "axes": rng.normal(size=(D, D)),
-        "intercept_centre": rng.normal(),
-        "intercept_slope": rng.normal(size=D + Q),
-        "intercept_unit": 0.7,
-        "gamma_centre": rng.normal(size=Q),
-        "gamma_slope": rng.normal(size=(Q, D)),
-        "gamma_unit": np.array([[0.6]]),
-    } | any_coordinates(rng, 4, v.shape[1], D + Q + 1)
+    plain = reference.any_coordinates(rng, D, Q) | any_coordinates(
+        rng, len(TERMS.names), v.shape[1], D + Q + 1
+    )
     options = {"terms": TERMS, "use_likelihood": use_likelihood}
     if name == "blr":
         priors = {k: value for k, value in priors.items() if not k.startswith("eta")}
