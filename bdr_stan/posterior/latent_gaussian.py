@@ -211,6 +211,9 @@ def _less(level, data):
     rows = data["rows"].copy()
     rows[:, -1] -= level * rows[:, -2]
     shifted = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
+    if "cross_theta" in data:  # effects given an intercept that is less by the level
+        by_level = level * data["cross_theta"][:, -1]
+        shifted["effect_linear_term"] = data["effect_linear_term"] + by_level
     return {**data, **shifted, "rows": rows}
 
 

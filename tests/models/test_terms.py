@@ -119,6 +119,18 @@ def test_modes_are_best_linear_unbiased_predictors(rng):
             assert objective({**scales, name: factor * scales[name]}) < best + 1e-6
 
 
+def test_coordinates_of_effects_do_not_depend_on_the_level_of_labels(rng):
+    """The stock program's intercept is less by the level, so effects given it are, too."""
+    p, blocks = problem(rng)
+    near, far = (
+        fitted_blr(replace(p, y=p.y + level), blocks).stan_input(SamplerSettings()).data
+        for level in (0.0, 1000.0)
+    )
+    for name in ("effect_linear_term", "cross_theta", "effect_information", "intercept_centre"):
+        scale = np.abs(near[name]).max()
+        np.testing.assert_allclose(far[name], near[name], rtol=1e-4, atol=1e-4 * scale)
+
+
 def posterior_of_scales(model, p, blocks, priors):
     def objective(scales):
         value = linear_mixed_model(p, blocks, scales, *priors)[2]
