@@ -78,11 +78,6 @@ class Terms:
         return [*(", ".join(smooth.columns) for smooth in self.smooths), *self.groups]
 
     @property
-    def columns(self) -> list[str]:
-        """Columns of the metadata that the terms use."""
-        return [*self.length_names, *self.groups]
-
-    @property
     def length_names(self) -> list[str]:
         """Columns of smooth functions, each of which has a length scale."""
         return [name for smooth in self.smooths for name in smooth.columns]

@@ -335,6 +335,27 @@ def test_covariates_enter_from_the_shell(tmp_path):
     )  # fmt: skip
 
 
+def test_groups_and_smooths_enter_from_the_shell(tmp_path):
+    table = points(60)
+    place = table.groupby("town").ngroup()
+    table = table.assign(coast=np.where(place % 3, "no", "yes"), lon=place % 7, lat=place % 5)
+    table.to_csv(tmp_path / "points.csv", index=False)
+    fit = tmp_path / "fit.nc"
+    given = ("--features", "income", "--groups", "coast", "--smooths", "lon+lat")
+    done = run(
+        "fit", tmp_path / "points.csv", *FIT, "--model", "shrinkage", *given, "-o", fit
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    model = bdr_stan.load(fit)
+    assert (model.groups, model.smooths) == (["coast"], [["lon", "lat"]])
+    done = run("predict", fit, tmp_path / "points.csv", "-o", tmp_path / "found.csv")
+    assert done.exit_code == 0, done.output
+    fails(
+        "column 'coast' is both covariates and groups",
+        "fit", tmp_path / "points.csv", *FIT, *given, "--covariates", "coast", "-o", fit, "--force",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("name", "method"), [("blr", "exact"), ("inverse-bdr", "optimize")])
 def test_noise_of_labels_from_the_shell(tmp_path, name, method):
     table = points(60).assign(error=0.02)

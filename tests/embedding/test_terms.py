@@ -48,7 +48,7 @@ def learned():
 def test_covariates_come_first_then_smooth_functions_then_groups(learned):
     terms = learned.terms
     assert terms.names == ["year", "lon, lat", "state", "urban", "code"]
-    assert terms.columns == ["year", "lon", "lat", "state", "urban", "code"]
+    assert terms.length_names == ["year", "lon", "lat"]
     n_year, n_place, *levels = terms.n_effects
     assert levels == [3, 2, 3] and terms.n_columns == [1, 2, 0, 0, 0]
     assert list(learned.slices) == ["people", *terms.names]
