@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME_OF = {
     "Bags": "bags",
+    "Samples": "bags",
     "BLR": "estimators.blr",
     "Shrinkage": "estimators.bdr",
     "BDR": "estimators.bdr",

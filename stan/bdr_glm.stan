@@ -12,11 +12,14 @@
 //
 // b_i is the effect of groups and smooth functions, see
 // functions/terms.stanfunctions, and the families are in
-// functions/family.stanfunctions. uncertain = 0 takes
-// embeddings as exact: then s = 1, and there are neither eta nor u.
+// functions/family.stanfunctions; of normal labels (family 10) u is integrated
+// out. uncertain = 0 takes embeddings as exact: then s = 1, without eta and u.
+// Bags may have M samples, such as residents and houses. Each has coordinates,
+// N_i, eta and rho of its own; a bag that lacks one has N_i = 0, thus s = 0.
 // NUTS samples t and e, whitened coordinates of theta = [w; gamma; intercept]
 // and of u: there the posterior is nearly standard normal. Whatever the
 // whitening's data, the posterior is the same.
+// stanc: --O1
 // Units: intercept, gamma, w and rho on the scale of the linear predictor;
 // eta, z and x have none.
 // Data: bdr_stan/models/bdr_glm.py, bdr_glm_data().
@@ -27,17 +30,18 @@ functions {
   #include functions/whitening.stanfunctions
   #include functions/terms.stanfunctions
   #include functions/groups.stanfunctions
-  #include functions/shrinkage.stanfunctions
   #include functions/aggregate.stanfunctions
   #include functions/family.stanfunctions
 }
 data {
   // Bags
   int<lower=1> N;                        // bags
+  int<lower=1> M;                        // samples per bag
   int<lower=1> D;                        // coordinates (landmarks)
+  array[D] int<lower=1, upper=M> sample; // of each coordinate
   int<lower=0> Q;                        // covariates
-  int<lower=1> G;                        // groups of bags of equal size
-  vector<lower=0>[G] bag_size;           // points per bag
+  int<lower=1> G;                        // groups of bags of equal sizes
+  matrix<lower=0>[M, G] bag_size;        // points per bag
   array[G] int<lower=1, upper=N> start;  // first bag of the group
   array[G] int<lower=1> length;          // bags of the group
   matrix[N, D] z;                        // embeddings of the bags
@@ -65,10 +69,10 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> gamma_scale;             // prior sd of each gamma
   matrix[D, D] prior_factor;             // of w, identity if R = K
-  real<lower=0> rho_median;              // prior median of rho
+  vector<lower=0>[M] rho_median;         // prior medians of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
-  real<lower=0> eta_median;              // prior median of eta
-  real<lower=0> eta_log_sd;              // prior sd of log(eta)
+  vector<lower=0>[M] eta_median;         // prior medians of eta
+  vector<lower=0>[M] eta_log_sd;         // prior sds of log(eta)
   vector[n_scales] scale_location;       // normal priors of the family's
   vector<lower=0>[n_scales] scale_prior; // scales, above 0
   vector[B] term_sd_location;            // normal priors of term_sd, above 0
@@ -80,6 +84,7 @@ data {
   vector<lower=0>[D] information;        // precision of w by the labels
   vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
+  matrix[D, D] block_cross;              // see given_earlier_blocks()
   vector[Q] gamma_centre;                // gamma at w = 0, t = 0
   matrix[Q, D] gamma_slope;              // its change with w
   matrix[Q, Q] gamma_unit;               // its change with t, triangular
@@ -96,16 +101,39 @@ data {
   vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
 }
 transformed data {
-  matrix[D, N] zt = z';                  // a group's bags lie together
-  array[N] int group = group_of_rows(N, start, length, bag_size,
+  int is_normal = family == 10;
+  int P = D + Q + 1;                     // entries of theta
+  matrix[P, N] columns = append_row(append_row(z', x'), rep_row_vector(1, N));
+  // lambda_k / N, as good as infinite where a bag lacks the sample; 0 for
+  // covariates and intercept, which do not shrink.
+  matrix[P, G] within = rep_matrix(0, P, G);
+  matrix[P, M] of_sample = rep_matrix(0, P, M);    // sample of each coordinate
+  vector[P] joint_linear_term = append_row(linear_term, rep_vector(0, Q + 1));
+  matrix[P, P] joint_cross = rep_matrix(0, P, P);
+  matrix[P, P] joint_axes = axes_of_theta(axes, gamma_slope, gamma_unit,
+                                          intercept_slope, intercept_unit);
+  vector[P] centre = centre_of_theta(gamma_centre, intercept_centre,
+                                     intercept_slope);
+  array[N] int group = group_of_rows(N, start, length,
+                                     bag_size' * ones_vector(M),
                                      zeros_vector(G));
   array[N] int count = zeros_int_array(N);
   array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
-                            rho_median, rho_log_sd, eta_median, eta_log_sd};
+                            min(rho_median), rho_log_sd, min(eta_median),
+                            min(eta_log_sd)};
   int bad_z = first_row_not_finite(z);
   int bad_x = first_row_not_finite(x);
   int bad_known = first_row_not_finite(to_matrix(known_part));
   array[U] int term = term_of_effects(n_effects);
+  joint_cross[1 : D, 1 : D] = block_cross;
+  for (k in 1 : D) {
+    of_sample[k, sample[k]] = 1;
+    for (g in 1 : G) {
+      real points = bag_size[sample[k], g];
+      within[k, g] = points > 0 ? lambda[k] / points : 1e30;
+    }
+  }
+  of_sample[D + 1 : P, 1] = rep_vector(1, Q + 1);  // of no consequence
   check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
   check_family(family, n_scales);
@@ -130,30 +158,39 @@ transformed data {
   }
 }
 parameters {
-  vector[D + Q + 1] t;                   // whitened [w; gamma; intercept]
-  real<lower=0> rho;                     // scale of the weights
-  vector<lower=0>[uncertain] eta;        // variance of embeddings between bags
+  vector[P] t;                           // whitened [w; gamma; intercept]
+  vector<lower=0>[M] rho;                // scale of the weights
+  vector<lower=0>[uncertain * M] eta;    // variance of embeddings between bags
   vector<lower=0>[n_scales] scale;       // of the family
-  vector[uncertain * N] e;               // whitened u
+  vector[uncertain * !is_normal * N] e;  // whitened u
   vector[U] t_effect;                    // whitened term_effect
   vector<lower=0>[B] term_sd;            // standard deviation of each term
   vector<lower=0>[L] term_length;        // length scales of smooths
 }
 transformed parameters {
-  vector[D] precision = information + inv_square(rho);
-  vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
-  vector[Q] gamma = gamma_centre + gamma_slope * w
-                    + gamma_unit * t[D + 1 : D + Q];
   // Where groups differ more, the intercept is less certain.
   real share = intercept_share
                + dot_product(intercept_by_term, square(term_sd));
-  real intercept = intercept_centre
-                   + dot_product(intercept_slope, append_row(w, gamma))
-                   + intercept_unit * sqrt(share) * t[D + Q + 1];
-  vector[D + Q + 1] theta = append_row(append_row(w, gamma), intercept);
+  vector[P] precision = append_row(information + inv_square(rho[sample]),
+                                   append_row(rep_vector(1, Q), inv(share)));
+  // Along the axes; each sample's weights given those of the samples before it.
+  vector[P] alone = joint_linear_term ./ precision + t ./ sqrt(precision);
+  vector[P] along = alone;
+  for (m in 2 : M) {
+    along = alone + (joint_cross * along) ./ precision;
+  }
+  vector[P] theta = centre + joint_axes * along;
+  vector[D] w = theta[1 : D];
+  vector[Q] gamma = theta[D + 1 : D + Q];
+  real intercept = theta[P];
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
-  array[U] real by_theta = to_array_1d(cross_theta * theta);
+  // One by one, so that no function of ours takes theta, which --O1 would then
+  // differentiate entry by entry.
+  array[U] real by_theta;
+  for (j in 1 : U) {
+    by_theta[j] = dot_product(cross_theta[j], theta);
+  }
   vector[U + 1] found = whitened_terms(t_effect, by_theta, effect_sd,
                                        effect_information, effect_linear_term,
                                        effect_cross, n_effects, n_columns);
@@ -163,11 +200,12 @@ model {
   // Priors
   intercept ~ normal(intercept_location, intercept_scale);
   gamma ~ normal(0, gamma_scale);
-  prior_factor * w ~ normal(0, rho);     // linear in w: no Jacobian
-  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
-  target += 0.5 * log(share);            // and of t -> intercept
+  prior_factor * w ~ normal(0, rho[sample]);       // linear in w: no Jacobian
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> theta
   rho ~ lognormal(log(rho_median), rho_log_sd);
-  eta ~ lognormal(log(eta_median), eta_log_sd);
+  if (uncertain) {
+    eta ~ lognormal(log(eta_median), eta_log_sd);
+  }
   scale ~ normal(scale_location, scale_prior);
   term_effect ~ normal(0, effect_sd);
   target += found[U + 1];                // Jacobian of t_effect -> term_effect
@@ -175,28 +213,45 @@ model {
   term_length ~ lognormal(log(term_length_median), term_length_log_sd);
 
   // Labels
-  vector[N] h = known_part + intercept + x * gamma
-                + term_columns * term_effect;
+  // theta .* s, a column per group, in operations on whole matrices, which
+  // --O1 differentiates as such; loops over groups and bags make numbers of it.
+  array[N] real by_points;
+  vector[N] nu = zeros_vector(N);
   if (uncertain) {
-    matrix[D, G] s = shrinkage_factors(lambda, bag_size, eta[1]);
-    matrix[D, G] sw = diag_pre_multiply(w, s);
-    vector[N] nu = predictive_variance(w, s, eta[1], 0)[group];
-    for (g in 1 : G) {
-      int last = start[g] + length[g] - 1;
-      h[start[g] : last] += (sw[, g]' * zt[, start[g] : last])';
+    vector[P] etas = of_sample * eta;
+    matrix[P, G] shrunk = diag_pre_multiply(theta,
+                            inv(1 + diag_pre_multiply(inv(etas), within)));
+    array[G] real nu_of_group;
+    for (g in 1 : G) {                   // eta (1 - s) = s .* within
+      nu_of_group[g] = dot_product(theta, shrunk[, g] .* within[, g]);
     }
-    // u given the label is nearly normal, with precision 1 + nu information
-    // and the mean that draws h to label_centre; e is u in these units.
-    vector[N] q = 1 + nu .* label_information;
-    vector[N] u = (sqrt(nu) .* label_information .* (label_centre - h)
-                   + sqrt(q) .* e) ./ q;
-    u ~ std_normal();
-    target += -0.5 * sum(log(q));        // Jacobian of e -> u
-    h += sqrt(nu) .* u;
+    for (i in 1 : N) {
+      by_points[i] = dot_product(shrunk[, group[i]], columns[, i]);
+    }
+    nu = to_vector(nu_of_group[group]);
   } else {
-    h += z * w;
+    for (i in 1 : N) {
+      by_points[i] = dot_product(theta, columns[, i]);
+    }
   }
-  if (use_likelihood) {
-    target += family_log_density(y, count, trials, h, family, scale);
+  vector[N] h = known_part + term_columns * term_effect + to_vector(by_points);
+  if (is_normal) {
+    if (use_likelihood) {
+      target += normal_lpdf(y | h, sqrt(nu + square(scale[1])));
+    }
+  } else {
+    if (uncertain) {
+      // u given the label is nearly normal, with precision 1 + nu information
+      // and the mean that draws h to label_centre; e is u in these units.
+      vector[N] q = 1 + nu .* label_information;
+      vector[N] u = (sqrt(nu) .* label_information .* (label_centre - h)
+                     + sqrt(q) .* e) ./ q;
+      u ~ std_normal();
+      target += -0.5 * sum(log(q));      // Jacobian of e -> u
+      h += sqrt(nu) .* u;
+    }
+    if (use_likelihood) {
+      target += family_log_density(y, count, trials, h, family, scale);
+    }
   }
 }

@@ -13,5 +13,6 @@ from bdr_stan.bags.labels import check_within as check_within
 from bdr_stan.bags.labels import label_sd_values as label_sd_values
 from bdr_stan.bags.labels import values_of_bags as values_of_bags
 from bdr_stan.bags.partitions import PartitionedBags
+from bdr_stan.bags.samples import Samples
 
-__all__ = ["Bags", "BagsLike", "Chunk", "PartitionedBags", "TableColumns", "as_bags"]
+__all__ = ["Bags", "BagsLike", "Chunk", "PartitionedBags", "Samples", "TableColumns", "as_bags"]

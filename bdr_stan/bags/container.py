@@ -26,6 +26,7 @@ from bdr_stan.bags.conditions import points_that_meet
 from bdr_stan.bags.matching import as_metadata
 from bdr_stan.bags.memory_map import memory_map, release
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
+from bdr_stan.bags.samples import Samples
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
@@ -942,14 +943,16 @@ def _share_memory(array, values):
     return not isinstance(values, (list, tuple)) and np.may_share_memory(array, values)
 
 
-BagsLike: TypeAlias = Bags | PartitionedBags | Sequence[ArrayLike] | Array
+BagsLike: TypeAlias = Bags | PartitionedBags | Samples | Mapping | Sequence[ArrayLike] | Array
 
 
 @overload
 def as_bags(X: BagsLike) -> Bags: ...
 @overload
+def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool) -> Any: ...
+@overload
 def as_bags(X: BagsLike, *, in_parts: bool) -> Any: ...
-def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
+def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> Any:
     """User input as `Bags`.
 
     Parameters
@@ -957,6 +960,8 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
     X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
     in_parts : bool, default False
         Whether `PartitionedBags` are accepted too.
+    samples : bool, default False
+        Whether `Samples`, or a dict of such bags, are accepted too.
 
     Returns
     -------
@@ -981,7 +986,19 @@ def as_bags(X: BagsLike, *, in_parts: bool = False) -> Any:
         ...
     TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one ...
     """
+    if isinstance(X, Mapping):
+        if any(isinstance(values, np.ndarray) and values.ndim == 2 for values in X.values()):
+            raise TypeError(
+                "X is a dict of arrays: pass Bags.from_list(list(X.values()), ids=list(X)), or a "
+                "dict of bags such as {'residents': people, 'houses': houses}"
+            )
+        X = Samples({name: as_bags(bags) for name, bags in X.items()})
     if isinstance(X, BagsBase):
+        if isinstance(X, Samples) and not samples:
+            raise TypeError(
+                f"bags with several samples, {', '.join(X.samples)}, are for BDR, BLR and "
+                "Shrinkage: pass those of one sample"
+            )
         if len(X) == 0:
             raise ValueError("there are no bags: pass at least one bag of points")
         if isinstance(X, PartitionedBags) and not in_parts:

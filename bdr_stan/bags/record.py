@@ -74,6 +74,25 @@ class BagsRecord:
         return replace(self, index=self.index[bags])
 
 
+@dataclass(frozen=True)
+class SamplesRecord(BagsRecord):
+    """The same of bags with several samples, and the record of each by its name."""
+
+    samples: Mapping[str, BagsRecord]
+
+    @classmethod
+    def from_bags(cls, bags: Any) -> Self:
+        records = {name: BagsRecord.from_bags(own) for name, own in bags.samples.items()}
+        n, weighted = bags.n_features, bags.weighted
+        index, has_ids = np.asarray(bags.index), bags.ids is not None
+        return cls(index, has_ids, n, None, None, weighted, None, None, records)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        samples = {name: dict(record.settings) for name, record in self.samples.items()}
+        return {**super().settings, "samples": samples}
+
+
 def column_ranges(bags: BagsBase) -> Array | None:
     """1% and 99% quantiles of each column's nonzero values in a sample of points, shape (2, p).
 

@@ -23,7 +23,7 @@ class Rows:
     rows: Array  # shape (T, d + 2), group by group
     length: Array  # rows of each group, int, shape (G,)
     n_bags: Array  # in the group, shape (G,)
-    bag_size: Array  # points per bag, shape (G,)
+    bag_size: Array  # points per bag, shape (G,), of several samples (G, M)
     known_variance: Array  # of the known error of a label, units of y squared, shape (G,)
     sign: Array  # 1 or -1, shape (G,)
 

@@ -1,11 +1,11 @@
 """Coordinates of mean embeddings in which a model computes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import block_diag, cholesky, eigh, solve_triangular
 
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import joint_basis
@@ -20,6 +20,7 @@ class Coordinates:
     basis: Array  # shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
     lam: Array  # shape (d,), within-bag variance of each coordinate
     prior_factor: Array  # shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
+    sample: Array | None = None  # of each coordinate, int, where bags have several samples
 
     def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
@@ -30,6 +31,10 @@ class Coordinates:
         # z'(P'P)^-1 z = |P'^-1 z|^2
         return np.sum(solve_triangular(self.prior_factor, z.T, trans="T") ** 2, axis=0)
 
+    def by_coordinate(self, values: Array) -> Array:
+        """Values of bags or draws, shape (m,), or (m, M) of M samples, as (m, 1) or (m, d)."""
+        return values[:, None] if self.sample is None else values[:, self.sample]
+
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
         """Arrays with their names and dimensions in saved fits."""
         return {
@@ -37,12 +42,25 @@ class Coordinates:
             "basis": (self.basis, ["landmark", "component"]),
             "lambda": (self.lam, ["component"]),
             "prior_factor": (self.prior_factor, ["component_row", "component"]),
+            **({} if self.sample is None else {"sample_of": (self.sample, ["component"])}),
         }
 
     @classmethod
     def from_constants(cls, constants: Mapping[str, Array]) -> Self:
         """Coordinates from the arrays of a saved fit."""
-        return cls(*(constants[name] for name in ("m0", "basis", "lambda", "prior_factor")))
+        names = ("m0", "basis", "lambda", "prior_factor")
+        return cls(*(constants[name] for name in names), sample=constants.get("sample_of"))
+
+
+def joined(parts: Sequence[Coordinates]) -> Coordinates:
+    """Coordinates of several samples side by side."""
+    return Coordinates(
+        np.concatenate([part.m0 for part in parts]),
+        block_diag(*(part.basis for part in parts)),
+        np.concatenate([part.lam for part in parts]),
+        block_diag(*(part.prior_factor for part in parts)),
+        np.repeat(np.arange(len(parts)), [len(part.lam) for part in parts]),
+    )
 
 
 def principal_axes(embedding: Embedding) -> Coordinates:

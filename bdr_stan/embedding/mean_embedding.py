@@ -55,7 +55,8 @@ class Deviations(NamedTuple):
 class Embedding:
     """Estimated mean embeddings of bags."""
 
-    sizes: Array  # effective number of points per bag, float, shape (n,)
+    # Effective number of points per bag, float, shape (n,), of M samples (n, M), 0 where lacking.
+    sizes: Array
     mean: Array  # average features, such as kernel values at landmarks, shape (n, d)
     covariance: Array | None  # of the features of one point within its bag, shape (d, d)
     covariates: Array | None = field(default=None, kw_only=True)  # with terms, shape (n, Q + U)

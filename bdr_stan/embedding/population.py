@@ -8,9 +8,13 @@ where the within-bag covariance is diag(lambda), z_i ~ N(m, B + diag(lambda) / N
 
 import numpy as np
 
-from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.coordinates import Coordinates, joined
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.shrinkage import between_bag_covariance, joint_basis
+from bdr_stan.embedding.shrinkage import (
+    between_bag_covariance,
+    joint_basis,
+    shrinkage_factors,
+)
 from bdr_stan.types import Array
 
 _MIN_BAGS = 30  # for the moments of a prior; fewer are not shrunk
@@ -24,16 +28,44 @@ def own_population(
     coordinates: Coordinates, embedding: Embedding, draws: dict[str, Array]
 ) -> tuple[Coordinates, dict[str, Array]]:
     """Coordinates of the embedded bags' own prior, and the draws of intercept, w and eta there."""
-    lam, w = coordinates.lam, draws["w"]
-    if not np.any(lam):  # exact embeddings
+    if not np.any(coordinates.lam):  # exact embeddings
         return coordinates, draws
-    if len(embedding.sizes) < _MIN_BAGS:
+    if coordinates.sample is None:
+        return _own_prior(coordinates, embedding.sizes, embedding.mean, draws)
+    parts, moved = [], []
+    for m in range(draws["eta"].shape[1]):
+        own, has = coordinates.sample == m, embedding.sizes[:, m] > 0
+        part = Coordinates(
+            coordinates.m0[own],
+            coordinates.basis[np.ix_(own, own)],
+            coordinates.lam[own],
+            coordinates.prior_factor[np.ix_(own, own)],
+        )
+        of_part = {
+            "intercept": draws["intercept"] * (m == 0),
+            "w": draws["w"][:, own],
+            "eta": draws["eta"][:, m],
+        }
+        found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
+        parts.append(found[0])
+        moved.append(found[1])
+    return joined(parts), draws | {
+        "intercept": np.sum([each["intercept"] for each in moved], axis=0),
+        "w": np.hstack([each["w"] for each in moved]),
+        "eta": np.column_stack([each["eta"] for each in moved]),
+    }
+
+
+def _own_prior(coordinates, sizes, mean, draws):
+    """The same of bags that all have one sample."""
+    lam, w = coordinates.lam, draws["w"]
+    if len(sizes) < _MIN_BAGS:
         return coordinates, draws | {"eta": np.full(len(w), _FLAT * max(1.0, lam.max()))}
-    z = coordinates.transform(embedding.mean)
-    own = Embedding(embedding.sizes, z, None)
+    z = coordinates.transform(mean)
+    own = Embedding(sizes, z, None)
     B = between_bag_covariance(own, np.diag(lam)) + _LEAST_VARIANCE * np.eye(len(lam))
     own_lam, V = joint_basis(np.diag(lam), B)
-    moved = Coordinates(embedding.m0, coordinates.basis @ V, own_lam, np.eye(len(lam)))
+    moved = Coordinates(mean.mean(axis=0), coordinates.basis @ V, own_lam, np.eye(len(lam)))
     return moved, draws | {
         "intercept": draws["intercept"] + w @ own.m0,
         "w": np.linalg.solve(V, w.T).T,
@@ -51,11 +83,15 @@ def shift_by_shrinkage(
     """
     if len(embedding.sizes) < _MIN_TO_COMPARE:
         return 0.0, 0.0
-    w, eta = draws["w"].mean(axis=0), float(np.mean(draws["eta"]))
-    z, lam = coordinates.transform(embedding.mean), coordinates.lam / embedding.sizes[:, None]
-    kept = eta / (eta + lam)
-    changes = ((1 - kept) * z) @ w
-    by_chance = np.sqrt(np.sum((w * (1 - kept)) ** 2 * (eta + lam)) / len(z) ** 2)
+    w, eta = draws["w"].mean(axis=0), draws["eta"].mean(axis=0, keepdims=True)
+    eta, sizes = coordinates.by_coordinate(eta)[0], coordinates.by_coordinate(embedding.sizes)
+    z, kept = coordinates.transform(embedding.mean), shrinkage_factors(sizes, coordinates.lam, eta)
+    known = np.broadcast_to(sizes > 0, z.shape)  # of the others the change is not by shrinkage
+    z, left = np.where(known, z, 0), np.where(known, 1 - kept, 0)
+    changes = (left * z) @ w
+    # Of chance z has the variance eta + lam / N = eta / kept.
+    variance = np.divide(eta, kept, out=np.zeros_like(left), where=known)
+    by_chance = np.sqrt(np.sum((w * left) ** 2 * variance) / len(z) ** 2)
     sd = np.sqrt(np.mean(eta * (1 - kept) @ w**2))
     shift = -float(np.mean(changes))
     return (shift, float(sd)) if abs(shift) > max(sd, _CHANCE * by_chance) else (0.0, 0.0)

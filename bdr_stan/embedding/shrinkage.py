@@ -66,10 +66,13 @@ def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
 def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
     """Factors eta / (eta + lam_k / N_i) that shrink coordinates towards m0, shape (n, d).
 
-    `sizes` are effective sizes where points have weights. Near 1 for large bags, near 0 for
-    coordinates whose within-bag variance dominates.
+    `sizes` are effective sizes where points have weights, shape (n,), or (n, d) of coordinates of
+    several samples; `eta` may have the shape (d,) as well. Near 1 for large bags, near 0 for
+    coordinates whose within-bag variance dominates, and 0 where a bag has no points.
     """
-    return eta / (eta + lam / np.asarray(sizes, float)[:, None])
+    sizes = np.asarray(sizes, float)
+    scaled = eta * (sizes[:, None] if sizes.ndim == 1 else sizes)
+    return scaled / (scaled + lam)
 
 
 def posterior_moments(

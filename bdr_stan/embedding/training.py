@@ -64,6 +64,11 @@ class TrainingFeatures:
         return single_bandwidth(self.kernel)
 
     @property
+    def coordinates(self) -> dict[str, list[str]]:
+        """Names along dimensions of draws, where these are not numbered."""
+        return {}
+
+    @property
     def terms(self) -> Terms:
         """Groups and smooth functions of the regression."""
         return NO_TERMS if self.covariates is None else self.covariates.terms

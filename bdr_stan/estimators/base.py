@@ -1,9 +1,11 @@
 """Base of all estimators: the result that a fit keeps, and saved fits."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -13,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
 from bdr_stan.arguments import answered, unknown_attribute
-from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
+from bdr_stan.bags import Bags, BagsLike, Samples, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges
@@ -25,6 +27,7 @@ from bdr_stan.results.encoding import decode, encode
 from bdr_stan.results.inference_data import Groups, InferenceData, build, dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import ArrayLike, PathName, Seed
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,14 +245,18 @@ class BagEstimator(BaseEstimator):
     def _restore(self, result, notes):
         self._idata = None
         self.result_, self.notes_ = result, notes
-        self.n_features_in_ = result.settings["n_features"]
-        self.columns_ = result.settings.get("columns")
-        names = result.settings.get("feature_names")
+        self._set_columns(result.settings)
+        self._set_fitted(result)
+        return self
+
+    def _set_columns(self, settings: Mapping[str, Any]) -> None:
+        """Set what is known of the columns of the points."""
+        self.n_features_in_ = settings["n_features"]
+        self.columns_ = settings.get("columns")
+        names = settings.get("feature_names")
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
-        self._set_fitted(result)
-        return self
 
     def _set_fitted(self, result: Result) -> None:
         """Set the public attributes of the result."""
@@ -259,23 +266,45 @@ class BagEstimator(BaseEstimator):
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Bags:
+    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         """New bags, or a table of them, with the columns and weights of the bags of the fit."""
         check_is_fitted(self, "result_")
-        columns = self.columns_
+        settings = self.result_.settings
+        samples = settings.get("samples")
+        if samples is None:
+            return self._like(bags, settings, need_weights)
+        given = getattr(bags, "samples", bags)
+        if not isinstance(given, Mapping) or not set(given) <= set(samples):
+            found = list(given) if isinstance(given, Mapping) else f"a {type(bags).__name__}"
+            raise TypeError(
+                f"the model was fitted to bags with the samples {list(samples)}, found {found}: "
+                "pass a dict of bags by these names"
+            )
+        like = {
+            name: own if len(own) == 0 else self._like(own, samples[name], need_weights)
+            for name, own in given.items()
+        }
+        for name in set(samples) - {name for name, own in like.items() if len(own)}:
+            warn(f"no bag has points of {name!r}: predictions leave open what these would say")
+        return bags.with_samples(like) if isinstance(bags, Samples) else Samples(like)
+
+    def _like(self, bags, settings, need_weights):
+        """The same of bags, or of one sample of them, that the fit has these settings of."""
+        columns, names = settings.get("columns"), settings.get("feature_names")
         if columns is not None and hasattr(bags, "columns") and not isinstance(bags, BagsBase):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
             named = self.columns_of_bags or None
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
-            bags = read(frame, bag, weight=columns.weight, metadata=named, like=self)
+            of_fit = SimpleNamespace(columns_=columns)
+            bags = read(frame, bag, weight=columns.weight, metadata=named, like=of_fit)
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
-        bags.check_like(self.n_features_in_, getattr(self, "feature_names_in_", None), columns)
-        if need_weights and self.result_.settings.get("weighted") and not bags.weighted:
+        bags.check_like(settings["n_features"], names, columns)
+        if need_weights and settings.get("weighted") and not bags.weighted:
             raise ValueError(
                 "the bags have no weights, but those of the fit had: give the points their "
                 "weights, of 1 where all count alike"
             )
-        warn_of_other_ranges(bags, self.result_.settings.get("column_ranges"))
+        warn_of_other_ranges(bags, settings.get("column_ranges"))
         return bags
 
     def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:

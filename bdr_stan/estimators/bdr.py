@@ -8,6 +8,7 @@ import numpy as np
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import shift_by_shrinkage
 from bdr_stan.embedding.prior import check_embedding_prior
+from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
@@ -139,6 +140,8 @@ class BDR(UncertainEmbeddings, LinearRegressor):
             "jitter": self.jitter,
             "prior": self.prior,
         }
+        if isinstance(training, SamplesFeatures):
+            return self._model_of_samples(training, y)
         if self._family is not None:
             return bdr_glm_model(training, y, self._family, **shared)
         return bdr_model(

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.bdr_glm import blr_glm_model
@@ -82,6 +83,8 @@ class BLR(LinearRegressor):
         return super().predictive_features(embedding)
 
     def _model(self, training, y, *, label_sd=None):
+        if isinstance(training, SamplesFeatures):
+            return self._model_of_samples(training, y)
         if self._family is not None:
             return blr_glm_model(
                 training.embedding, y, self._family, terms=training.terms, prior=self.prior

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import (
     Bags,
     BagsLike,
+    Samples,
     as_bags,
     check_classes,
     check_label_sd,
@@ -25,8 +26,9 @@ from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.covariates import Covariates, check_columns
+from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -55,6 +57,7 @@ _FAMILY = re.compile(r"\bfamily *;")
 _TERMS = re.compile(r"\bterm_effect\b")
 _SIGN = re.compile(r"\bsign *;")  # its declaration
 _COMPRESSED_MARK = "// takes compressed rows"
+_OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
 
 
 @estimator
@@ -81,10 +84,14 @@ class EmbeddingEstimator(PosteriorEstimator):
     landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
         Centres of clusters of the points, a random choice of them, or points of your own.
 
+    Of bags with several samples `n_landmarks`, `kernel`, `bandwidth` and `landmarks` may be dicts
+    with one for each sample: ``kernel={"residents": "linear + rbf", "houses": "matern32"}``.
+
     Attributes
     ----------
-    landmarks_ : array, shape (d, p)
-    kernel_ : Kernel
+    landmarks_ : array, shape (d, p), or dict of such
+        Of bags with several samples those of each by name, and so are the kernels.
+    kernel_ : Kernel, or dict of Kernel
         With its columns as indices and its bandwidths as numbers.
     bandwidth_ : float or array, shape (p,)
         Of a kernel that has a single one.
@@ -98,6 +105,7 @@ class EmbeddingEstimator(PosteriorEstimator):
     landmarks: str | ArrayLike = "kmeans"
 
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
+    takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     coordinates: ClassVar[Any] = Coordinates  # of its model
     _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
@@ -124,7 +132,10 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
+        bags : Bags, or list of n arrays, shapes (n_points, p), or dict of such
+            A dict, or `Samples`, has several samples per bag by their names, such as
+            ``{"residents": people, "houses": houses}``, of which a bag may lack some: for BDR,
+            Shrinkage and, where no bag lacks any, BLR.
         y : array, shape (n,), or str
             Label of each bag, or the name of a column of the bags' metadata. A pandas Series is
             matched to the ids of the bags by its index, which must contain them all; anything
@@ -172,9 +183,13 @@ class EmbeddingEstimator(PosteriorEstimator):
             Poor diagnostics, with their values and advice.
         """
         start = time.monotonic()
-        bags = as_bags(bags, in_parts=True)
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+        if isinstance(bags, Samples):
+            bags.check_order(y)
+            self._check_samples(bags, label_sd)
         labels = self.check_labels(bags, y)
         self.check_parameters()
+        self._check_program(several=isinstance(bags, Samples))
         if label_sd is not None:
             self._check_takes_label_sd()
             label_sd = label_sd_values(bags, label_sd)
@@ -205,6 +220,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         self
         """
         self.check_parameters()
+        self._check_program(several=isinstance(training, SamplesFeatures))
         labels = labels_of_training(training, TrainingFeatures, y)
         if label_sd is not None:
             self._check_takes_label_sd()
@@ -239,6 +255,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             constants=_constants(training, known_errors) | constants,
             kernel=training.kernel,
             covariates=training.covariates,
+            coordinates=training.coordinates,
             **classes,
         )
         self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
@@ -321,6 +338,14 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     def _training_features(self, bags, seed, progress, labels=None):
         """Training features, which may have sums over the bags alone where there are `labels`."""
+        if isinstance(bags, Samples):
+
+            def features_of(name, own):
+                return self.for_sample(name)._training_features(own, seed, progress)
+
+            columns = {role: names or () for role, names in self._columns().items()}
+            learned = learn_covariates(bags, *columns.values()) if any(columns.values()) else None
+            return samples_features(bags, features_of, learned)
         return training_features(
             bags,
             kernel=self._kernel_or_auto(),
@@ -352,7 +377,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         if training is None:
             bags = self._like_training(bags)
             return _embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
-        bags, covariates = as_bags(bags, in_parts=True), training.covariates
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+        covariates = training.covariates
         known = {} if covariates is None else covariates.of_bags(bags)
         return _embedded(bags, training.feature_map, known)
 
@@ -470,16 +496,49 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_columns(**self._columns())
         check_positive(bandwidth_scale=self.bandwidth_scale)
-        check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
+        for name in self._named_samples() or [None]:
+            one = self if name is None else self.for_sample(name)
+            check_kernel_and_bandwidth(one.kernel, one.bandwidth)
+            check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
         if getattr(self, "groups", None) or getattr(self, "smooths", None):
             self._check_declares_terms()
-        if self.stan_file is not None and self._family is not None:
+
+    def _check_program(self, *, several: bool) -> None:
+        """Raise, or warn, where a program of the user is none of these labels."""
+        if self.stan_file is None:
+            return
+        if several or self._family is not None:
             self._check_declares_family()
-        elif self.stan_file is not None and hasattr(self, "compress"):
+        elif hasattr(self, "compress"):
             self._check_likelihood()
+
+    def _named_samples(self):
+        """Names of samples in parameters that are dicts."""
+        given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
+        return sorted({name for value in given if isinstance(value, Mapping) for name in value})
+
+    def for_sample(self, name: str) -> Self:
+        """An estimator of one sample of the bags alone, without covariates and terms."""
+        named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
+        others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
+        own = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
+        params = self.get_params(deep=False)
+        one = type(self)(**{**params, **{k: v for k, v in others.items() if k in params}, **own})
+        if "classes_" in vars(self):
+            one.classes_ = self.classes_
+        return one
+
+    def _check_samples(self, bags: Samples, label_sd: Any) -> None:
+        """Raise where the parameters do not go with the samples of the bags."""
+        for parameter in _OF_SAMPLES:
+            value = getattr(self, parameter)
+            if isinstance(value, Mapping) and set(value) != set(bags.samples):
+                raise ValueError(
+                    f"{parameter} is given for {', '.join(value)}, but the samples of the bags are "
+                    f"{', '.join(bags.samples)}: give one for each of these, or one for all"
+                )
 
     def _columns(self):
         """Columns of the bags' metadata by their roles, as lists."""
@@ -515,9 +574,10 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Raise where a program is none of a family's labels."""
         path = Path(self.stan_file)
         if path.is_file() and not _FAMILY.search(program_text(path)):
+            labels = f"family={self.family!r}" if self._family else "bags with several samples"
             raise ValueError(
-                f"{path} does not declare family, as the program of family={self._family.name!r} "
-                "does: edit a copy from bdr-stan eject bdr_glm"
+                f"{path} does not declare family, as the program of {labels} does: edit a copy "
+                "from bdr-stan eject bdr_glm"
             )
 
     def _check_likelihood(self):
@@ -615,19 +675,27 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     def _set_fitted(self, result: Result) -> None:
         constants, settings = result.constants, result.settings
-        self.landmarks_, self.kernel_ = constants["landmarks"], settings["kernel"]
+        self.kernel_ = settings["kernel"]
         self.coordinates_ = self.coordinates.from_constants(constants)
-        self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates.from_config(encoding)
+        if "classes" in settings:
+            self.classes_ = settings["classes"]
+        if isinstance(self.kernel_, Mapping):
+            self.landmarks_ = {name: constants[f"landmarks_{name}"] for name in self.kernel_}
+            self._feature_map = {
+                name: landmark_features(kernel, self.landmarks_[name])
+                for name, kernel in self.kernel_.items()
+            }
+            return
+        self.landmarks_ = constants["landmarks"]
+        self._feature_map = landmark_features(self.kernel_, self.landmarks_)
         bandwidth = single_bandwidth(self.kernel_)
         if bandwidth is not None:
             self.bandwidth_ = bandwidth
         for name in ("measure_scale", "linear_variance"):
             if name in constants:
                 setattr(self, f"{name}_", float(constants[name]))
-        if "classes" in settings:
-            self.classes_ = settings["classes"]
 
 
 def _roles(named):
@@ -637,15 +705,24 @@ def _roles(named):
 
 def _embedded(bags, feature_map, known):
     """Mean embeddings of bags with what is `known` of them, checked before the pass."""
-    return replace(embed(bags, feature_map), **known)
+    found = embed_samples if isinstance(bags, Samples) else embed
+    return replace(found(bags, feature_map), **known)
 
 
 def _constants(training, known_errors):
     """What predictions need of the training bags: name -> (values, dimensions)."""
     numbers = ((name, getattr(training.embedding, name, None)) for name in ("trials", "exposure"))
     known = {name: values for name, values in numbers if values is not None}
+    landmarks, sizes = training.landmarks, training.embedding.sizes
+    if isinstance(landmarks, Mapping):
+        of_points = {
+            f"landmarks_{name}": (values, [f"landmark_{name}", f"feature_{name}"])
+            for name, values in landmarks.items()
+        }
+    else:
+        of_points = {"landmarks": (landmarks, ["landmark", "feature"])}
     return {
-        "landmarks": (training.landmarks, ["landmark", "feature"]),
-        "bag_size": (training.embedding.sizes, ["bag"]),
+        **of_points,
+        "bag_size": (sizes, ["bag", "sample"][: sizes.ndim]),
         **{name: (values, ["bag"]) for name, values in (known_errors | known).items()},
     }

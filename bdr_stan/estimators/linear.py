@@ -1,6 +1,7 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,9 +11,10 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.labels import check_each
-from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.bags import Bags, BagsLike, Samples
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
+from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
@@ -29,8 +31,8 @@ from bdr_stan.estimators.validation import (
     check_seed,
     labels_of_training,
 )
-from bdr_stan.families import FAMILIES, Family, Ordinal
-from bdr_stan.models.bdr_glm import check_laplace
+from bdr_stan.families import FAMILIES, Family, NormalNumbers, Ordinal
+from bdr_stan.models.bdr_glm import check_laplace, samples_model
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import (
     class_predictive,
@@ -39,6 +41,7 @@ from bdr_stan.models.latent import (
     ordinal_predictive,
     outcome_predictive,
 )
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.influence import (
@@ -141,7 +144,9 @@ class LinearEstimator(EmbeddingEstimator):
         """
         return population(self, bags, by, weights, total, minus)
 
-    def influence(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
+    def influence(
+        self, points: Any, *, sample: str | None = None, n_draws: int = 1000
+    ) -> PointPredictive:
         """Posterior of f at points: a label is the intercept plus the average of f over its bag.
 
         f(x) = (phi(x) - m0)' beta, m0 the average embedding of the training bags, over which f
@@ -151,6 +156,8 @@ class LinearEstimator(EmbeddingEstimator):
         ----------
         points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
             A memory map is read chunk by chunk.
+        sample : str, optional
+            Of bags with several samples the one that the points are like.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 
@@ -160,9 +167,10 @@ class LinearEstimator(EmbeddingEstimator):
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, each of shape (n,), in units of y,
             of classes on the scale of the latent function; computed in chunks when asked for.
         """
-        bags = self._like_training(as_points(self, points), need_weights=False)
+        model = self._of_sample(sample)
+        bags = model._like_training(as_points(model, points), need_weights=False)
         return posterior_of_influence(
-            bags.read_checked, len(bags.points), self._feature_map, *_function(self, n_draws)
+            bags.read_checked, len(bags.points), model._feature_map, *_function(model, n_draws)
         )
 
     def influence_along(
@@ -170,6 +178,7 @@ class LinearEstimator(EmbeddingEstimator):
         column: str | int,
         bags: BagsLike | None = None,
         *,
+        sample: str | None = None,
         n_points: int = 500,
         n_draws: int = 1000,
         seed: int = 0,
@@ -185,6 +194,8 @@ class LinearEstimator(EmbeddingEstimator):
             Of the table that the bags were made of, of the points by name, or by number.
         bags : Bags, or list of arrays, optional
             Whose points are sampled; default the landmarks stand for them.
+        sample : str, optional
+            Of bags with several samples the one that has the column, and that `bags` are.
         n_points : int, default 500
             Points of the sample.
         n_draws : int, default 1000
@@ -207,20 +218,42 @@ class LinearEstimator(EmbeddingEstimator):
         """
         check_counts(n_points=n_points)
         check_seed(seed, "seed")
-        of_landmarks = _function(self, n_draws)
-        names, p = getattr(self, "feature_names_in_", None), self.n_features_in_
-        where = find_column(column, p, names, self.columns_)
+        model = self._of_sample(sample)
+        of_landmarks = _function(model, n_draws)
+        names, p = getattr(model, "feature_names_in_", None), model.n_features_in_
+        where = find_column(column, p, names, model.columns_)
         if bags is None:
-            sample = without_gaps(self.landmarks_)
+            chosen = without_gaps(model.landmarks_)
         else:
-            like = self._like_training(bags, need_weights=False)
-            sample = like.sample_points(n_points, np.random.default_rng(seed))
-        values = where.values(sample)
-        along = AlongColumn(self._feature_map, where, sample)
+            like = model._like_training(bags, need_weights=False)
+            chosen = like.sample_points(n_points, np.random.default_rng(seed))
+        values = where.values(chosen)
+        along = AlongColumn(model._feature_map, where, chosen)
         found = posterior_of_influence(
             lambda start, stop: values[start:stop, None], len(values), along, *of_landmarks
         )
         return (values if where.levels is None else np.array(where.levels)), found
+
+    def _of_sample(self, sample: str | None) -> Any:
+        """This fit as one of a single sample, of bags that have several."""
+        check_is_fitted(self, "result_")
+        result = self.result_
+        samples = result.settings.get("samples")
+        if samples is None:
+            if sample is not None:
+                raise ValueError(f"the bags have one sample: leave sample={sample!r} out")
+            return self
+        if sample not in samples:
+            raise ValueError(
+                f"sample must be one of {', '.join(map(repr, samples))}, found {sample!r}"
+            )
+        one, at = copy(self), self.coordinates_.sample == list(samples).index(sample)
+        one._set_columns(samples[sample])
+        one.coordinates_ = replace(self.coordinates_, m0=self.coordinates_.m0[at])
+        one.landmarks_, one._feature_map = self.landmarks_[sample], self._feature_map[sample]
+        groups = {"posterior": result.groups["posterior"].isel(landmark=np.flatnonzero(at))}
+        one.result_ = replace(result, groups=groups, settings=samples[sample])
+        return one
 
 
 @estimator
@@ -276,6 +309,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     compress: bool = True
 
     takes_label_sd = True
+    takes_samples = True
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
     def __sklearn_tags__(self):
@@ -397,8 +431,9 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         Returns
         -------
         pandas DataFrame of n rows, indexed by the bags' ids
-            For "embedding" and each column of covariates, smooths and groups the columns mean, sd,
-            lower and upper, on the scale of the linear predictor (units of y if labels are normal).
+            For "embedding", or each sample by its name, and each column of covariates, smooths and
+            groups the columns mean, sd, lower and upper, on the scale of the linear predictor
+            (units of y if labels are normal).
             Their sum is the predictor less the intercept. A smooth function averages 0 over the
             training bags, a covariate, and the embedding but for shrinkage, too.
 
@@ -426,7 +461,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bags = self._like_training(bags)
         slices = {} if self._covariates is None else self._covariates.slices
         embedding = self.embed(bags)
-        found = contributions(self.coordinates_, embedding, slices, self._draws())
+        samples = list(self.result_.settings.get("samples", ()))
+        found = contributions(self.coordinates_, embedding, slices, self._draws(), samples)
         tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in found.items()}
         return pd.concat(tables, axis=1)
 
@@ -491,6 +527,45 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         known = self.check_known(record, y, **given)
         training = replace(training, embedding=replace(embedding, **known))
         return super().fit_features(training, y, label_sd=label_sd, **sampling)
+
+    def _check_samples(self, bags: Samples, label_sd: Any) -> None:
+        super()._check_samples(bags, label_sd)
+        given = [
+            name
+            for name, is_given in (
+                ("label_sd", label_sd is not None),
+                ("label_noise='size'", self.label_noise == "size"),
+                ("method='exact'", self.method == "exact"),
+            )
+            if is_given
+        ]
+        if given:
+            raise ValueError(f"{given[0]} is for bags with one sample: leave it out")
+        for name in bags.samples if self.exact_embeddings else ():
+            lacking = np.flatnonzero(~bags.has(name))
+            if len(lacking):
+                raise ValueError(
+                    f"{bags.name(lacking[0])} has no {name!r} ({len(lacking)} in all), but "
+                    f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
+                )
+
+    def _model_of_samples(self, training: SamplesFeatures, y: Array) -> LatentGaussianModel:
+        """The model of bags with several samples, from those of each sample alone."""
+        alone = {}
+        for name, features in training.samples.items():
+            has, own = training.has[name], features.embedding
+            values = {key: getattr(training.embedding, key) for key in ("trials", "exposure")}
+            known = {key: each[has] for key, each in values.items() if each is not None}
+            if has.sum() < 2 or np.ptp(y[has]) == 0:
+                raise ValueError(
+                    f"the {has.sum()} bags with {name!r} do not have different labels: leave this "
+                    "sample out"
+                )
+            one = replace(features, embedding=replace(own, **known))
+            alone[name] = self.for_sample(name)._model(one, y[has])
+        labels = np.log(y) if self.family == "lognormal" else y
+        family = self._family or NormalNumbers()
+        return samples_model(training, labels, family, alone, prior=self.prior)
 
     def _check_family(self):
         known = ("normal", "lognormal", *FAMILIES)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils.validation import check_is_fitted
@@ -199,13 +200,15 @@ class PosteriorEstimator(BagEstimator):
         *,
         constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
         covariates: Covariates | None = None,
+        coordinates: Mapping[str, Sequence[str]] = MappingProxyType({}),
         **kept: Any,
     ) -> None:
         """Set the result of a fit: draws, `constants` for predictions, and settings."""
         draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
-        names: Mapping[str, Sequence[str]] = {}
+        names = dict(coordinates)
         if covariates is not None:
-            names, kept["covariates"] = covariates.coordinates, covariates.config()
+            names |= covariates.coordinates
+            kept["covariates"] = covariates.config()
             if "gamma" in draws:
                 draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
         constants = {**model.constants, **constants}

@@ -42,6 +42,26 @@ class GammaNumbers(Family):
         return Terms(value, shape * (ratio - 1), shape * ratio)
 
 
+class _NormalLikelihood(Likelihood):
+    """y ~ N(lambda, sigma^2)."""
+
+    name = "normal"
+    links = ()
+    scales: ClassVar[Mapping[str, Scale]] = {"sigma": Scale("noise standard deviation", "y")}
+
+
+class NormalNumbers(Family):
+    """y ~ N(h, sigma^2), of bags with several samples."""
+
+    name = "normal"
+    link = "identity"
+    likelihood = _NormalLikelihood()
+    program_number = 10
+
+    def default_priors(self, y: Array, spread: float) -> dict[str, float]:
+        return {"sigma_scale": spread}
+
+
 class _StudentTLikelihood(Likelihood):
     """(y - lambda) / sigma ~ t with 2 + df_above_2 degrees of freedom."""
 

@@ -1,21 +1,30 @@
-"""Labels of any family, weights and mean embeddings both uncertain, or embeddings exact."""
+"""Labels of any family, weights and mean embeddings both uncertain, or embeddings exact.
 
-from collections.abc import Mapping
-from functools import partial
+Bags may have several samples, such as residents and houses; normal labels of these are a family.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.coordinates import Coordinates, joint_coordinates, principal_axes
+from bdr_stan.embedding.coordinates import (
+    Coordinates,
+    joined,
+    joint_coordinates,
+    principal_axes,
+)
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import eta_prior, landmark_matrices
+from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
-from bdr_stan.models.bdr_probit import row_of_bag, rows_by_size
-from bdr_stan.models.likelihoods import family_likelihood
+from bdr_stan.models.bdr_probit import order_by_size, row_of_bag, rows_by_size
+from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
@@ -51,23 +60,31 @@ def bdr_glm_data(
     *,
     terms: Terms = NO_TERMS,
     uncertain: bool = True,
+    samples: Mapping[str, int] | None = None,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/bdr_glm.stan``, but for the whitened coordinates.
 
     `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
     prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
+    `samples` are the numbers of coordinates of several, by name.
     """
     values, v = split_columns(rows.rows, terms)
     D, y = len(lam), values[:, -1]
     scales = list(family.likelihood.scales)
-    unused = {"gamma_scale": 1.0, "eta_median": 1.0, "eta_log_sd": 1.0}
+    M = len(samples or [""])
+    arrays = {
+        name: [priors.get(key, 1.0) for key in entries(name, samples or ())]
+        for name in ("rho_median", "eta_median", "eta_log_sd")
+    }
     return {
         "N": len(y),
+        "M": M,
         "D": D,
+        "sample": np.repeat(np.arange(1, M + 1), list((samples or {"": D}).values())),
         "Q": values.shape[1] - D - 2,
         "G": len(rows.length),
-        "bag_size": rows.bag_size,
+        "bag_size": rows.bag_size.reshape(len(rows.length), -1).T,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
         "z": values[:, :D],
@@ -80,13 +97,21 @@ def bdr_glm_data(
         "uncertain": int(uncertain),
         "lambda": lam,
         "prior_factor": prior_factor,
-        **unused,
-        **priors,
+        "intercept_location": priors["intercept_location"],
+        "intercept_scale": priors["intercept_scale"],
+        "gamma_scale": priors.get("gamma_scale", 1.0),  # unused without covariates
+        "rho_log_sd": priors["rho_log_sd"],
+        **arrays,
         **term_data(terms, v, priors),
         "scale_location": np.zeros(len(scales)),
         "scale_prior": [priors[f"{name}_scale"] for name in scales],
         "use_likelihood": int(use_likelihood),
     }
+
+
+def entries(name: str, samples: Iterable[str]) -> list[str]:
+    """Names of a scale, or of a number of its prior, for each sample: "rho[houses]"."""
+    return [f"{name}[{sample}]" for sample in samples] or [name]
 
 
 def bdr_glm_model(
@@ -132,43 +157,101 @@ def blr_glm_model(
     return _model(coordinates, embedding, y, family, prior, {}, terms)
 
 
+def samples_model(
+    training: SamplesFeatures,
+    y: Array,
+    family: Family,
+    alone: Mapping[str, LatentGaussianModel],
+    *,
+    prior: Mapping[str, float] | None = None,
+) -> LatentGaussianModel:
+    """The model of bags with several samples; `alone` are models of each sample by itself.
+
+    These determine a sample's coordinates, the variance of its linear effects and its prior of eta;
+    all samples together have the prior variance that each has alone.
+    """
+    parts, priors, constants = [], {}, {}
+    for name, model in alone.items():
+        parts.append(
+            Coordinates.from_constants({key: v for key, (v, _) in model.constants.items()})
+        )
+        priors[f"rho_median[{name}]"] = model.priors["rho_median"] / np.sqrt(len(alone))
+        for key in ("eta_median", "eta_log_sd"):
+            if key in model.priors:
+                priors[f"{key}[{name}]"] = model.priors[key]
+        for key in ("linear_variance", "measure_scale"):
+            if key in model.constants:
+                constants[f"{key}[{name}]"] = model.constants[key]
+    samples = {name: len(part.lam) for name, part in zip(alone, parts, strict=True)}
+    model = _model(
+        joined(parts), training.embedding, y, family, prior, priors, training.terms, samples
+    )
+    return replace(model, constants={**model.constants, **constants})
+
+
 def _model(
     coordinates: Coordinates,
     embedding: Embedding,
     y: Array,
     family: Family,
     prior: Mapping[str, float] | None,
-    prior_of_eta: Mapping[str, float],
+    own_priors: Mapping[str, float],
     terms: Terms,
+    samples: Mapping[str, int] | None = None,
 ) -> LatentGaussianModel:
     """The model in given coordinates; without a prior of eta embeddings are exact."""
-    uncertain, x, sizes = bool(prior_of_eta), embedding.x, embedding.sizes
-    z, factor = coordinates.transform(embedding.mean), coordinates.prior_factor
-    order = np.argsort(sizes, kind="stable")
+    uncertain = any(name.startswith("eta") for name in own_priors)
+    x, sizes, sample = embedding.x, embedding.sizes, coordinates.sample
+    z, factor, lam = (
+        coordinates.transform(embedding.mean),
+        coordinates.prior_factor,
+        coordinates.lam,
+    )
+    order = order_by_size(sizes)
     rows = rows_by_size(np.column_stack([z, x]), y, sizes)
     exposure, trials = embedding.exposure, embedding.trials
     known_part = np.zeros(len(y)) if exposure is None else np.log(exposure)[order]
     trials = None if trials is None else trials[order]
-    likelihood = partial(family_likelihood, rows, coordinates.lam, family, known_part, trials)
+    rho_names = entries("rho", samples or ())
+    eta_names = entries("eta", samples or ()) if uncertain else []
+
+    def eta_of(scales):
+        """Eta, of several samples that of each coordinate; 1 where embeddings are exact."""
+        etas = [scales[name] for name in eta_names] or [1.0]
+        return etas[0] if len(etas) == 1 else np.array(etas)[sample]
+
+    def likelihood(*, level=0.0, **scales):
+        shared = {"eta": eta_of(scales), "sample": sample}
+        own = {name: scales[name] for name in family.likelihood.scales}
+        if family.name == "normal":
+            return normal_likelihood(rows, lam, level=level, **shared, **own)
+        return family_likelihood(rows, lam, family, known_part, trials, **shared, **own)
+
     location, spread = family.level_and_spread(rows.rows[:, -1], np.exp(known_part), trials)
+    n_covariates = x.shape[1] - sum(terms.n_effects)
+    of_predictor = predictor_priors(location, spread, coordinates.prior_variance(z), n_covariates)
+    if samples:
+        del of_predictor["rho_median"]
     defaults = {
-        **predictor_priors(
-            location, spread, coordinates.prior_variance(z), x.shape[1] - sum(terms.n_effects)
-        ),
+        **of_predictor,
         **term_priors(terms, spread),
         **family.default_priors(rows.rows[:, -1], spread),
-        **prior_of_eta,
+        **own_priors,
     }
     priors = with_user_values(defaults, prior)
     scales = tuple(family.likelihood.scales)
-    eta = ("eta",) if uncertain else ()
 
     def with_label_coordinates(whitened, scales, mode):
         """Whitened coordinates of theta, and those of the deviations of bags: see the program."""
-        s = shrinkage_factors(rows.bag_size, coordinates.lam, scales.get("eta", 1.0))
-        d, of_row = len(coordinates.lam), rows.group
+        if family.name == "normal":  # which are integrated out
+            unused = np.zeros(len(y))
+            return {**whitened, "label_information": unused, "label_centre": unused}
+        eta = eta_of(scales)
+        bag_sizes = rows.bag_size if sample is None else rows.bag_size[:, sample]
+        s = shrinkage_factors(bag_sizes, lam, eta)
+        d, of_row = len(lam), rows.group
         w, rest = mode.theta[:d], mode.theta[d:]
-        nu = (scales.get("eta", 1.0) * (1 - s) @ w**2)[of_row] * uncertain
+        nu = ((eta * (1 - s)) @ w**2)[of_row] * uncertain
         h = np.sum(rows.rows[:, :d] * s[of_row] * w, axis=1) + rows.rows[:, d:-1] @ rest
         h += known_part
         family_scales = {name: scales[name] for name in family.likelihood.scales}
@@ -184,12 +267,13 @@ def _model(
         values = np.array([found[name] for name in scales])
         return {"scale_location": values, "scale_prior": _FIXED_SHARE * values}
 
+    arrays = {"rho": rho_names, "eta": eta_names}
     return LatentGaussianModel(
         program="bdr_glm",
         priors=priors,
         data=bdr_glm_data(
             rows,
-            coordinates.lam,
+            lam,
             factor,
             family,
             known_part,
@@ -197,17 +281,21 @@ def _model(
             priors,
             terms=terms,
             uncertain=uncertain,
+            samples=samples,
         ),
         constants=coordinates.constants(),
-        scales=(*scales, "rho", *eta, *term_scales(terms)),
+        scales=(*scales, *rho_names, *eta_names, *term_scales(terms)),
         terms=terms,
         prior_factor=factor,
         weight_basis=coordinates.basis,
         likelihood=likelihood,
+        level=location if family.name == "normal" else 0.0,
         rescaled=with_label_coordinates,
-        fixed=fixed,
-        scale_arrays={"scale": scales, "eta": eta},
-        initial={"e": np.zeros(len(y) * uncertain)},
-        sampler_only=("t", "precision", "e"),
+        fixed=fixed if family.name != "normal" else None,
+        scale_arrays={"scale": scales, **({} if samples else arrays)},
+        kept_arrays=arrays if samples else {},
+        blocks=tuple((samples or {}).values()),
+        initial={"e": np.zeros(len(y) * uncertain * (family.name != "normal"))},
+        sampler_only=("t", "precision", "alone", "along", "e"),
         row_of_bag=row_of_bag(sizes),
     )

@@ -54,17 +54,28 @@ def bdr_probit_data(
 
 def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
     """Rows [z_i, 1, y_i] of all bags, uncompressed, in groups of equal size; z may include x."""
-    order = np.argsort(sizes, kind="stable")
+    order = order_by_size(sizes)
     rows = np.column_stack([z, np.ones(len(y)), y])[order]
     bag_size, start, n_bags = np.unique(
-        np.asarray(sizes, float)[order], return_index=True, return_counts=True
+        np.asarray(sizes, float)[order],
+        axis=0 if np.ndim(sizes) > 1 else None,
+        return_index=True,
+        return_counts=True,
     )
     return Rows(rows, n_bags, n_bags, bag_size, np.zeros(len(start)), np.ones(len(start)))
 
 
 def row_of_bag(sizes: Array) -> Array:
     """The row of each bag among `rows_by_size`, shape (n,)."""
-    return np.argsort(np.argsort(sizes, kind="stable"))
+    return np.argsort(order_by_size(sizes))
+
+
+def order_by_size(sizes: Array) -> Array:
+    """Bags in the order of their size, those of one size in their own, shape (n,).
+
+    Sizes of several samples have the shape (n, M).
+    """
+    return np.lexsort(np.reshape(sizes, (len(sizes), -1)).T[::-1])
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:

@@ -6,10 +6,11 @@ Given a draw of the parameters, bag i has the latent mean and variance (Law et a
     xi_i = intercept + sum_k w_k s_ik z_ik + x_i' gamma
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
 
-with x_i its covariates, if any.
+with x_i its covariates, if any. Of bags with several samples k runs over the coordinates of all,
+and eta and N_i are those of the coordinate's sample.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -46,20 +47,24 @@ def latent_moments(
     eta: Array | None = None,
     x: Array | None = None,
     gamma: Array | None = None,
+    sample: Array | None = None,
 ) -> tuple[Array, Array]:
     """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
     z, (n, d), are coordinates of all bags' embeddings, `lam`, (d,), their within-bag variances,
     zeros where embeddings are exact, which then need no `eta`; x, (n, Q), covariates. Draws of
-    parameters have the shapes (S,), of w (S, d), of gamma (S, Q).
+    parameters have the shapes (S,), of w (S, d), of gamma (S, Q). With several samples `sample`,
+    (d,), is that of each coordinate, and the M columns of sizes and eta belong to them.
     """
     eta = np.ones(len(w)) if eta is None else eta
+    etas = eta[:, None] if sample is None else eta[:, sample]
     mean, variance = np.empty((2, len(w), len(i)))
-    for size in np.unique(sizes[i]):
-        columns = np.flatnonzero(sizes[i] == size)
-        s = shrinkage_factors(size * eta, lam, 1.0)  # eta / (eta + lam / size)
+    kinds, kind = np.unique(sizes[i], axis=0 if sizes.ndim > 1 else None, return_inverse=True)
+    for k, size in enumerate(kinds):
+        columns = np.flatnonzero(kind == k)
+        s = shrinkage_factors(etas * (size if sample is None else size[sample]), lam, 1.0)
         mean[:, columns] = intercept[:, None] + (w * s) @ z[i[columns]].T
-        variance[:, columns] = eta[:, None] * np.sum(w**2 * (1 - s), axis=1, keepdims=True)
+        variance[:, columns] = np.sum(etas * w**2 * (1 - s), axis=1, keepdims=True)
     if gamma is not None and x is not None:
         mean += gamma @ x[i].T
     return mean, variance
@@ -173,21 +178,22 @@ def contributions(
     embedding: Embedding,
     terms: Mapping[str, slice],
     draws: Mapping[str, Array],
+    samples: Sequence[str] = (),
 ) -> dict[str, Mixture]:
     """What each part of the linear predictor adds: the embedding, and `terms`, slices of x.
 
-    `draws` are as for `latent_moments`, term_sd among them where there are groups, which are the
-    last of the terms.
+    The embedding's part is that of "embedding", or of each of the `samples` by name. `draws` are as
+    for `latent_moments`, term_sd among them where there are groups, the last of the terms.
     """
     n, S = len(embedding.mean), len(draws["w"])
     alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
-    latent = _latent(
-        coordinates,
-        replace(embedding, covariates=None, new_levels=None),
-        {**alone, "intercept": np.zeros(S)},
-    )
+    alone["intercept"] = np.zeros(S)
+    points = replace(embedding, covariates=None, new_levels=None)
     most = np.max(draws.get("eta", 1.0)) * np.max(draws["w"] ** 2 @ (coordinates.lam > 0))
-    found = {"embedding": _part(latent, most, n, S)}
+    found: dict[str, Mixture] = {}
+    for m, name in enumerate(samples or ["embedding"]):
+        own = draws["w"] if not samples else draws["w"] * (coordinates.sample == m)
+        found[name] = _part(_latent(coordinates, points, {**alone, "w": own}), most, n, S)
     new = _new_levels(embedding, draws)
     groups = dict(zip(list(terms)[len(terms) - len(new) :], new, strict=True))
     for name, block in terms.items():
@@ -224,6 +230,7 @@ def _latent(coordinates, embedding, draws):
         sizes=embedding.sizes,
         lam=coordinates.lam,
         x=embedding.x,
+        sample=coordinates.sample,
         **{name: values for name, values in draws.items() if name != "term_sd"},
     )
 

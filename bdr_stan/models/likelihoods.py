@@ -29,17 +29,21 @@ def normal_likelihood(
     *,
     sigma: float,
     sigma_point: float = 0.0,
-    eta: float = 1.0,
+    eta: float | Array = 1.0,
     level: float = 0.0,
+    sample: Array | None = None,
 ) -> LogLikelihood:
     """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
 
     `data` has rows [z, x, 1, y] by group; zeros as `lam`, shape (d,), give linear regression. The
-    intercept counts from `level`: labels far from zero lose no digits if it is near them.
+    intercept counts from `level`: labels far from zero lose no digits if it is near them. Of bags
+    with several samples, `sample` is that of each coordinate, and eta has the shape (d,).
     """
-    X, lost, row_group = _design(data, lam, eta)
+    X, lost, row_group = _design(data, lam, eta, sample)
     sign, n_bags = data.sign, data.sign * data.n_bags
-    noise = sigma**2 + sigma_point**2 / data.bag_size + data.known_variance
+    noise = sigma**2 + data.known_variance
+    if sigma_point:
+        noise = noise + sigma_point**2 / data.bag_size
     y = data.rows[:, -1] - level * data.rows[:, -2]
 
     def likelihood(theta):
@@ -128,15 +132,17 @@ def family_likelihood(
     known_part: Array,
     trials: Array | None,
     *,
-    eta: float = 1.0,
+    eta: float | Array = 1.0,
+    sample: Array | None = None,
     **scales: float,
 ) -> LogLikelihood:
     """Labels of a family, linear predictors integrated out: that of ``stan/bdr_glm.stan``.
 
     `data` has one row [z, x, 1, y] per bag; `known_part` and `trials`, shape (n,), are in the order
-    of the rows; zeros as `lam`, shape (d,), take embeddings as exact.
+    of the rows; zeros as `lam`, shape (d,), take embeddings as exact. For `sample` see
+    `normal_likelihood`.
     """
-    X, lost, row_group = _design(data, lam, eta)
+    X, lost, row_group = _design(data, lam, eta, sample)
 
     def likelihood(theta):
         slope_of_variance = 2 * lost * theta
@@ -163,10 +169,11 @@ def family_likelihood(
     return likelihood
 
 
-def _design(data, lam, eta):
+def _design(data, lam, eta, sample=None):
     """Rows [s z, x, 1], variances lost = [eta (1 - s), 0] per group, the group of each row."""
     d = len(lam)
-    s = shrinkage_factors(data.bag_size, lam, eta)
+    sizes = data.bag_size if sample is None else data.bag_size[:, sample]
+    s = shrinkage_factors(sizes, lam, eta)
     X = data.rows[:, :-1].copy()
     X[:, :d] *= s[data.group]
     lost = np.zeros((len(s), X.shape[1]))  # columns of covariates and intercept stay 0

@@ -24,6 +24,7 @@ def influence(
     column: str | int,
     bags: "BagsLike | None" = None,
     *,
+    sample: str | None = None,
     level: float = 0.9,
     n_points: int = 500,
     seed: int = 0,
@@ -41,6 +42,7 @@ def influence(
     column : str or int
         Of the table that the bags were made of, of the points by name, or by number.
     bags : Bags, or list of arrays, whose points are sampled; None for the landmarks instead
+    sample : str, of bags with several samples the one that has the column
     level : float, 0 < level < 1, default 0.9, probability of the band
     n_points : int, default 500, points of the sample
     seed : int, default 0, of the sample
@@ -73,7 +75,8 @@ def influence(
             f"{type(model).__name__} has no influence of points to draw: pass a fitted BLR, BDR, "
             "Shrinkage or classifier on mean embeddings"
         )
-    values, along = model.influence_along(column, bags, n_points=n_points, seed=seed)
+    of_sample = {} if sample is None else {"sample": sample}
+    values, along = model.influence_along(column, bags, n_points=n_points, seed=seed, **of_sample)
     ax = one_axes(_SIZE) if ax is None else ax
     ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
     _draw_band(ax, values, along.mean, along.interval(level), level)

@@ -2,7 +2,7 @@
 
 Given its scales (rho, and sigma, eta, ..), a model has weights w ~ N(0, rho^2 (P'P)^-1), weights
 gamma of Q covariates, effects of terms, if any, an intercept, and a likelihood of theta = [w;
-gamma; effects; intercept].
+gamma; effects; intercept]. The weights of several samples per bag are blocks with a rho each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ _OF_TERMS = ("theta", "t_effect", "by_theta", "effect_sd", "found", "share")
 class LatentGaussianModel(Model):
     """A model of normal weights with its data."""
 
-    scales: tuple[str, ...]  # their names, "rho" among them
+    scales: tuple[str, ...]  # their names, "rho" among them, or "rho[houses]" of samples
     prior_factor: Array  # P of the prior w ~ N(0, rho^2 (P'P)^-1), shape (d, d)
     # V of the landmark weights beta = V w, (d, d), where all features are of landmarks
     weight_basis: Array | None
@@ -66,6 +66,9 @@ class LatentGaussianModel(Model):
     fixed: Callable[[dict[str, float]], dict[str, Any]] | None = None
     # Array of the program -> names of the scales that are its entries.
     scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # The same of arrays that draws keep as they are.
+    kept_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    blocks: tuple[int, ...] = ()  # numbers of weights of each sample, where there are several
     # Initial values of the program's other parameters.
     initial: Mapping[str, Any] = field(default_factory=dict)
     terms: Terms = NO_TERMS  # whose scales are among `scales`
@@ -92,14 +95,26 @@ class LatentGaussianModel(Model):
         return self.data.get("Q", 0)
 
     @property
+    def rho_names(self) -> list[str]:
+        """Names of rho, of several samples one each."""
+        return [name for name in self.scales if name.split("[")[0] == "rho"]
+
+    def rho_of(self, scales: Mapping[str, float]) -> float | Array:
+        """Rho of the weights, of several samples of each, shape (d,)."""
+        if not self.blocks:
+            return scales["rho"]
+        return np.repeat([scales[name] for name in self.rho_names], self.blocks)
+
+    @property
     def scales_of_prior(self) -> list[str]:
         """Names of the scales that the likelihood does not take."""
-        return [*([] if self.rho_in_likelihood else ["rho"]), *term_scales(self.terms)]
+        return [*([] if self.rho_in_likelihood else self.rho_names), *term_scales(self.terms)]
 
     @property
     def all_arrays(self) -> dict[str, Sequence[str]]:
         """Arrays of the program -> names of their entries, those of terms included."""
-        return {**self.scale_arrays, **(term_arrays(self.terms) if "U" in self.data else {})}
+        of_terms = term_arrays(self.terms) if "U" in self.data else {}
+        return {**self.scale_arrays, **self.kept_arrays, **of_terms}
 
     def gamma_scales(self, scales: Mapping[str, float]) -> Array:
         """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""
@@ -109,9 +124,11 @@ class LatentGaussianModel(Model):
     def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
         """Data of the program in whose coordinates the posterior is nearly standard normal."""
         base, of_effects = without_effects(mode, self.terms, scales)
-        whitened = whitened_coordinates(base, self.prior_factor, scales["rho"])
+        whitened = whitened_coordinates(base, self.prior_factor, self.rho_of(scales), self.blocks)
         if self.rescaled:
             whitened = self.rescaled(whitened, scales, mode)
+        if "sample" not in self.data:  # a program of one sample per bag
+            del whitened["block_cross"]
         return {**whitened, **(of_effects if "U" in self.data else {})}
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
@@ -125,7 +142,9 @@ class LatentGaussianModel(Model):
             scales, mode, log_sds = most_probable_scales(self)
         data = self.data | self.whitening(scales, mode)
         if settings.method != "nuts":
-            data |= {"rho_median": scales["rho"], "rho_log_sd": _FIXED_RHO_LOG_SD}
+            rho = np.array([scales[name] for name in self.rho_names])
+            rho = rho if np.ndim(data["rho_median"]) else rho[0]  # as the program declares it
+            data |= {"rho_median": rho, "rho_log_sd": _FIXED_RHO_LOG_SD}
             data |= self.fixed(scales) if self.fixed else {}
             data |= fixed_terms(self.terms, scales) if self.terms.names else {}
         starts = _starts(scales, mode, log_sds, settings, sum(self.terms.n_effects))
@@ -143,7 +162,9 @@ class LatentGaussianModel(Model):
         drawn = without_arrays(drawn, self.scale_arrays)
         gamma = ["gamma"] if self.n_covariates else []
         of_terms = term_scales(self.terms)
-        scales = [name for name in self.scales if name not in ("rho", *of_terms)]
+        kept = [name for names in self.kept_arrays.values() for name in names]
+        scales = [name for name in self.scales if name not in ("rho", *of_terms, *kept)]
+        scales += [name for name in self.kept_arrays if name != "rho"]
         terms = ["term_effect", "term_sd"] if of_terms else []
         needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
         check_variables(drawn, needed, settings)
@@ -196,6 +217,7 @@ def most_probable_scales(
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
                 of_prior=model.scales_of_prior,
+                rho_of=model.rho_of,
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise ValueError(
@@ -207,14 +229,19 @@ def most_probable_scales(
 
 
 def _less(level, data):
-    """The data of a program with rows [z, 1, y] for labels and intercept less a level."""
-    rows = data["rows"].copy()
-    rows[:, -1] -= level * rows[:, -2]
-    shifted = {name: data[name] - level for name in ("intercept_centre", "intercept_location")}
+    """The data of a program with rows [z, 1, y], or y, for labels and intercept less a level."""
+    shifted: dict[str, Any] = {
+        name: data[name] - level for name in ("intercept_centre", "intercept_location")
+    }
+    if "rows" in data:
+        shifted["rows"] = data["rows"].copy()
+        shifted["rows"][:, -1] -= level * data["rows"][:, -2]
+    else:
+        shifted["y"] = data["y"] - level
     if "cross_theta" in data:  # effects given an intercept that is less by the level
         by_level = level * data["cross_theta"][:, -1]
         shifted["effect_linear_term"] = data["effect_linear_term"] + by_level
-    return {**data, **shifted, "rows": rows}
+    return {**data, **shifted}
 
 
 def _starts(scales, mode, log_sds, settings, n_effects):

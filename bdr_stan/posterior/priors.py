@@ -188,17 +188,23 @@ def check_prior_number(name: Any, value: Any) -> None:
 
 def prior_centres(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """A central value of each scale's prior: half a half-normal's scale, or the median."""
-    centres = {}
-    for name in names:
-        kind = _kind(name)
-        half_normal = f"{kind}_scale" in priors
-        centres[name] = priors[f"{kind}_scale"] / 2 if half_normal else priors[f"{kind}_median"]
-    return centres
+    return {
+        name: _number(priors, name, "scale") / 2
+        if _is_half_normal(priors, name)
+        else _number(priors, name, "median")
+        for name in names
+    }
 
 
-def _kind(name):
-    """Of a scale, by which its prior's numbers are called: entries of an array share them."""
-    return name.split("[")[0]
+def _is_half_normal(priors, name):
+    return f"{name.split('[')[0]}_scale" in priors
+
+
+def _number(priors, name, what):
+    """A number of a scale's prior: entries of an array, "eta[1]", may share it."""
+    kind, bracket, entry = name.partition("[")
+    own = f"{kind}_{what}{bracket}{entry}"
+    return priors[own if own in priors else f"{kind}_{what}"]
 
 
 def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
@@ -207,12 +213,11 @@ def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
     def log_prior(**scales):
         value = 0.0
         for name, scale in scales.items():
-            kind = _kind(name)
-            if f"{kind}_scale" in priors:
-                value += np.log(scale) - 0.5 * (scale / priors[f"{kind}_scale"]) ** 2
+            if _is_half_normal(priors, name):
+                value += np.log(scale) - 0.5 * (scale / _number(priors, name, "scale")) ** 2
             else:
-                distance = np.log(scale / priors[f"{kind}_median"])
-                value -= 0.5 * (distance / priors[f"{kind}_log_sd"]) ** 2
+                distance = np.log(scale / _number(priors, name, "median"))
+                value -= 0.5 * (distance / _number(priors, name, "log_sd")) ** 2
         return value
 
     return log_prior
@@ -222,10 +227,16 @@ def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
     """Priors as a table: parameter, distribution, meaning, unit; those that `priors` has."""
     import pandas as pd
 
-    shown = [
-        (name, text.format(**priors), meaning, unit)
-        for name, (text, meaning, unit) in texts.items()
-        if f"{name}_scale" in priors or f"{name}_median" in priors
-    ]
+    shown = []
+    for name, (text, meaning, unit) in texts.items():
+        named = [key for key in priors if key.split("[")[0] in (f"{name}_scale", f"{name}_median")]
+        for key in named:  # one, or of several samples one each
+            _, bracket, entry = key.partition("[")
+            own = {
+                other.removesuffix(bracket + entry): value
+                for other, value in priors.items()
+                if "[" not in other or other.endswith(bracket + entry)
+            }
+            shown.append((name + bracket + entry, text.format(**own), meaning, unit))
     table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
     return table.set_index("parameter")

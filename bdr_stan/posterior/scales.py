@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 from scipy.linalg import eigh
@@ -36,14 +37,15 @@ def maximise_evidence(
     gamma_scales: Callable[[Mapping[str, float]], ArrayLike] | None = None,
     log_prior: Callable[..., float] | None = None,
     of_prior: Collection[str] = ("rho",),
+    rho_of: Callable[[Mapping[str, float]], float | Array] = itemgetter("rho"),
 ) -> tuple[dict[str, float], Mode, dict[str, float]]:
     """Scales with the highest evidence, the mode of the weights there, and sds of the log scales.
 
     `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that
-    `find_mode` takes with `prior_factor`, `intercept_prior` and `gamma_scales`, here a function of
-    all scales. The search begins at `start`, which names all scales. `log_prior` is the log prior
-    density of the logarithms of the scales, given as keywords; None maximises the evidence alone.
-    The sds are those of Laplace's method, at most 1.
+    `find_mode` takes with `prior_factor`, `intercept_prior`, `gamma_scales` and rho, here functions
+    of all scales. The search begins at `start`, which names all scales. `log_prior` is the log
+    prior density of the logarithms of the scales, given as keywords; None maximises the evidence
+    alone. The sds are those of Laplace's method, at most 1.
     """
     starts = ModeStarts()
 
@@ -54,7 +56,7 @@ def maximise_evidence(
             likelihood_at(**rest),
             prior_factor,
             intercept_prior,
-            rho=scales["rho"],
+            rho=rho_of(scales),
             gamma_scales=() if gamma_scales is None else gamma_scales(scales),
             start=starts.near(log_values),
             tol=_MODE_TOLERANCE,
@@ -75,7 +77,7 @@ def maximise_evidence(
     first = np.log(list(start.values()))
     modes = [mode_at(first)]
     for share in _GROWING_RHO:
-        log_values = first + np.log([share if name == "rho" else 1.0 for name in start])
+        log_values = first + np.log([share if name.startswith("rho") else 1.0 for name in start])
         starts.add(first, mode_at(log_values).theta, np.inf)
     modes.append(mode_at(first))
     best = max(modes, key=lambda mode: np.nan_to_num(mode.log_evidence, nan=-np.inf))

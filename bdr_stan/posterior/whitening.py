@@ -1,6 +1,6 @@
 """Coordinates in which the posterior of the weights is nearly standard normal."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
@@ -12,7 +12,9 @@ from bdr_stan.types import Array
 _LOG_SCALE_STEP = 0.03  # of central differences, whose error is about its square
 
 
-def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[str, Array | float]:
+def whitened_coordinates(
+    mode: Mode, prior_factor: Array, rho: float | Array, blocks: Sequence[int] = ()
+) -> dict[str, Array | float]:
     """Coordinates t of theta = [w; gamma; intercept], nearly standard normal whatever rho.
 
     Along `axes` the information of the labels on w (all else integrated out) and the prior are
@@ -22,6 +24,12 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
         w = axes (linear_term / q + t_w / sqrt(q))
         gamma = gamma_centre + gamma_slope w + gamma_unit t_g
         intercept = intercept_centre + intercept_slope' [w; gamma] + intercept_unit t_a
+
+    Weights of several samples are `blocks` of these sizes, each with a rho of its own; `rho` then
+    has the shape (d,). Each block is regressed on those before it, which with u = linear_term / q +
+    t_w / sqrt(q) are
+
+        axes u,    u = (linear_term + block_cross u) / q + t_w / sqrt(q)
 
     At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`.
     The result has these quantities by their names in the Stan programs. Any values of them give
@@ -33,15 +41,27 @@ def whitened_coordinates(mode: Mode, prior_factor: Array, rho: float) -> dict[st
     slope = -H[-1, :-1] / H[-1, -1]
     A = H[:-1, :-1] + np.outer(H[:-1, -1], slope)  # of [w; gamma], the intercept integrated out
     gamma_slope = -np.linalg.solve(A[d:, d:], A[d:, :d])
-    labels = A[:d, :d] + A[:d, d:] @ gamma_slope - prior / rho**2
-    # A difference of matrices that are nearly equal where labels carry little information: rounding
-    # breaks its symmetry, and makes eigenvalues near 0 negative.
-    information, axes = eigh((labels + labels.T) / 2, prior)
-    information = np.maximum(information, 0)
+    of_w = A[:d, :d] + A[:d, d:] @ gamma_slope
+    rho = np.broadcast_to(rho, d)
+    information, axes, cross = np.empty(d), np.zeros((d, d)), np.zeros((d, d))
+    end = d
+    for size in reversed(blocks or [d]):
+        start, block = end - size, slice(end - size, end)
+        own, others = of_w[block, block], of_w[block, :start]  # later blocks are integrated out
+        of_w = of_w[:start, :start] - others.T @ np.linalg.solve(own, others)
+        labels = own - prior[block, block] / rho[start] ** 2
+        # A difference of matrices that are nearly equal where labels carry little information:
+        # rounding breaks its symmetry, and makes eigenvalues near 0 negative.
+        found, axes[block, block] = eigh((labels + labels.T) / 2, prior[block, block])
+        information[block] = np.maximum(found, 0)
+        cross[block, :start] = -axes[block, block].T @ others
+        end = start
+    cross, along = cross @ axes, axes.T @ prior @ w
     return {
         "information": information,
-        "linear_term": (information + rho**-2.0) * (axes.T @ prior @ w),
+        "linear_term": (information + rho**-2.0) * along - cross @ along,
         "axes": axes,
+        "block_cross": cross,
         "intercept_centre": intercept - slope @ mode.theta[:-1],
         "intercept_slope": slope,
         "intercept_unit": H[-1, -1] ** -0.5,

@@ -25,6 +25,8 @@ _DIMS = {
     "explained": ["component"],
     "curve": ["component", "function"],
     "beta": ["landmark"],
+    "rho": ["sample"],
+    "eta": ["sample"],
     "c": ["function"],
     "gamma": ["covariate"],
     "term_effect": ["effect"],

@@ -347,7 +347,8 @@ def slope_by_t(data, t, rho, by_w, by_intercept):
 def density_of_weights(model, data, parameters):
     """A Stan program's log density of weights, intercept and scales: the Jacobian of t is off."""
     value, _ = log_density(model, data, parameters)
-    return value - unwhiten(data, parameters["t"], parameters["rho"])[2]
+    rho = np.ravel(parameters["rho"])[0]  # an array in programs of several samples
+    return value - unwhiten(data, parameters["t"], rho)[2]
 
 
 def any_coordinates(rng, d, Q):

@@ -101,14 +101,15 @@ def fit(model, p, seed, *, name):
     data |= {"label_information": np.full(n, 0.3), "label_centre": known}
     start = {
         "t": np.zeros(LANDMARKS + 1),
-        "rho": START["rho"],
+        "rho": [START["rho"]],
         "eta": [START["eta"]],
         "scale": list(scales.values()),
         "e": np.zeros(n),
     }
     draws = calibration.thinned(model, data, start, seed)
     found = {name: draws["scale"][:, k] for k, name in enumerate(scales)}
-    return {**draws, **found, "eta": draws["eta"][:, 0], "weights": draws["w"] @ V.T}
+    found |= {name: draws[name][:, 0] for name in ("rho", "eta")}
+    return {**draws, **found, "weights": draws["w"] @ V.T}
 
 
 def log_likelihoods(p, weights, intercept, eta, *, name, rho=None, **scales):

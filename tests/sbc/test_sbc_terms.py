@@ -89,7 +89,8 @@ def fit(program, p, seed, counts=False):
         gamma_scales=model.gamma_scales(START),
     )
     data = model.data | model.whitening(START, mode)
-    start = {"t": np.zeros(LANDMARKS + 1), "t_effect": np.zeros(SINES + LEVELS), "rho": 0.6, **own}
+    rho = [0.6] if counts else 0.6
+    start = {"t": np.zeros(LANDMARKS + 1), "t_effect": np.zeros(SINES + LEVELS), "rho": rho, **own}
     start |= {"term_sd": [0.5, 0.5], "term_length": [0.8], "eta": [], "scale": [], "e": []}
     draws = calibration.thinned(program, data, start, seed)
     effects = draws["term_effect"]
@@ -100,6 +101,7 @@ def fit(program, p, seed, counts=False):
         "sd of groups": draws["term_sd"][:, 1],
         "length": draws["term_length"][:, 0],
         **shown(effects),
+        "rho": draws["rho"].ravel(),
     }
 
 

@@ -29,6 +29,11 @@ FALSE = [
         "effects of earlier terms are assigned before those of later ones",
     ),
     (
+        "bdr_glm",
+        "The parameter y is on the left-hand side of more than one tilde statement",
+        "normal labels and those of other families are on different branches",
+    ),
+    (
         "aggregate_.*",
         r"The variable \w+_log_density may not have been assigned a value",
         "it is a function that reduce_sum is given",

@@ -68,6 +68,15 @@ COUNTS = {
     "label_information": [0.5, 0.5, 0.5, 0.5],
     "label_centre": [0.0, 0.0, 0.0, 0.0],
 }
+ONE_SAMPLE = {
+    "M": 1,
+    "sample": [1, 1],
+    "bag_size": [[3.0, 8.0]],
+    "rho_median": [1.0],
+    "eta_median": [1.0],
+    "eta_log_sd": [0.5],
+    "block_cross": [[0.0, 0.0], [0.0, 0.0]],
+}
 # Four bags at two landmarks; those of points of two sizes in two groups.
 DATA = {
     "blr": {"D": 2, "Q": 0, "T": 4, "rows": ROWS, "n_bags": [2, 2], "sign": [1, 1]}
@@ -81,7 +90,7 @@ DATA = {
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
     "bdr_glm": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0.0, 3.0, 1.0, 2.0]}
-    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | COUNTS | NO_TERMS),
+    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | COUNTS | NO_TERMS | ONE_SAMPLE),
     "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
 }
@@ -90,7 +99,7 @@ SCALES = {
     "blr_logit": {"rho": 1.0},
     "bdr": {"sigma": 1.0, "rho": 1.0, "eta": 1.0},
     "bdr_probit": {"rho": 1.0, "eta": 1.0},
-    "bdr_glm": {"rho": 1.0, "eta": [1.0], "scale": [], "e": np.zeros(4)},
+    "bdr_glm": {"rho": [1.0], "eta": [1.0], "scale": [], "e": np.zeros(4)},
     "nonlinear": {"sigma": 1.0, "rho": 1.0},
 }
 NAN, INF = float("nan"), float("inf")
@@ -143,7 +152,10 @@ def started(name, data, start, method):
 
 
 def message(name, **changed):
-    """What Python hears of data with some entries changed."""
+    """What Python hears of data with some entries changed, in the shape that they have there."""
+    for key, value in changed.items():
+        if np.size(value) == np.size(DATA[name].get(key, [])):
+            changed[key] = np.reshape(value, np.shape(DATA[name][key])).tolist()
     with pytest.raises(RuntimeError) as caught:
         run(name, DATA[name] | changed)
     return str(caught.value)
@@ -251,7 +263,7 @@ def test_no_weight_has_a_flat_prior(name, column):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"family": 10}, "family must be a number from 1 to 9, found 10"),
+        ({"family": 11}, "family must be a number from 1 to 10, found 11"),
         ({"family": 9}, "n_scales must be 1 where family is 9, found 0"),
         ({"family": 6}, "n_scales must be 1 where family is 6, found 0"),
         ({"known_part": [0.0, INF, 0.0, 0.0]}, "known_part[2] must be finite, found inf"),

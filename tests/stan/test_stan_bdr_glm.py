@@ -69,6 +69,7 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
     return {
         **data,
         **plain,
+        "block_cross": np.zeros((d, d)),
         "label_information": rng.uniform(0, 3, n) * whitened,
         "label_centre": centre,
     }
@@ -130,7 +131,7 @@ def stan_parameters(data, p, point):
     e = (q * point["u"] - centre) / np.sqrt(q) if data["uncertain"] else np.zeros(0)
     parameters = {
         "t": t,
-        "rho": point["rho"],
+        "rho": np.array([point["rho"]]),
         "eta": [point["eta"]] if data["uncertain"] else [],
         "scale": list(point["family"].values()),
         "e": e,
@@ -183,8 +184,7 @@ def test_gradient(model, name):
     def stan(x):
         values = np.where(positive, np.exp(x), x)
         split = np.split(values, np.cumsum([len(part) for part in parts])[:-1])
-        at = dict(zip(names, split)) | {"rho": float(split[1][0])}
-        return reference.log_density(model, data, at, jacobian=True)
+        return reference.log_density(model, data, dict(zip(names, split)), jacobian=True)
 
     _, gradient = stan(x)
     expected = reference.gradient(lambda y: stan(y)[0], x, step=1e-4)

@@ -73,7 +73,7 @@ class Case:
     def found(self, x):
         """What the program says: log density and gradient."""
         at = self.split(x)
-        arrays = ("eta",) if self.name == "bdr_glm" else ()
+        arrays = ("rho", "eta") if self.name == "bdr_glm" else ()
         at |= {k: float(at[k][0]) for k in PROGRAMS[self.name] if k not in arrays}
         model = compile_program(self.name, progress=False)
         return reference.log_density(model, self.data, at, jacobian=True)
@@ -142,6 +142,7 @@ def case(rng, name, use_likelihood=True):
         rows, lam, factor, FAMILIES["poisson"], np.zeros(N), None, priors, **options
     )
     plain |= {"label_information": rng.uniform(0, 3, N), "label_centre": rng.normal(size=N)}
+    plain["block_cross"] = np.zeros((D, D))
     return Case(name, p, V, terms, data | plain)
 
 

@@ -1,0 +1,226 @@
+"""Bags with several samples of points each, such as the residents and the houses of a county."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.checks import plain
+from bdr_stan.bags.matching import rows_of_ids
+from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LEAST_SHARED = 0.5  # of the bags of a sample; fewer are likely to have ids of another kind
+
+
+class Samples(BagsBase):
+    """Bags that have several samples of points each, and may lack some of them.
+
+    Estimators take a dict of bags as well; an object of this class also works in scikit-learn's
+    splits and searches.
+
+    Parameters
+    ----------
+    samples : dict of str -> Bags
+        Matched by their ids: the bags are those of the first sample in its order, then those that
+        only later ones have. Without ids, all have the same number of bags, matched by position.
+        Their metadata are joined.
+
+    Raises
+    ------
+    TypeError
+        Not a dict of Bags.
+    ValueError
+        Only some have ids, their numbers differ where none have, no bag of one is among those of
+        the others, or their metadata differ for a bag.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags, Samples
+    >>> residents = Bags.from_list([np.ones((3, 2)), np.zeros((4, 2))], ids=["a", "b"])
+    >>> houses = Bags.from_list([np.ones((5, 1)), np.zeros((2, 1))], ids=["b", "c"])
+    >>> both = Samples({"residents": residents, "houses": houses})
+    >>> both.ids.tolist(), both.sizes_of("houses").tolist()
+    (['a', 'b', 'c'], [0, 5, 2])
+    """
+
+    features = None
+    columns = None
+
+    def __init__(self, samples: Mapping[str, Any]):
+        if not isinstance(samples, Mapping) or not samples:
+            raise TypeError(f"samples must be a dict such as {{'residents': bags}}, got {samples}")
+        for name, bags in samples.items():
+            if not isinstance(name, str) or not name:
+                raise TypeError(f"samples are named by text, such as 'residents', found {name!r}")
+            if not isinstance(bags, BagsBase):
+                raise TypeError(f"sample {name!r} must be Bags, found a {type(bags).__name__}")
+        self._set(dict(samples), *_matched(samples))
+        self.metadata = _joined_metadata(samples, self.ids)
+
+    def _set(self, samples, ids, rows):
+        self.samples: dict[str, Any] = samples
+        self.ids, self._rows = ids, rows  # row of each bag in each sample, -1 where it lacks it
+
+    def __len__(self) -> int:
+        return len(next(iter(self._rows.values())))
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("bags with several samples are not iterable: use samples[name]")
+
+    def __getitem__(self, key: Any) -> "Samples":
+        return self.take(self.selected(key))
+
+    def take(self, indices: ArrayLike, axis: int = 0) -> "Samples":
+        """Bags at some indices, in their order, with what they have of each sample."""
+        indices = np.arange(len(self))[np.asarray(indices, dtype=np.int64)]
+        taken, samples, rows = object.__new__(type(self)), {}, {}
+        for name, bags in self.samples.items():
+            found = self._rows[name][indices]
+            samples[name] = bags.take(found[found >= 0])
+            rows[name] = np.where(found >= 0, np.cumsum(found >= 0) - 1, -1)
+        taken._set(samples, None if self.ids is None else self.ids[indices], rows)
+        taken.metadata = None if self.metadata is None else self.metadata.iloc[indices]
+        return taken
+
+    def check_order(self, y: Any) -> None:
+        """Raise ValueError for labels without ids where some bag lacks the first sample."""
+        first = next(iter(self.samples))
+        lacking = np.flatnonzero(~self.has(first))
+        if not len(lacking) or isinstance(y, str):
+            return
+        if not hasattr(y, "iloc") or rows_of_ids(y.index, self.index, "y") is None:
+            raise ValueError(
+                f"{self.name(lacking[0])} has no {first!r} ({len(lacking)} in all), so that no "
+                "table has the order of the bags: pass labels as a pandas Series indexed by the "
+                "ids, or the name of a column of the metadata"
+            )
+
+    def with_samples(self, samples: Mapping[str, Any]) -> "Samples":
+        """The same bags with other points of their samples."""
+        other = object.__new__(type(self))
+        other._set(dict(samples), self.ids, self._rows)
+        other.metadata = self.metadata
+        return other
+
+    def has(self, name: str) -> Array:
+        """Whether each bag has this sample, bool, shape (n,)."""
+        return self._rows[name] >= 0 if name in self._rows else np.zeros(len(self), bool)
+
+    def rows(self, name: str) -> Array:
+        """Row in this sample of each bag that has it, int."""
+        return self._rows[name][self.has(name)]
+
+    def sizes_of(self, name: str) -> Array:
+        """Number of points of this sample in each bag, shape (n,)."""
+        sizes = np.zeros(len(self), int)
+        sizes[self.has(name)] = self.samples[name].sizes[self.rows(name)]
+        return sizes
+
+    @property
+    def sizes(self) -> Array:
+        """Number of points of each bag in all samples, shape (n,)."""
+        return np.sum([self.sizes_of(name) for name in self.samples], axis=0)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of all bags and samples."""
+        return sum(bags.n_points for bags in self.samples.values())
+
+    @property
+    def n_features(self) -> int:
+        """Columns of all samples."""
+        return sum(bags.n_features for bags in self.samples.values())
+
+    @property
+    def weighted(self) -> bool:
+        """Whether points of some sample have weights."""
+        return any(bags.weighted for bags in self.samples.values())
+
+    @property
+    def id_name(self) -> str:
+        return cast(str, next(iter(self.samples.values())).id_name)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name!r}: {bags!r}" for name, bags in self.samples.items())
+        return f"Samples({len(self)} bags, {parts})"
+
+    def _storage(self) -> str:
+        return ", ".join(self.samples)
+
+
+def _matched(samples):
+    """Ids of all bags, or None, and the row of each bag in each sample, -1 where it lacks it."""
+    import pandas as pd
+
+    names, with_ids = list(samples), [bags.ids is not None for bags in samples.values()]
+    if not all(with_ids):
+        sizes = {name: len(bags) for name, bags in samples.items()}
+        if any(with_ids) or len(set(sizes.values())) > 1:
+            raise ValueError(
+                f"the samples {sizes} (numbers of bags) can only be matched by ids: give all of "
+                "them ids, or the same bags in the same order without ids"
+            )
+        return None, {name: np.arange(n) for name, n in sizes.items()}
+    indices = {name: pd.Index(bags.ids) for name, bags in samples.items()}
+    every = indices[names[0]]
+    for index in list(indices.values())[1:]:
+        every = every.append(index[~index.isin(every)])
+    for name, index in indices.items():
+        others = [other for key, other in indices.items() if key != name]
+        if others:
+            _check_shared(name, index, others)
+    return every.to_numpy(), {name: index.get_indexer(every) for name, index in indices.items()}
+
+
+def _check_shared(name, index, others):
+    shared = sum(index.isin(other) for other in others) > 0
+    if not shared.any():
+        raise ValueError(
+            f"no bag of the sample {name!r}, such as {plain(index[0])!r}, is among those of the "
+            f"others, such as {plain(others[0][0])!r}: give a bag the same id in all samples"
+        )
+    if shared.mean() < _LEAST_SHARED:
+        warn(
+            f"only {shared.sum()} of the {len(index)} bags of the sample {name!r} are among those "
+            "of the others: check that a bag has the same id in all samples"
+        )
+
+
+def _joined_metadata(samples, ids) -> "pd.DataFrame | None":
+    """Columns of the metadata of all samples; ValueError where they differ for a bag."""
+    import pandas as pd
+
+    tables = {name: bags.metadata for name, bags in samples.items() if bags.metadata is not None}
+    if not tables:
+        return None
+    if ids is None:
+        tables = {name: table.reset_index(drop=True) for name, table in tables.items()}
+        index = pd.RangeIndex(len(next(iter(tables.values()))))
+    else:
+        index = pd.Index(ids)
+    columns: dict[Any, pd.Series] = {}
+    for name, table in tables.items():
+        for column in table.columns:
+            known = table[column]
+            if column in columns:
+                _check_equal(columns[column], known, column, name)
+                known = columns[column].combine_first(known)
+            columns[column] = known
+    return pd.DataFrame({column: values.reindex(index) for column, values in columns.items()})
+
+
+def _check_equal(first, second, column, name):
+    both = first.dropna().index.intersection(second.dropna().index)
+    odd = np.flatnonzero((first.loc[both] != second.loc[both]).to_numpy())
+    if len(odd):
+        bag = both[odd[0]]
+        raise ValueError(
+            f"column {column!r} of the metadata of bag {plain(bag)!r} is {first[bag]!r}, but in "
+            f"the sample {name!r} it is {second[bag]!r} ({len(odd)} in all): rename one of them"
+        )

@@ -1,0 +1,94 @@
+"""What a fit uses of training bags with several samples: features of each, side by side."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from bdr_stan.bags.record import SamplesRecord
+from bdr_stan.bags.samples import Samples
+from bdr_stan.embedding.covariates import Covariates
+from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array, ArrayLike
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplesFeatures(TrainingFeatures):
+    """Features of training bags with several samples: maps, kernels and landmarks are dicts."""
+
+    samples: Mapping[str, TrainingFeatures]  # each of the bags that have the sample
+    has: Mapping[str, Array]  # which bags these are, bool, shape (n,)
+
+    @property
+    def landmarks(self) -> Any:
+        return {name: features.landmarks for name, features in self.samples.items()}
+
+    @property
+    def bandwidth(self) -> Any:
+        return {name: features.bandwidth for name, features in self.samples.items()}
+
+    @property
+    def coordinates(self) -> dict[str, list[str]]:
+        """Names along the dimensions of draws."""
+        named = [
+            f"{name}[{k}]"
+            for name, features in self.samples.items()
+            for k in range(features.feature_map.n_columns)
+        ]
+        return {"sample": list(self.samples), "landmark": named, "component": named}
+
+    def take(self, bags: ArrayLike) -> Self:
+        chosen = np.arange(len(self.record))[bags]
+        rows = {name: (np.cumsum(has) - 1)[chosen[has[chosen]]] for name, has in self.has.items()}
+        samples = {name: features.take(rows[name]) for name, features in self.samples.items()}
+        return replace(
+            super().take(bags), samples=samples, has={n: has[bags] for n, has in self.has.items()}
+        )
+
+
+def samples_features(
+    bags: Samples,
+    features_of: Callable[[str, Any], TrainingFeatures],
+    covariates: Covariates | None,
+) -> SamplesFeatures:
+    """Features of all samples; `features_of` makes those of the bags that have one, by its name."""
+    samples = {
+        name: features_of(name, own).take(bags.rows(name)) for name, own in bags.samples.items()
+    }
+    has = {name: bags.has(name) for name in samples}
+    embedding = _side_by_side(len(bags), {n: (has[n], f.embedding) for n, f in samples.items()})
+    if covariates is not None:
+        embedding = replace(embedding, covariates=covariates.transform(bags))
+    return SamplesFeatures(
+        feature_map={name: features.feature_map for name, features in samples.items()},  # type: ignore[arg-type]
+        kernel={name: features.kernel for name, features in samples.items()},  # type: ignore[arg-type]
+        embedding=embedding,
+        record=SamplesRecord.from_bags(bags),
+        covariates=covariates,
+        samples=samples,
+        has=has,
+    )
+
+
+def embed_samples(bags: Samples, feature_maps: Mapping[str, FeatureMap]) -> Embedding:
+    """Mean embeddings by all samples, side by side; 0 with size 0 where a bag lacks one."""
+    found = {}
+    for name, feature_map in feature_maps.items():
+        has, none = bags.has(name), np.empty((0, feature_map.n_columns))
+        own = Embedding(np.empty(0), none, None)
+        if has.any():
+            own = embed(bags.samples[name], feature_map).take(bags.rows(name))
+        found[name] = has, own
+    return _side_by_side(len(bags), found)
+
+
+def _side_by_side(n: int, parts: Mapping[str, tuple[Array, Embedding]]) -> Embedding:
+    sizes, means = np.zeros((n, len(parts))), []
+    for m, (has, own) in enumerate(parts.values()):
+        mean = np.zeros((n, own.mean.shape[1]))
+        sizes[has, m], mean[has] = own.sizes, own.mean
+        means.append(mean)
+    return Embedding(sizes, np.hstack(means), None)
