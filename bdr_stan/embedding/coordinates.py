@@ -1,7 +1,7 @@
 """Coordinates of mean embeddings in which a model computes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -20,7 +20,8 @@ class Coordinates:
     basis: Array  # shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
     lam: Array  # shape (d,), within-bag variance of each coordinate
     prior_factor: Array  # shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
-    sample: Array | None = None  # of each coordinate, int, where bags have several samples
+    # Of each coordinate, int, where bags have several samples.
+    sample: Array | None = field(default=None, kw_only=True)
 
     def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
@@ -59,7 +60,7 @@ def joined(parts: Sequence[Coordinates]) -> Coordinates:
         block_diag(*(part.basis for part in parts)),
         np.concatenate([part.lam for part in parts]),
         block_diag(*(part.prior_factor for part in parts)),
-        np.repeat(np.arange(len(parts)), [len(part.lam) for part in parts]),
+        sample=np.repeat(np.arange(len(parts)), [len(part.lam) for part in parts]),
     )
 
 
