@@ -88,18 +88,19 @@ class Samples(BagsBase):
         taken.metadata = None if self.metadata is None else self.metadata.iloc[indices]
         return taken
 
-    def check_order(self, y: Any) -> None:
-        """Raise ValueError for labels without ids where some bag lacks the first sample."""
+    def check_order(self, **arguments: Any) -> None:
+        """Raise ValueError for values without ids where some bag lacks the first sample."""
         first = next(iter(self.samples))
         lacking = np.flatnonzero(~self.has(first))
-        if not len(lacking) or isinstance(y, str):
-            return
-        if not hasattr(y, "iloc") or rows_of_ids(y.index, self.index, "y") is None:
-            raise ValueError(
-                f"{self.name(lacking[0])} has no {first!r} ({len(lacking)} in all), so that no "
-                "table has the order of the bags: pass labels as a pandas Series indexed by the "
-                "ids, or the name of a column of the metadata"
-            )
+        for name, values in arguments.items():
+            if values is None or isinstance(values, str) or not len(lacking):
+                continue
+            if not hasattr(values, "iloc") or rows_of_ids(values.index, self.index, name) is None:
+                raise ValueError(
+                    f"{self.name(lacking[0])} has no {first!r} ({len(lacking)} in all), so that no "
+                    f"table has the order of the bags: pass {name} as a pandas Series indexed by "
+                    "the ids, or the name of a column of the metadata"
+                )
 
     def with_samples(self, samples: Mapping[str, Any]) -> "Samples":
         """The same bags with other points of their samples."""
@@ -192,7 +193,7 @@ def _check_shared(name, index, others):
         )
 
 
-def _joined_metadata(samples, ids) -> "pd.DataFrame | None":
+def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "pd.DataFrame | None":
     """Columns of the metadata of all samples; ValueError where they differ for a bag."""
     import pandas as pd
 
@@ -217,10 +218,12 @@ def _joined_metadata(samples, ids) -> "pd.DataFrame | None":
 
 def _check_equal(first, second, column, name):
     both = first.dropna().index.intersection(second.dropna().index)
-    odd = np.flatnonzero((first.loc[both] != second.loc[both]).to_numpy())
+    # As objects: categories of two tables need not be the same.
+    odd = np.flatnonzero(first.loc[both].astype(object) != second.loc[both].astype(object))
     if len(odd):
         bag = both[odd[0]]
+        one, other = plain(first[bag]), plain(second[bag])
         raise ValueError(
-            f"column {column!r} of the metadata of bag {plain(bag)!r} is {first[bag]!r}, but in "
-            f"the sample {name!r} it is {second[bag]!r} ({len(odd)} in all): rename one of them"
+            f"column {column!r} of the metadata of bag {plain(bag)!r} is {one!r}, but in the "
+            f"sample {name!r} it is {other!r} ({len(odd)} in all): rename one of them"
         )

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.embedding.metadata_columns import (
     column_levels,
     complete_column,
@@ -59,7 +59,7 @@ class Covariates:
         }
         return {"covariate": self.names} | {name: v for name, v in of_terms.items() if v}
 
-    def transform(self, bags: Bags) -> Array:
+    def transform(self, bags: BagsBase) -> Array:
         """Columns x of bags, those of covariates in units of `scale`, shape (n, Q + U)."""
         x = (_stacked(bags, self.levels) - self.mean) / self.scale
         return np.column_stack([x, self.terms.transform(bags)])
@@ -72,7 +72,7 @@ class Covariates:
         named = {"covariates": list(self.levels), "groups": list(self.terms.groups)}
         return {role: names for role, names in (named | {"smooths": smooths}).items() if names}
 
-    def of_bags(self, bags: Bags) -> dict[str, Array]:
+    def of_bags(self, bags: BagsBase) -> dict[str, Array]:
         """What an `Embedding` has of bags: columns x, and levels of groups that are new."""
         new = {"new_levels": self.terms.new_levels(bags)} if self.terms.groups else {}
         return {"covariates": self.transform(bags), **new}
@@ -103,7 +103,7 @@ class Covariates:
 
 
 def learn_covariates(
-    bags: Bags,
+    bags: BagsBase,
     names: Sequence[str],
     groups: Sequence[str] = (),
     smooths: Sequence[Any] = (),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
 from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def complete_column(bags: Bags, name: str, role: str) -> "pd.Series":
+def complete_column(bags: BagsBase, name: str, role: str) -> "pd.Series":
     """A complete column of the metadata; raises ValueError where it is missing or has gaps."""
     table = bags.metadata
     if table is None:
@@ -45,7 +45,7 @@ def is_numeric(values: "pd.Series") -> bool:
     return is_numeric_dtype(values) and not other
 
 
-def numbers_of_column(bags: Bags, name: str, role: str) -> Array:
+def numbers_of_column(bags: BagsBase, name: str, role: str) -> Array:
     """A column of finite numbers, shape (n,); TypeError or ValueError for another."""
     values = complete_column(bags, name, role)
     if not is_numeric(values):

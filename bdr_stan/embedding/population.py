@@ -46,7 +46,9 @@ def own_population(
             "w": draws["w"][:, own],
             "eta": draws["eta"][:, m],
         }
-        found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
+        found = part, of_part  # where the few bags that have the sample are no guide to others
+        if has.sum() >= _MIN_BAGS or has.all():
+            found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
         parts.append(found[0])
         moved.append(found[1])
     return joined(parts), draws | {

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.metadata_columns import column_levels, complete_column, numbers_of_column
 from bdr_stan.kernels.hilbert_space import lowest_frequencies
@@ -53,7 +53,7 @@ class Smooth:
         """Frequencies in units of 1 / reach, shape (m, k)."""
         return np.pi * self.order / (2 * _BOX[len(self.columns)])
 
-    def place(self, bags: Bags) -> Array:
+    def place(self, bags: BagsBase) -> Array:
         """Where the bags lie, the training bags in [-1, 1], shape (n, k)."""
         values = [numbers_of_column(bags, name, "smooth") for name in self.columns]
         return (np.column_stack(values) - self.centre) / self.reach
@@ -106,13 +106,13 @@ class Terms:
         ends = np.cumsum([0, *self.n_effects]).tolist()
         return [slice(*pair) for pair in pairwise(ends)]
 
-    def transform(self, bags: Bags) -> Array:
+    def transform(self, bags: BagsBase) -> Array:
         """Columns v of all terms, shape (n, U); a level that is not known has zeros."""
         indicators = [_indicators(bags, name, known) for name, known in self.groups.items()]
         sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
         return np.hstack([np.empty((len(bags), 0)), *sines, *indicators])
 
-    def new_levels(self, bags: Bags) -> Array:
+    def new_levels(self, bags: BagsBase) -> Array:
         """For each column of groups a number > 0 per level that is not known, (n, groups)."""
         found = np.zeros((len(bags), len(self.groups)), np.int64)
         for k, (name, known) in enumerate(self.groups.items()):
@@ -123,7 +123,7 @@ class Terms:
             found[:, k] = [numbers[level] for level in _values(bags, name)]
         return found
 
-    def warn_of_new(self, bags: Bags) -> None:
+    def warn_of_new(self, bags: BagsBase) -> None:
         """Warn of levels that no training bag has, and of bags far outside of smooth functions."""
         for name, known in self.groups.items():
             new = [level for level in _values(bags, name) if level not in known]
@@ -170,7 +170,7 @@ class Terms:
 NO_TERMS = Terms()
 
 
-def learn_terms(bags: Bags, groups: Sequence[str], smooths: Sequence[Any]) -> Terms:
+def learn_terms(bags: BagsBase, groups: Sequence[str], smooths: Sequence[Any]) -> Terms:
     """Levels of groups, ranges of smooth functions, of the training bags."""
     levels = {name: _levels(bags, name) for name in groups}
     return Terms(levels, [_learn_smooth(bags, columns) for columns in smooth_columns(smooths)])

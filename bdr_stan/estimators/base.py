@@ -146,7 +146,8 @@ class BagEstimator(BaseEstimator):
         Returns
         -------
         pandas DataFrame of n rows, indexed by the bags' ids under their column's name
-            n_points, mean, sd, lower, upper; of classes n_points, predicted, and probability,
+            n_points (of several samples "n_points[houses]" and so on), mean, sd, lower, upper; of
+            classes n_points, predicted, and probability,
             lower, upper of the predicted class; of ordered categories lower and upper are
             categories. The columns' name is that of the label, where the
             fit took it from a column or a Series with a name.
@@ -254,7 +255,7 @@ class BagEstimator(BaseEstimator):
         self.n_features_in_ = settings["n_features"]
         self.columns_ = settings.get("columns")
         names = settings.get("feature_names")
-        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
 
@@ -272,7 +273,7 @@ class BagEstimator(BaseEstimator):
         settings = self.result_.settings
         samples = settings.get("samples")
         if samples is None:
-            return self._like(bags, settings, need_weights)
+            return self._like(bags, settings, need_weights, self.columns_of_bags)
         given = getattr(bags, "samples", bags)
         if not isinstance(given, Mapping) or not set(given) <= set(samples):
             found = list(given) if isinstance(given, Mapping) else f"a {type(bags).__name__}"
@@ -280,23 +281,32 @@ class BagEstimator(BaseEstimator):
                 f"the model was fitted to bags with the samples {list(samples)}, found {found}: "
                 "pass a dict of bags by these names"
             )
+        named = {
+            name: [column for column in self.columns_of_bags if column in own.columns]
+            for name, own in given.items()
+            if not isinstance(own, BagsBase) and hasattr(own, "columns")
+        }
         like = {
-            name: own if len(own) == 0 else self._like(own, samples[name], need_weights)
+            name: own
+            if len(own) == 0
+            else self._like(own, samples[name], need_weights, named.get(name, []))
             for name, own in given.items()
         }
         for name in set(samples) - {name for name, own in like.items() if len(own)}:
             warn(f"no bag has points of {name!r}: predictions leave open what these would say")
         return bags.with_samples(like) if isinstance(bags, Samples) else Samples(like)
 
-    def _like(self, bags, settings, need_weights):
-        """The same of bags, or of one sample of them, that the fit has these settings of."""
+    def _like(self, bags, settings, need_weights, named):
+        """The same of bags, or of one sample of them, that the fit has these settings of.
+
+        `named` are columns of their metadata, if they are a table.
+        """
         columns, names = settings.get("columns"), settings.get("feature_names")
         if columns is not None and hasattr(bags, "columns") and not isinstance(bags, BagsBase):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
-            named = self.columns_of_bags or None
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
             of_fit = SimpleNamespace(columns_=columns)
-            bags = read(frame, bag, weight=columns.weight, metadata=named, like=of_fit)
+            bags = read(frame, bag, weight=columns.weight, metadata=named or None, like=of_fit)
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
         bags.check_like(settings["n_features"], names, columns)
         if need_weights and settings.get("weighted") and not bags.weighted:
@@ -315,9 +325,17 @@ class BagEstimator(BaseEstimator):
                 f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
                 "two versions of the same bags"
             )
-        if first.ids is None or second.ids is None:
-            return first, second
-        return first, second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
+        if first.ids is not None and second.ids is not None:
+            second = second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
+        for name in getattr(first, "samples", ()):
+            odd = np.flatnonzero(first.has(name) != second.has(name))
+            if len(odd):
+                raise ValueError(
+                    f"{first.name(odd[0])} has {name!r} in one of the two versions alone "
+                    f"({len(odd)} in all): a contrast is between two versions of the same bags, so "
+                    "leave it out of both"
+                )
+        return first, second
 
     def _seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator only where Stan needs no seed."""
@@ -396,6 +414,8 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 def scored(model, bags, y, sample_weight):
     """Bags, labels and weights for a score, matched to the order of the bags."""
     bags = model._like_training(bags)
+    if isinstance(bags, Samples):
+        bags.check_order(y=y, sample_weight=sample_weight)
     y = values_of_bags(bags, y, "y")
     return bags, y, match_to_ids(sample_weight, bags.ids, "sample_weight")
 

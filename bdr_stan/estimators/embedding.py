@@ -185,7 +185,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         start = time.monotonic()
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
-            bags.check_order(y)
+            bags.check_order(y=y, trials=trials, exposure=exposure)
             self._check_samples(bags, label_sd)
         labels = self.check_labels(bags, y)
         self.check_parameters()
@@ -334,6 +334,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         TrainingFeatures
             For `fit_features`; several models may share them.
         """
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+        if isinstance(bags, Samples):
+            self._check_samples(bags, None)
         return self._training_features(bags, self._seed(seed), progress)
 
     def _training_features(self, bags, seed, progress, labels=None):
@@ -412,6 +415,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         errors `label_sd` of the training labels are not part of it.
         """
         bags = self._like_training(bags)
+        if isinstance(bags, Samples):
+            bags.check_order(trials=trials, exposure=exposure)
         known = self.known_of_bags(bags, trials=trials, exposure=exposure)
         found = self.predictive_features(_embedded(bags, self._feature_map, known))
         return found.with_ids_of(bags)
@@ -445,6 +450,8 @@ class EmbeddingEstimator(PosteriorEstimator):
             The versions have different numbers of bags.
         """
         versions = self._two_versions(bags_a, bags_b)
+        if isinstance(versions[0], Samples):
+            versions[0].check_order(trials=trials, exposure=exposure)
         known = [self.known_of_bags(b, trials=trials, exposure=exposure) for b in versions]
         first, second = (
             self._by_draws(_embedded(bags, self._feature_map, each))
@@ -682,8 +689,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         if "classes" in settings:
             self.classes_ = settings["classes"]
         if isinstance(self.kernel_, Mapping):
-            self.landmarks_ = {name: constants[f"landmarks_{name}"] for name in self.kernel_}
-            self._feature_map = {
+            self.landmarks_: Any = {name: constants[f"landmarks_{name}"] for name in self.kernel_}
+            self._feature_map: Any = {
                 name: landmark_features(kernel, self.landmarks_[name])
                 for name, kernel in self.kernel_.items()
             }

@@ -3,7 +3,7 @@
 from copy import copy
 from typing import Any
 
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import own_population
@@ -43,6 +43,8 @@ def population(
 def _sums(model, bags, by, weights, total):
     """Names of the groups, and the distribution of their sums."""
     bags = model._like_training(bags)
+    if isinstance(bags, Samples):
+        bags.check_order(weights=weights)
     names, group = groups_of_bags(bags, by)
     embedding = model.embed(bags)
     counted = embedding.trials if embedding.exposure is None else embedding.exposure

@@ -86,8 +86,12 @@ class PosteriorEstimator(BagEstimator):
         lines = [report(self.diagnostics())]
         kernel = getattr(self, "kernel_", None)
         if kernel is not None:
-            names = self.result_.settings.get("feature_names")
-            lines.append(f"Kernel: {kernel_text(kernel, names)}")
+            settings = self.result_.settings
+            for name, own in settings.get("samples", {}).items():
+                text = kernel_text(kernel[name], own["feature_names"])
+                lines.append(f"Kernel of {name}: {text}")
+            if "samples" not in settings:
+                lines.append(f"Kernel: {kernel_text(kernel, settings.get('feature_names'))}")
         return "\n".join(lines)
 
     def report_html(

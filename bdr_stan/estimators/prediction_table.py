@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, Samples
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
 from bdr_stan.types import Array
 
@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def prediction_table(model: Any, bags: Bags, level: float) -> "pd.DataFrame":
+def prediction_table(model: Any, bags: Bags | Samples, level: float) -> "pd.DataFrame":
     """Predictions with intervals, one row per bag; see `BagEstimator.predict_table`."""
     import pandas as pd
 
-    if not hasattr(model, "predictive_features"):
+    if isinstance(bags, Samples) or not hasattr(model, "predictive_features"):
         table = pd.DataFrame(model.predictive(bags)._columns(level))
     else:
         table = _table_by_parts(_for_predictions(model), bags, level)
-    table.insert(0, "n_points", bags.sizes)
+    sizes = {"n_points": bags.sizes}
+    if isinstance(bags, Samples):
+        sizes = {f"n_points[{name}]": bags.sizes_of(name) for name in bags.samples}
+    table = pd.concat([pd.DataFrame(sizes, index=table.index), table], axis=1)
     table.columns.name = model.result_.settings.get("label_name")
     return table.set_index(pd.Index(bags.index, name=bags.id_name))
 

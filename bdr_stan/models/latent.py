@@ -57,7 +57,7 @@ def latent_moments(
     (d,), is that of each coordinate, and the M columns of sizes and eta belong to them.
     """
     eta = np.ones(len(w)) if eta is None else eta
-    etas = eta[:, None] if sample is None else eta[:, sample]
+    etas = eta[:, None] if eta.ndim == 1 else eta[:, sample]
     mean, variance = np.empty((2, len(w), len(i)))
     kinds, kind = np.unique(sizes[i], axis=0 if sizes.ndim > 1 else None, return_inverse=True)
     for k, size in enumerate(kinds):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.aggregate.bag_effects import have_mean_points
-from bdr_stan.bags import Bags, PartitionedBags
+from bdr_stan.bags import Bags, PartitionedBags, Samples
 from bdr_stan.metrics import size_classes
 from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
 from bdr_stan.types import Array
@@ -25,8 +25,19 @@ class FitSummary:
     """A fit with a posterior, its bags in the order of the fit (or None), and the labels' name."""
 
     model: Any
-    bags: Bags | PartitionedBags | None
+    bags: Bags | PartitionedBags | Samples | None
     label: str
+
+    @cached_property
+    def samples(self) -> "dict[str, FitSummary]":
+        """The same of each sample of the bags by its name; {"": self} where they have one."""
+        names = self.model.result_.settings.get("samples")
+        if names is None:
+            return {"": self}
+        return {
+            name: FitSummary(self.model._of_sample(name), _of_sample(self.bags, name), self.label)
+            for name in names
+        }
 
     @property
     def name(self) -> str:
@@ -66,8 +77,13 @@ class FitSummary:
 
     @property
     def sizes(self) -> Array | None:
-        """Bag sizes, shape (n,), or None; effective sizes if the model depends on weights."""
+        """Bag sizes, shape (n,), or None; effective sizes if the model depends on weights.
+
+        Of several samples together.
+        """
         kept = self.constants.get("bag_size")
+        if kept is not None and kept.ndim > 1:
+            return kept.sum(axis=1)
         return self.bags.sizes if kept is None and self.bags is not None else kept
 
     @property
@@ -109,6 +125,8 @@ class FitSummary:
     @cached_property
     def predictive(self) -> Any:
         """Predictions of the bags, or None without draws of labels and bags."""
+        import pandas as pd
+
         if self.loo is not None:
             if self.classes is None:
                 return self.loo
@@ -116,7 +134,8 @@ class FitSummary:
         if self.bags is None or self.needs_trials:
             return None
         if self.known or getattr(self.model, "counts_labels", False):
-            draws = self.model.predictive(self.bags, **self.known).sample(_DRAWS, seed=0)
+            known = {name: pd.Series(v, self.bags.index) for name, v in self.known.items()}
+            draws = self.model.predictive(self.bags, **known).sample(_DRAWS, seed=0)
             divisor = next(iter(self.known.values()), 1.0)
             return LeaveOneOut(draws / divisor, self.labels)
         if hasattr(self.model, "predict_points"):
@@ -140,9 +159,25 @@ class FitSummary:
         return not self.known and getattr(self.model, "needs_trials", False)
 
 
-def fit_summary(model: Any, bags: Bags | PartitionedBags | None, label: str) -> FitSummary:
+def _of_sample(bags, name):
+    """Bags of a sample, in the order of all bags; None without bags."""
+    return None if bags is None else bags.samples[name].take(bags.rows(name))
+
+
+def fit_summary(
+    model: Any, bags: Bags | PartitionedBags | Samples | None, label: str
+) -> FitSummary:
     """Summary of a fit; ValueError unless `bags` include those of the fit, which are selected."""
-    if bags is not None:
+    if isinstance(bags, Samples):
+        lacking = [name for name in model.result_.settings["samples"] if name not in bags.samples]
+        if lacking:
+            raise ValueError(
+                f"the bags have no {lacking[0]!r}: pass the bags that the model was fitted to"
+            )
+        bags = _in_order(bags, list(map(str, model.result_.groups["observed_data"]["bag"].values)))
+        for name in model.result_.settings["samples"]:
+            fit_summary(model._of_sample(name), _of_sample(bags, name), label)
+    elif bags is not None:
         ids = model.result_.groups["observed_data"]["bag"].values
         bags = _in_order(bags, [str(each) for each in ids])
         if "bag_size" in model.result_.constants:
@@ -157,7 +192,7 @@ def fit_summary(model: Any, bags: Bags | PartitionedBags | None, label: str) -> 
     return fit if fit.per is None else replace(fit, label=f"{name} / {fit.per}")
 
 
-def _in_order(bags: Bags | PartitionedBags, ids: Sequence[str]) -> Bags | PartitionedBags:
+def _in_order(bags: Any, ids: Sequence[str]) -> Any:
     position = {str(name): i for i, name in enumerate(bags.index)}
     missing = [name for name in ids if name not in position]
     if missing or (bags.ids is None and len(bags) != len(ids)):

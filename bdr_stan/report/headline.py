@@ -90,13 +90,21 @@ def _ridge_error(fit):
         return None
     from sklearn.linear_model import RidgeCV
 
-    # The linear kernel at the unit vectors is the point itself.
-    columns = LandmarkFeatures(Linear(), np.eye(fit.bags.n_features))
-    means = embed(fit.bags, columns).mean
+    means = np.hstack([_means(part, fit.ids) for part in fit.samples.values()])
     varying = means.std(axis=0) > 0
     standard = (means - means.mean(axis=0))[:, varying] / means.std(axis=0)[varying]
     ridge = RidgeCV(_PENALTIES, store_cv_results=True).fit(standard, fit.labels)
     return float(np.sqrt(ridge.cv_results_.mean(axis=0).min()))
+
+
+def _means(fit, ids):
+    """Means of the columns of each bag out of `ids`; the average one of bags without points."""
+    # The linear kernel at the unit vectors is the point itself.
+    columns = LandmarkFeatures(Linear(), np.eye(fit.bags.n_features))
+    means = embed(fit.bags, columns).mean
+    every = np.tile(means.mean(axis=0), (len(ids), 1))
+    every[np.isin(ids, fit.ids)] = means
+    return every
 
 
 def _diagnostics(fit):

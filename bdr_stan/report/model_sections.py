@@ -31,9 +31,12 @@ def data_and_model(fit: FitSummary) -> Section:
         "labels": _describe_labels(fit),
         **({"data file": fit.file} if fit.file else {}),
         "bags": f"{len(fit.ids)}",
-        **_describe_sizes(fit),
-        "columns of the points": ", ".join(fit.columns),
     }
+    for sample, part in fit.samples.items():
+        facts |= {
+            f"{what} of {sample}" if sample else what: value
+            for what, value in _describe_points(part).items()
+        }
     if fit.model.columns_of_bags:
         facts["columns of the bags"] = ", ".join(fit.model.columns_of_bags)
     if getattr(fit.model, "family", "normal") != "normal":
@@ -45,9 +48,6 @@ def data_and_model(fit: FitSummary) -> Section:
         facts["known standard errors of labels"] = f"{sd.min():.4g} to {sd.max():.4g}"
     if hasattr(fit.model, "likelihood_text"):
         facts["likelihood"] = fit.model.likelihood_text()
-    names = fit.model.result_.settings["feature_names"]
-    facts["kernel"] = kernel_text(fit.model.kernel_, names)
-    facts["landmarks"] = f"{len(fit.model.landmarks_)}"
     if fit.model.stan_file is not None:
         facts["program"] = f"user-supplied, {fit.model.stan_file}"
     frame = pd.DataFrame({"value": facts.values()}, index=pd.Index(list(facts), name="what"))
@@ -63,7 +63,7 @@ def data_and_model(fit: FitSummary) -> Section:
                 lambda: plots.bag_sizes(fit.sizes),
             )
         )
-    blocks.append(_columns(fit))
+    blocks += [_columns(part, sample) for sample, part in fit.samples.items()]
     return Section("fit", "Data and model", blocks)
 
 
@@ -88,20 +88,25 @@ def _has_weights(fit):
     return bool(np.any(fit.sizes != np.floor(fit.sizes)))
 
 
-def _describe_sizes(fit):
-    if fit.sizes is None:
-        return {}
-    sizes = fit.sizes if fit.bags is None else fit.bags.sizes
-    words = {
-        "points per bag": f"{sizes.min():.4g} / {np.median(sizes):.4g} / {sizes.max():.4g} "
-        "(smallest / median / largest)"
+def _describe_points(fit):
+    """Sizes, columns, kernel and landmarks."""
+    words = {} if fit.bags is None else {"points": f"{fit.bags.n_points}"}
+    if fit.sizes is not None:
+        sizes = fit.sizes if fit.bags is None else fit.bags.sizes
+        words["points per bag"] = (
+            f"{sizes.min():.4g} / {np.median(sizes):.4g} / {sizes.max():.4g} "
+            "(smallest / median / largest)"
+        )
+    names = fit.model.result_.settings["feature_names"]
+    return {
+        **words,
+        "columns of the points": ", ".join(fit.columns),
+        "kernel": kernel_text(fit.model.kernel_, names),
+        "landmarks": f"{len(fit.model.landmarks_)}",
     }
-    if fit.bags is not None:
-        words = {"points": f"{fit.bags.n_points}", **words}
-    return words
 
 
-def _columns(fit):
+def _columns(fit, sample):
     """Mean and range of each column, in a sample of the points."""
     import pandas as pd
 
@@ -110,18 +115,19 @@ def _columns(fit):
             "The fit does not include its points: pass its bags (bags= in Python, the table on the "
             "command line) for the range of each column."
         )
-    sample = fit.bags.sample_points(_COLUMN_SAMPLE, np.random.default_rng(_COLUMN_SAMPLE_SEED))
-    names = fit.bags.features or [f"column {k}" for k in range(sample.shape[1])]
+    points = fit.bags.sample_points(_COLUMN_SAMPLE, np.random.default_rng(_COLUMN_SAMPLE_SEED))
+    names = fit.bags.features or [f"column {k}" for k in range(points.shape[1])]
     frame = pd.DataFrame(
         {
-            "mean": sample.mean(axis=0),
-            "sd": sample.std(axis=0),
-            "smallest": sample.min(axis=0),
-            "largest": sample.max(axis=0),
+            "mean": points.mean(axis=0),
+            "sd": points.std(axis=0),
+            "smallest": points.min(axis=0),
+            "largest": points.max(axis=0),
         },
         index=pd.Index(names, name="column"),
     )
-    source = "all points" if len(sample) == fit.bags.n_points else f"{len(sample)} of the points"
+    source = "all points" if len(points) == fit.bags.n_points else f"{len(points)} of the points"
+    source += f" of {sample}" if sample else ""
     return Table(
         f"Columns of {source}; categorical columns are shown as indicators of each value", frame
     )
@@ -193,13 +199,14 @@ def posterior(fit: FitSummary) -> Section:
     first = [
         str(name)
         for name, values in draws.data_vars.items()
-        if values.ndim == 2 or "covariate" in values.dims
+        if values.ndim == 2 or {"covariate", "sample"} & set(values.dims)
     ]
     blocks: list[Any] = []
     if first:
         table = fit.model.summary(first).rename_axis("parameter")
         meanings = fit.model.priors()["meaning"]
-        of_rows = [meanings.get(name.partition("[")[0], "") for name in table.index]
+        kinds = [name if name in meanings else name.partition("[")[0] for name in table.index]
+        of_rows = [meanings.get(kind, "") for kind in kinds]
         table.insert(0, "meaning", of_rows)
         blocks.append(Table("Posterior of the parameters, with central 95% intervals", table))
     rest = [str(name) for name in draws.data_vars if name not in first]

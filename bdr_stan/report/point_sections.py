@@ -58,14 +58,19 @@ def _along(fit, range_along, draw):
 
     `range_along(fit, column)` is the range, `draw(fit, column, name)` draws the curve.
     """
-    ranges = [range_along(fit, _column(fit, k)) for k in range(len(fit.columns))]
+    columns = [
+        (part, _column(part, k), f"{name} of {sample}" if sample else name)
+        for sample, part in fit.samples.items()
+        for k, name in enumerate(part.columns)
+    ]
+    ranges = [range_along(part, column) for part, column, _ in columns]
     shown = np.argsort(-np.array(ranges), kind="stable")[:_MAX_COLUMNS]
     pictures = [
         picture(
             f"influence-{place}",
-            f"Partial dependence on {fit.columns[k]}, with a 90% band.",
-            f"Along {fit.columns[k]}.",
-            partial(draw, fit, _column(fit, k), fit.columns[k]),
+            f"Partial dependence on {columns[k][2]}, with a 90% band.",
+            f"Along {columns[k][2]}.",
+            partial(draw, *columns[k]),
         )
         for place, k in enumerate(shown)
     ]
@@ -118,31 +123,35 @@ def shrinkage(fit: FitSummary) -> Section | None:
     """Shrinkage of the embeddings by bag size; None for models without shrinkage."""
     if "eta" not in fit.model.result_.groups["posterior"] or fit.sizes is None:
         return None
+    parts = fit.samples.items()
+    blocks = [block for sample, part in parts for block in _shrinkage_blocks(part, sample)]
+    return Section("shrinkage", "Shrinkage", blocks)
+
+
+def _shrinkage_blocks(fit, sample):
+    of_sample = f" of {sample}" if sample else ""
     eta = float(np.median(fit.model.result_.draws("eta")))
     lam = fit.model.coordinates_.lam
     kept = shrinkage_factors(fit.sizes, lam, eta).sum(axis=1)
     table = fit.table_by_size(lambda mask: {"coordinates kept": float(kept[mask].mean())})
     sizes = np.unique(np.quantile(fit.sizes, [0, 0.25, 0.5, 0.75, 1]).round().clip(1))
-    return Section(
-        "shrinkage",
-        "Shrinkage",
-        [
-            Text(
-                "A small bag carries little information about its distribution: its embedding is "
-                "shrunk towards the average of all bags, most in coordinates with a large variance "
-                f"within bags. The larger a bag, the more of its {len(lam)} coordinates remain."
-            ),
-            Table(f"Effective number of coordinates, of {len(lam)}", table.drop("all")),
-            picture(
-                "shrinkage",
-                "Share of each coordinate of the embedding that shrinkage keeps, one line per bag "
-                "size.",
-                "Share of each coordinate that remains, for the smallest and largest bag sizes and "
-                "their quartiles.",
-                lambda: plots.shrinkage_spectrum(fit.model, sizes=sizes),
-            ),
-        ],
-    )
+    return [
+        Text(
+            "A small bag carries little information about its distribution: its embedding is "
+            "shrunk towards the average of all bags, most in coordinates with a large variance "
+            f"within bags. The larger a bag, the more of its {len(lam)} coordinates{of_sample} "
+            "remain."
+        ),
+        Table(f"Effective number of coordinates{of_sample}, of {len(lam)}", table.drop("all")),
+        picture(
+            f"shrinkage-{sample}" if sample else "shrinkage",
+            f"Share of each coordinate of the embedding{of_sample} that shrinkage keeps, one line "
+            "per bag size.",
+            f"Share of each coordinate{of_sample} that remains, for the smallest and largest bag "
+            "sizes and their quartiles.",
+            lambda: plots.shrinkage_spectrum(fit.model, sizes=sizes),
+        ),
+    ]
 
 
 def rates(fit: FitSummary) -> Section | None:
