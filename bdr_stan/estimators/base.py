@@ -123,7 +123,8 @@ class BagEstimator(BaseEstimator):
         """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
 
         Groups: constant_data and, where the estimator has them, posterior, sample_stats,
-        observed_data and, while draws x bags stay below 20 million, posterior_predictive and, of
+        observed_data and, while draws x bags stay below 20 million (5 million of a `family` other
+        than normal and lognormal, whose draws are at most 1,000), posterior_predictive and, of
         more than one draw, log_likelihood; not where the mean embeddings of bags in partitions
         were too many to keep, 20 million numbers.
         """

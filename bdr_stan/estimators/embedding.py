@@ -267,7 +267,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         draws = self._draws()
         if not isinstance(training.embedding, Embedding):  # sums over the bags alone
             return
-        if not few_enough(len(next(iter(draws.values()))), len(y)):
+        n_draws = len(next(iter(draws.values())))
+        if not few_enough(n_draws, len(y), integrated=self._family is not None):
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
         predictive = self._predictive(training.embedding, draws, codes, **known_errors)

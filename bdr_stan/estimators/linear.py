@@ -32,7 +32,7 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.families import FAMILIES, Family, NormalNumbers, Ordinal
-from bdr_stan.models.bdr_glm import check_laplace, samples_model
+from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import (
     class_predictive,
@@ -41,8 +41,11 @@ from bdr_stan.models.latent import (
     ordinal_predictive,
     outcome_predictive,
 )
+from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
+from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.influence import (
     AlongColumn,
@@ -589,13 +592,27 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """Labels as an array, of categories a pandas Categorical, known to suit the family."""
         self._check_family()
         if self._family is not None:
-            if not self.exact_embeddings:
-                check_laplace(self.method, len(bags))
+            if self.stan_file is not None and self._without_deviations(len(bags)):
+                raise ValueError(
+                    f"method='laplace' of a program of your own takes too long for {len(bags)} "
+                    "bags: use 'optimize', 'pathfinder' or 'nuts'"
+                )
             return check_family_labels(self._family, bags, y)
         labels = super().check_labels(bags, y)
         if self.family == "lognormal":
             check_each(bags, labels, labels > 0, "label", _POSITIVE)
         return labels
+
+    def _without_deviations(self, n_bags: int) -> bool:
+        uncertain = self._family is not None and not self.exact_embeddings
+        return uncertain and without_deviations(self.method, n_bags)
+
+    def _sample(
+        self, model: LatentGaussianModel, settings: SamplerSettings
+    ) -> tuple[Posterior, dict[str, Any]]:
+        if self._without_deviations(len(model.data.get("y", ()))):
+            return laplace_posterior(model, draws=settings.draws, seed=settings.seed), {}
+        return super()._sample(model, settings)
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
         if self.family != "normal":

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bdr_stan.families.base import Family, Terms
+from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 # Log density of the integrand's ends below that of its mode.
@@ -27,6 +28,7 @@ _MOST_NODES = 12_289
 _NEWTON_STEPS = 60
 _STEP_TOLERANCE = 0.05  # of the search for the mode, in its standard deviations
 _WIDENING, _MOST_WIDENINGS = 1.5, 100
+_LABELS_AT_ONCE = 4096  # in a thread, whose arrays of a number per node then fit in caches
 
 # Terms of the labels i, indices of shape (m,), at linear predictors of shape (m,) or (m, K).
 LabelTerms = Callable[[Array, Array], Terms]
@@ -130,26 +132,42 @@ def integrated_labels(
     steepest : array, shape (n,)
         Bound of the slopes of log densities that are not concave, else 0.
     """
-    n = len(mean)
-    found = np.empty((5, n))
+    every, error_state = np.arange(len(mean)), np.geterr()
+
+    def integrated(part):
+        with np.errstate(**error_state):  # of the calling thread
+            return _integrated(terms, part, *(v[part] for v in (mean, variance, towards, steepest)))
+
+    starts = range(0, max(len(mean), 1), _LABELS_AT_ONCE)
+    parts = [every[start : start + _LABELS_AT_ONCE] for start in starts]
+    return Integrated(*np.hstack(list(map_in_threads(integrated, parts))))
+
+
+def _integrated(terms, part, mean, variance, towards, steepest):
+    """Log densities and derivatives of the labels `part`, indices of shape (m,), shape (5, m)."""
+    found = np.empty((5, len(part)))
+
+    def of_part(i, h):
+        return terms(part[i], h)
+
     exact = np.flatnonzero(variance == 0)
     if len(exact):
-        found[:3, exact], found[3:, exact] = terms(exact, mean[exact]), 0
+        found[:3, exact], found[3:, exact] = of_part(exact, mean[exact]), 0
     going = np.flatnonzero(variance > 0)
-    low, high = np.empty((2, n))
+    low, high = np.empty((2, len(part)))
     low[going], high[going] = _interval(
-        terms, going, mean[going], variance[going], towards[going], steepest[going]
+        of_part, going, mean[going], variance[going], towards[going], steepest[going]
     )
     n_nodes = _FEWEST_NODES
     while len(going):
         found[:, going], half = _sums(
-            terms, going, mean[going], variance[going], low[going], high[going], n_nodes
+            of_part, going, mean[going], variance[going], low[going], high[going], n_nodes
         )
         n_nodes = 2 * n_nodes - 1
         if n_nodes > _MOST_NODES:
             break
         going = going[~(np.abs(found[0, going] - half) < _HALF_GRID_TOLERANCE)]
-    return Integrated(*found)
+    return found
 
 
 def _interval(terms, i, m, v, towards, steepest):

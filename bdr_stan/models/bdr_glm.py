@@ -5,6 +5,7 @@ Bags may have several samples, such as residents and houses; normal labels of th
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,17 @@ from bdr_stan.types import Array
 # Prior sd, in shares of it, of a scale that is fixed at its marginal mode: the joint density with
 # the deviations of the bags has no bound where these explain all labels and the scale goes to 0.
 _FIXED_SHARE = 1e-3
+# Of many bags, whose labels are integrated one by one, so many determine where the search for the
+# most probable scales begins.
+_FIRST_BAGS = 3000
 # The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
 # all, by differences.
 _MOST_BAGS_OF_LAPLACE = 3000
 
 
-def check_laplace(method: str, n_bags: int) -> None:
-    """Raise ValueError where Laplace's method would need the Hessian of too many deviations."""
-    if method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE:
-        raise ValueError(
-            f"method='laplace' takes at most {_MOST_BAGS_OF_LAPLACE} bags of this family, found "
-            f"{n_bags}: use 'optimize', 'pathfinder' or 'nuts'"
-        )
+def without_deviations(method: str, n_bags: int) -> bool:
+    """Whether Laplace's method is that of weights and scales alone: Stan's would take too long."""
+    return method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE
 
 
 def bdr_glm_data(
@@ -134,10 +134,23 @@ def bdr_glm_model(
         coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
         prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
 
-        def model_of(coordinates):
-            return _model(coordinates, embedding, y, family, prior, prior_of_eta, training.terms)
+        def model_of(bags):
+            some = embedding if bags is None else embedding.take(bags)
+            labels = y if bags is None else y[bags]
+            return partial(
+                _model,
+                embedding=some,
+                y=labels,
+                family=family,
+                prior=prior,
+                own_priors=prior_of_eta,
+                terms=training.terms,
+            )
 
-        return with_best_linear_variance(model_of, coordinates, training, jitter)
+        some = None
+        if len(y) > 2 * _FIRST_BAGS:
+            some = model_of(np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False))
+        return with_best_linear_variance(model_of(None), coordinates, training, jitter, some)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

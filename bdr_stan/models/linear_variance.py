@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -23,20 +25,31 @@ def with_best_linear_variance(
     coordinates: Coordinates,
     training: TrainingFeatures,
     jitter: float,
+    model_of_some: Callable[[Coordinates], LatentGaussianModel] | None = None,
 ) -> LatentGaussianModel:
-    """The model with the linear effects' variance chosen, where it is free, as a constant."""
-    if not training.free_linear_variance:
-        return model_of(coordinates)
-    V, found, start = coordinates.basis, [], None
-    for variance in _VARIANCES:
-        gram = precision_for(training, variance, jitter)
-        model = model_of(replace(coordinates, prior_factor=cholesky(V.T @ gram @ V)))
+    """The model with the linear effects' variance chosen, where it is free, as a constant.
+
+    `model_of_some`, of some of many bags, then chooses, and the search for the scales of all begins
+    at those of the some.
+    """
+    trial_of, V, found, start = model_of_some or model_of, coordinates.basis, [], None
+    for variance in _VARIANCES if training.free_linear_variance else [None]:
+        own, constants = coordinates, dict[str, Any]()
+        if variance is not None:
+            gram = precision_for(training, variance, jitter)
+            own = replace(coordinates, prior_factor=cholesky(V.T @ gram @ V))
+            constants = {"linear_variance": (variance, [])}
+        elif model_of_some is None:
+            return model_of(coordinates)
+        model = trial_of(own)
         scales, mode, _ = most_probable_scales(model, start=start)
         start = scales if model.terms.names else None  # of many scales the search takes long
         log_evidence = mode.log_evidence + log_prior_of_scales(model.priors)(**scales)
-        constants = {**model.constants, "linear_variance": (variance, [])}
-        found.append((log_evidence, replace(model, constants=constants)))
-    return max(found, key=lambda pair: pair[0])[1]
+        found.append((log_evidence, own, scales, mode.theta, constants))
+    _, own, scales, near, constants = max(found, key=itemgetter(0))
+    model = model_of(own)
+    model = replace(model, constants={**model.constants, **constants})
+    return model if model_of_some is None else replace(model, start=scales, near=near)
 
 
 def precision_for(training: TrainingFeatures, linear_variance: float, jitter: float) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.posterior.mode import LogLikelihood, Mode, blas_threads
+from bdr_stan.posterior.mode import LogLikelihood, Mode, blas_threads, find_mode
 from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.posterior.scales import maximise_evidence
@@ -71,6 +71,8 @@ class LatentGaussianModel(Model):
     blocks: tuple[int, ...] = ()  # numbers of weights of each sample, where there are several
     # Initial values of the program's other parameters.
     initial: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, float] = field(default_factory=dict)  # where the search for scales begins
+    near: Array | None = None  # and that for weights, shape (D,)
     terms: Terms = NO_TERMS  # whose scales are among `scales`
     predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
     sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
@@ -111,6 +113,11 @@ class LatentGaussianModel(Model):
         return [*([] if self.rho_in_likelihood else self.rho_names), *term_scales(self.terms)]
 
     @property
+    def kept_in_draws(self) -> dict[str, Sequence[str]]:
+        """Arrays of the program that draws keep as they are -> names of their entries."""
+        return {**self.kept_arrays, **term_arrays(self.terms)}
+
+    @property
     def all_arrays(self) -> dict[str, Sequence[str]]:
         """Arrays of the program -> names of their entries, those of terms included."""
         of_terms = term_arrays(self.terms) if "U" in self.data else {}
@@ -139,7 +146,8 @@ class LatentGaussianModel(Model):
         """
         searching = f"Looking for the most probable scales of {self.program}"
         with status(searching, settings.progress is not False, after=10):
-            scales, mode, log_sds = most_probable_scales(self)
+            scales, mode, covariance = most_probable_scales(self)
+        log_sds = dict(zip(scales, np.sqrt(np.diag(covariance)).tolist(), strict=True))
         data = self.data | self.whitening(scales, mode)
         if settings.method != "nuts":
             rho = np.array([scales[name] for name in self.rho_names])
@@ -198,26 +206,27 @@ def most_probable_scales(
     *,
     with_priors: bool = True,
     start: Mapping[str, float] | None = None,
-) -> tuple[dict[str, float], Mode, dict[str, float]]:
-    """Scales of highest evidence, the mode of the weights there, and the scales' log sds.
+) -> tuple[dict[str, float], Mode, Array]:
+    """Scales of highest evidence, the mode of the weights there, and their logs' covariance.
 
     Without `with_priors` the priors of the scales do not count. The search begins at `start`, by
-    default at the centres of the priors. ValueError where numbers overflow, as priors and data are
-    too far apart.
+    default at that of the model, else at the centres of the priors. ValueError where numbers
+    overflow, as priors and data are too far apart.
     """
     likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
     threads = blas_threads(len(model.prior_factor))
     with limited_blas(threads), np.errstate(all="ignore"):
         try:
-            scales, mode, log_sds = maximise_evidence(
+            scales, mode, covariance = maximise_evidence(
                 likelihood,
                 model.prior_factor,
                 model.prior_above_level,
-                prior_centres(model.priors, model.scales) | dict(start or {}),
+                prior_centres(model.priors, model.scales) | dict(start or model.start),
                 gamma_scales=model.gamma_scales,
                 log_prior=log_prior_of_scales(model.priors) if with_priors else None,
                 of_prior=model.scales_of_prior,
                 rho_of=model.rho_of,
+                near=model.near,
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise ValueError(
@@ -225,7 +234,29 @@ def most_probable_scales(
                 "give prior numbers that are nearer the scale of the labels"
             ) from error
     theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
-    return scales, replace(mode, theta=theta), log_sds
+    return scales, replace(mode, theta=theta), covariance
+
+
+def modes_at(
+    model: LatentGaussianModel, scales: Sequence[Mapping[str, float]], *, start: Array
+) -> Array:
+    """Modes of theta at each of several scales near those of the mode `start`, shape (m, D)."""
+    level = {"level": model.level} if model.level else {}
+    below = np.append(start[:-1], start[-1] - model.level)
+    found = []
+    with limited_blas(blas_threads(len(model.prior_factor))), np.errstate(all="ignore"):
+        for each in scales:
+            own = {n: value for n, value in each.items() if n not in model.scales_of_prior}
+            mode = find_mode(
+                model.likelihood(**own, **level),
+                model.prior_factor,
+                model.prior_above_level,
+                rho=model.rho_of(each),
+                gamma_scales=model.gamma_scales(each),
+                start=below,
+            )
+            found.append(np.append(mode.theta[:-1], mode.theta[-1] + model.level))
+    return np.array(found)
 
 
 def _less(level, data):

@@ -38,14 +38,16 @@ def maximise_evidence(
     log_prior: Callable[..., float] | None = None,
     of_prior: Collection[str] = ("rho",),
     rho_of: Callable[[Mapping[str, float]], float | Array] = itemgetter("rho"),
-) -> tuple[dict[str, float], Mode, dict[str, float]]:
-    """Scales with the highest evidence, the mode of the weights there, and sds of the log scales.
+    near: Array | None = None,
+) -> tuple[dict[str, float], Mode, Array]:
+    """Scales with the highest evidence, the mode of the weights there, covariance of log scales.
 
     `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that
     `find_mode` takes with `prior_factor`, `intercept_prior`, `gamma_scales` and rho, here functions
-    of all scales. The search begins at `start`, which names all scales. `log_prior` is the log
-    prior density of the logarithms of the scales, given as keywords; None maximises the evidence
-    alone. The sds are those of Laplace's method, at most 1.
+    of all scales. The search begins at `start`, which names all scales, and the weights `near`.
+    `log_prior` is the log prior density of the logarithms of the scales, given as keywords; None
+    maximises the evidence alone. The covariance, shape (K, K), is that of Laplace's method, its
+    eigenvalues at most 1.
     """
     starts = ModeStarts()
 
@@ -75,16 +77,17 @@ def maximise_evidence(
         return loss
 
     first = np.log(list(start.values()))
+    if near is not None:
+        starts.add(first, near, np.inf)
     modes = [mode_at(first)]
-    for share in _GROWING_RHO:
+    for share in _GROWING_RHO if near is None else ():
         log_values = first + np.log([share if name.startswith("rho") else 1.0 for name in start])
         starts.add(first, mode_at(log_values).theta, np.inf)
-    modes.append(mode_at(first))
+    modes += [mode_at(first)] if near is None else []
     best = max(modes, key=lambda mode: np.nan_to_num(mode.log_evidence, nan=-np.inf))
     starts.add(first, best.theta, np.inf)
     x = minimum_in_boxes(objective, first, eps=_SLOPE_STEP)
-    spread = np.sqrt(np.diag(_inverse_curvature(objective, x)))
-    return scales_at(x), mode_at(x), dict(zip(start, spread.tolist(), strict=True))
+    return scales_at(x), mode_at(x), _inverse_curvature(objective, x)
 
 
 class ModeStarts:

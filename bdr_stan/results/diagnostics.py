@@ -104,8 +104,9 @@ def diagnostics(
       max_r_hat_of and so on (None if no element varies), min_e_bfmi (over chains),
       share_at_max_tree_depth, max_tree_depth, mean_n_steps;
     * for "laplace" and "pathfinder": n_draws and pareto_k, the Pareto k-hat of the importance
-      ratios of the posterior to the approximation. It is NaN for fewer than 25 draws, and if Stan
-      resampled Pathfinder's draws, which hides it.
+      ratios of the posterior to the approximation. It is NaN for fewer than 25 draws, if Stan
+      resampled Pathfinder's draws, which hides it, and for Laplace's method on more than 3,000
+      bags of a family.
 
     Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
     (2018) and Vehtari et al. (2024) for Pareto k-hat.
@@ -160,6 +161,8 @@ def _pareto_k(idata):
     groups = as_groups(idata)
     if groups["posterior"].attrs["inference_method"] == "pathfinder":
         return float(groups["posterior"].attrs.get("pareto_k", np.nan))
+    if "sample_stats" not in groups:
+        return float("nan")
     stats = groups["sample_stats"]
     return pareto_smoothed((stats["lp"] - stats["log_q"]).values.ravel())[1]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
+_NUMBERS_OF_INTEGRAL = 4  # a density by quadrature takes as long as so many in closed form
 # Draws that a user's Stan program may write: log_likelihood and posterior_predictive of each bag.
 PER_BAG = ("log_lik", "y_rep")
 
@@ -92,9 +93,9 @@ def _dims(name, n):
     return axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
 
 
-def few_enough(n_draws: int, n_bags: int) -> bool:
-    """Whether a fit keeps a number per draw and bag."""
-    return n_draws * n_bags <= LARGEST_POINTWISE
+def few_enough(n_draws: int, n_bags: int, *, integrated: bool = False) -> bool:
+    """Whether a fit keeps a number per draw and bag, which quadrature may have to find."""
+    return n_draws * n_bags * (_NUMBERS_OF_INTEGRAL if integrated else 1) <= LARGEST_POINTWISE
 
 
 def training_groups(

@@ -1,0 +1,99 @@
+"""Laplace's method on the weights and scales of a model, all else integrated out, without Stan."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, modes_at, most_probable_scales
+from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.terms import split_effects, without_effects
+from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.types import Array
+
+_MOST_LOG_STEP = 0.1  # of differences of the mode, as the scales change
+
+
+def laplace_posterior(
+    model: LatentGaussianModel, *, draws: int, seed: int | None = None
+) -> Posterior:
+    """Draws of the scales, normal on the log scale, and of the weights, normal given the scales.
+
+    Of the likelihood the quadratic approximation at the mode is taken, in which weights follow rho;
+    their mode changes in proportion with the logarithms of the other scales.
+    """
+    scales, mode, covariance = most_probable_scales(model)
+    rng = np.random.default_rng(seed)
+    log_change = rng.multivariate_normal(np.zeros(len(scales)), covariance, draws)
+    drawn = {name: s * np.exp(log_change[:, k]) for k, (name, s) in enumerate(scales.items())}
+    theta = _given_rho(model, scales, mode, drawn, rng)
+    others = [k for k, name in enumerate(scales) if name not in model.rho_names]
+    theta += log_change[:, others] @ _slopes(model, scales, mode, covariance, others)
+    for array, entries in model.kept_in_draws.items():
+        if entries:
+            drawn[array] = np.column_stack([drawn.pop(name) for name in entries])
+    d = len(model.prior_factor)
+    base, effects = split_effects(theta[0], sum(model.terms.n_effects))
+    drawn |= {"w": theta[:, :d], "intercept": theta[:, -1]}
+    drawn |= {"gamma": theta[:, base[d:-1]], "term_effect": theta[:, effects]}
+    chain = {name: values[None] for name, values in drawn.items() if values.size}
+    attrs = {"inference_method": "laplace", "log_evidence": mode.log_evidence}
+    return Posterior(model.with_landmark_weights(chain), {}, attrs)
+
+
+def _slopes(
+    model: LatentGaussianModel,
+    scales: Mapping[str, float],
+    mode: Mode,
+    covariance: Array,
+    which: list[int],
+) -> Array:
+    """Changes of the mode of theta with the logarithms of the scales `which`, shape (K, D)."""
+    names, steps = list(scales), np.minimum(np.sqrt(np.diag(covariance)), _MOST_LOG_STEP)
+    near = [
+        {**scales, names[k]: scales[names[k]] * np.exp(sign * steps[k])}
+        for k in which
+        for sign in (1, -1)
+    ]
+    modes = modes_at(model, near, start=mode.theta).reshape(len(which), 2, len(mode.theta))
+    return (modes[:, 0] - modes[:, 1]) / (2 * steps[which, None])
+
+
+def _given_rho(
+    model: LatentGaussianModel,
+    scales: Mapping[str, float],
+    mode: Mode,
+    drawn: Mapping[str, Array],
+    rng: np.random.Generator,
+) -> Array:
+    """Draws of theta, shape (S, D), given those of rho and the most probable other scales."""
+    of_rest, _ = without_effects(mode, model.terms, scales)
+    at: dict[str, Any] = whitened_coordinates(
+        of_rest, model.prior_factor, model.rho_of(scales), model.blocks
+    )
+    d, rho = len(model.prior_factor), np.array([drawn[name] for name in model.rho_names])
+    n_draws, D = rho.shape[1], len(of_rest.theta)
+    t = rng.standard_normal((n_draws, D))
+    q = at["information"] + np.repeat(rho, model.blocks or d, axis=0).T ** -2.0
+    alone = at["linear_term"] / q + t[:, :d] / np.sqrt(q)
+    along = alone
+    for _ in model.blocks[1:]:
+        along = alone + along @ at["block_cross"].T / q
+    w = along @ at["axes"].T
+    gamma = at["gamma_centre"] + w @ at["gamma_slope"].T + t[:, d:-1] @ at["gamma_unit"].T
+    rest = np.hstack([w, gamma])
+    intercept = at["intercept_centre"] + rest @ at["intercept_slope"]
+    intercept += at["intercept_unit"] * t[:, -1]
+    rest = np.column_stack([rest, intercept])
+    base, effects = split_effects(mode.theta, len(mode.theta) - D)
+    theta = np.empty((n_draws, len(mode.theta)))
+    theta[:, base] = rest
+    if len(effects):
+        H = mode.precision
+        factor = cho_factor(H[np.ix_(effects, effects)], lower=True)
+        shift = cho_solve(factor, H[np.ix_(effects, base)] @ (rest - mode.theta[base]).T)
+        noise = np.linalg.solve(np.tril(factor[0]).T, rng.standard_normal((len(effects), n_draws)))
+        theta[:, effects] = mode.theta[effects] - (shift - noise).T
+    return theta

@@ -1,0 +1,61 @@
+"""Fits of so many bags that a part of them begins the search, and Laplace's method is without Stan.
+
+Fewer bags take this way here.
+"""
+
+import numpy as np
+import pytest
+
+from bdr_stan import BDR, Shrinkage, load
+from bdr_stan.models import bdr_glm
+
+N = 400
+RNG = np.random.default_rng(6)
+CENTRES, SIZES = RNG.normal(size=N), RNG.integers(2, 30, N)
+BAGS = [RNG.normal(m, 1, (n, 1)) for m, n in zip(CENTRES, SIZES, strict=True)]
+TRIALS = RNG.integers(20, 200, N)
+Y = RNG.binomial(TRIALS, 1 / (1 + np.exp(-0.3 - 0.6 * CENTRES)))
+OPTIONS = {"trials": TRIALS, "seed": 1, "progress": False}
+FAMILY = {"n_landmarks": 8, "family": "binomial"}
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    monkeypatch.setattr(bdr_glm, "_FIRST_BAGS", 150)
+    monkeypatch.setattr(bdr_glm, "_MOST_BAGS_OF_LAPLACE", 150)
+
+
+def test_a_part_of_the_bags_leads_to_the_same_mode(monkeypatch):
+    whole = Shrinkage(kernel="rbf", **FAMILY).fit(BAGS, Y, **OPTIONS)
+    monkeypatch.setattr(bdr_glm, "_FIRST_BAGS", 150)
+    found = Shrinkage(kernel="rbf", **FAMILY).fit(BAGS, Y, **OPTIONS)
+    for name in ("rho", "eta"):
+        np.testing.assert_allclose(found.result_.draws(name), whole.result_.draws(name), rtol=1e-2)
+    np.testing.assert_allclose(
+        found.predict(BAGS, trials=TRIALS), whole.predict(BAGS, trials=TRIALS), rtol=2e-3
+    )
+
+
+@pytest.mark.slow
+def test_laplace_without_stan_is_near_nuts(few_are_many):
+    laplace = BDR(method="laplace", **FAMILY).fit(BAGS, Y, draws=2000, **OPTIONS)
+    nuts = BDR(**FAMILY).fit(BAGS, Y, **OPTIONS)
+    assert laplace.idata.posterior.attrs["inference_method"] == "laplace"
+    assert np.isnan(laplace.diagnostics()["pareto_k"])
+    for name in ("intercept", "rho", "eta"):
+        ours, theirs = (np.log(np.abs(m.result_.draws(name))) for m in (laplace, nuts))
+        assert abs(ours.mean() - theirs.mean()) < 0.3 * theirs.std(), name
+        # Densities of log scales are skew with so few bags.
+        assert ours.std() == pytest.approx(theirs.std(), rel=0.5), name
+    a, b = (m.influence(np.linspace(-2, 2, 9)[:, None]) for m in (laplace, nuts))
+    assert np.all(np.abs(a.mean - b.mean) < 0.3 * b.sd)
+    np.testing.assert_allclose(a.sd, b.sd, rtol=0.3)
+
+
+def test_its_fit_saves_and_predicts(few_are_many, tmp_path):
+    model = BDR(method="laplace", **FAMILY).fit(BAGS, Y, draws=100, **OPTIONS)
+    assert dict(model.idata.posterior.sizes)["draw"] == 100
+    model.save(tmp_path / "fit.nc")
+    again = load(tmp_path / "fit.nc").predictive(BAGS, trials=TRIALS)
+    np.testing.assert_allclose(again.mean, model.predict(BAGS, trials=TRIALS))
+    assert np.mean(again.cdf(Y) < 0.5) == pytest.approx(0.5, abs=0.1)
