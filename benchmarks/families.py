@@ -4,7 +4,9 @@ Counts of bags of 1 to 5 points, whose logarithmic mean is linear in the mean of
 distribution: BDR and BLR with the negative binomial family against Poisson and negative binomial
 regression on the means of the points, by the NLL of test bags, paired over data sets. The same of
 five ordered categories, against a cumulative logit regression on the means, and against BDR with
-the normal family of the codes 0 to 4. Then a binomial fit to 1,000 bags by NUTS.
+the normal family of the codes 0 to 4. Then a binomial fit to 1,000 bags by NUTS, or to others:
+
+python benchmarks/families.py --time --bags 100000 --method laplace
 """
 
 import argparse
@@ -154,8 +156,8 @@ def compare(family, seeds, n_train, n_test, **settings):
         print(line, flush=True)
 
 
-def time_a_fit(n_bags, n_landmarks, draws):
-    """Print the time of a binomial fit by NUTS."""
+def time_a_fit(n_bags, n_landmarks, draws, method):
+    """Print the time of a binomial fit."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(n_bags, N_COLUMNS))
     bags = [rng.normal(c, 1.0, (rng.integers(5, 100), N_COLUMNS)) for c in centres]
@@ -164,14 +166,16 @@ def time_a_fit(n_bags, n_landmarks, draws):
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of short chains
-        model = BDR(n_landmarks, family="binomial").fit(
+        model = BDR(n_landmarks, family="binomial", method=method).fit(
             bags, y, trials=trials, warmup=draws, draws=draws, seed=1
         )
     seconds, known = time.perf_counter() - start, model.diagnostics()
+    shown = {
+        name: known[name] for name in ("divergences", "max_r_hat", "pareto_k") if name in known
+    }
     print(
-        f"binomial, {n_bags} bags, {n_landmarks} landmarks, 4 x ({draws} + {draws}): "
-        f"{seconds:.1f} s, {known['divergences']} divergences, "
-        f"R-hat {known.get('max_r_hat', np.nan):.3f}"
+        f"binomial, {method}, {n_bags} bags, {n_landmarks} landmarks, {draws} draws: "
+        f"{seconds:.1f} s, {shown}"
     )
 
 
@@ -181,6 +185,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=20, help="data sets")
     parser.add_argument("--family", choices=LABELS, help="only this comparison")
     parser.add_argument("--time", action="store_true", help="only the time of a fit")
+    parser.add_argument("--bags", type=int, default=1000, help="of that fit")
+    parser.add_argument("--method", default="nuts", help="of that fit, such as laplace")
     args = parser.parse_args()
     for family in () if args.time else [args.family] if args.family else LABELS:
         if args.quick:  # a kernel without a search for its linear part
@@ -189,7 +195,7 @@ def main():
             compare(family, args.seeds, N_TRAIN, N_TEST, n_landmarks=30)
     if args.family:
         return
-    time_a_fit(*((60, 10, 60) if args.quick else (1000, 60, 1000)))
+    time_a_fit(*((60, 10, 60) if args.quick else (args.bags, 60, 1000)), args.method)
 
 
 if __name__ == "__main__":
