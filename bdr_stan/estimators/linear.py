@@ -1,6 +1,6 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,6 +14,7 @@ from bdr_stan.aggregate.labels import check_each
 from bdr_stan.bags import Bags, BagsLike, Samples
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
+from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
@@ -53,6 +54,7 @@ from bdr_stan.predictive.influence import (
     posterior_of_influence,
     without_gaps,
 )
+from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ class LinearEstimator(EmbeddingEstimator):
         Under each posterior draw the bags share the parameters, so that their errors do not average
         out as independent ones would (poststratification, if the weights are those of a census).
         The bags may be unlike those of the fit: the prior of their embeddings is estimated from
-        themselves, from 30 bags on; fewer are not shrunk.
+        themselves, from 30 bags on; fewer are not shrunk, or as those of the fit where some lack
+        the sample.
 
         Parameters
         ----------
@@ -198,7 +201,8 @@ class LinearEstimator(EmbeddingEstimator):
         bags : Bags, or list of arrays, optional
             Whose points are sampled; default the landmarks stand for them.
         sample : str, optional
-            Of bags with several samples the one that has the column, and that `bags` are.
+            Of bags with several samples the one that has the column; `bags` may be all samples, or
+            this one.
         n_points : int, default 500
             Points of the sample.
         n_draws : int, default 1000
@@ -222,6 +226,8 @@ class LinearEstimator(EmbeddingEstimator):
         check_counts(n_points=n_points)
         check_seed(seed, "seed")
         model = self._of_sample(sample)
+        several = getattr(bags, "samples", bags)
+        bags = several[sample] if isinstance(several, Mapping) and sample in several else bags
         of_landmarks = _function(model, n_draws)
         names, p = getattr(model, "feature_names_in_", None), model.n_features_in_
         where = find_column(column, p, names, model.columns_)
@@ -238,7 +244,7 @@ class LinearEstimator(EmbeddingEstimator):
         return (values if where.levels is None else np.array(where.levels)), found
 
     def _of_sample(self, sample: str | None) -> Any:
-        """This fit as one of a single sample, of bags that have several."""
+        """Of bags that have several, this fit as one of the bags with this sample alone."""
         check_is_fitted(self, "result_")
         result = self.result_
         samples = result.settings.get("samples")
@@ -250,12 +256,21 @@ class LinearEstimator(EmbeddingEstimator):
             raise ValueError(
                 f"sample must be one of {', '.join(map(repr, samples))}, found {sample!r}"
             )
-        one, at = copy(self), self.coordinates_.sample == list(samples).index(sample)
+        m = list(samples).index(sample)
+        own = np.flatnonzero(self.coordinates_.sample == m)
+        has = np.flatnonzero(result.constants["bag_size"][:, m])
+        where: dict[str, Any] = dict.fromkeys(("landmark", "component", "component_row"), own)
+        where |= {"sample": m, "bag": has}
+        names = ("posterior", "constant_data", "observed_data")
+        groups = {name: result.groups[name].isel(where, missing_dims="ignore") for name in names}
+        one = copy(self)
+        one.result_, one._idata = Result(groups, samples[sample]), None
         one._set_columns(samples[sample])
-        one.coordinates_ = replace(self.coordinates_, m0=self.coordinates_.m0[at])
-        one.landmarks_, one._feature_map = self.landmarks_[sample], self._feature_map[sample]
-        groups = {"posterior": result.groups["posterior"].isel(landmark=np.flatnonzero(at))}
-        one.result_ = replace(result, groups=groups, settings=samples[sample])
+        one.coordinates_ = replace(Coordinates.from_constants(one.result_.constants), sample=None)
+        one.kernel_, one.landmarks_ = self.kernel_[sample], self.landmarks_[sample]
+        one._feature_map, one._covariates = self._feature_map[sample], None
+        for role in self._columns():
+            setattr(one, role, None)
         return one
 
 
@@ -544,13 +559,23 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         ]
         if given:
             raise ValueError(f"{given[0]} is for bags with one sample: leave it out")
-        for name in bags.samples if self.exact_embeddings else ():
+        self._check_complete(bags, bags.samples)
+
+    def _check_complete(self, bags: Samples, names: Iterable[str]) -> None:
+        """Raise ValueError where a bag lacks a sample, but embeddings are taken as exact."""
+        for name in names if self.exact_embeddings else ():
             lacking = np.flatnonzero(~bags.has(name))
             if len(lacking):
                 raise ValueError(
                     f"{bags.name(lacking[0])} has no {name!r} ({len(lacking)} in all), but "
                     f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
                 )
+
+    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+        like = super()._like_training(bags, need_weights=need_weights)
+        if isinstance(like, Samples):
+            self._check_complete(like, self.result_.settings["samples"])
+        return like
 
     def _model_of_samples(self, training: SamplesFeatures, y: Array) -> LatentGaussianModel:
         """The model of bags with several samples, from those of each sample alone."""

@@ -306,7 +306,7 @@ def _model(
         rescaled=with_label_coordinates,
         fixed=fixed if family.name != "normal" else None,
         scale_arrays={"scale": scales, **({} if samples else arrays)},
-        kept_arrays=arrays if samples else {},
+        kept_arrays={name: each for name, each in arrays.items() if each and samples},
         blocks=tuple((samples or {}).values()),
         initial={"e": np.zeros(len(y) * uncertain * (family.name != "normal"))},
         sampler_only=("t", "precision", "alone", "along", "e"),
