@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 # For other modules; completions of a user's prompt omit them.
 _FOR_MODULES = {
-    *("check_like", "check_values", "chunks", "cut", "is_memory_map", "map_parts", "name"),
-    *("point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
-    *("sample_points", "selected", "sources", "sums"),
+    *("check_like", "check_order", "check_values", "chunks", "cut", "is_memory_map", "map_parts"),
+    *("name", "point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
+    *("rows", "sample_points", "selected", "sources", "sums", "with_samples"),
 }
 # Attributes of tables and arrays in other libraries, and what takes their place.
 USED_HERE = {

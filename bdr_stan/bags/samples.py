@@ -74,11 +74,23 @@ class Samples(BagsBase):
         raise TypeError("bags with several samples are not iterable: use samples[name]")
 
     def __getitem__(self, key: Any) -> "Samples":
-        return self.take(self.selected(key))
+        return self.take(key)
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Samples":
-        """Bags at some indices, in their order, with what they have of each sample."""
-        indices = np.arange(len(self))[np.asarray(indices, dtype=np.int64)]
+        """Bags at some indices, in their order, with what they have of each sample.
+
+        Parameters
+        ----------
+        indices : integers, shape (m,)
+            From -n to n - 1.
+        axis : 0
+            For NumPy and scikit-learn; there is no other axis.
+
+        Returns
+        -------
+        Samples
+        """
+        indices = self.selected(indices)
         taken, samples, rows = object.__new__(type(self)), {}, {}
         for name, bags in self.samples.items():
             found = self._rows[name][indices]
@@ -110,7 +122,17 @@ class Samples(BagsBase):
         return other
 
     def has(self, name: str) -> Array:
-        """Whether each bag has this sample, bool, shape (n,)."""
+        """Whether each bag has a sample.
+
+        Parameters
+        ----------
+        name : str
+            Of the sample.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+        """
         return self._rows[name] >= 0 if name in self._rows else np.zeros(len(self), bool)
 
     def rows(self, name: str) -> Array:
@@ -118,7 +140,18 @@ class Samples(BagsBase):
         return self._rows[name][self.has(name)]
 
     def sizes_of(self, name: str) -> Array:
-        """Number of points of this sample in each bag, shape (n,)."""
+        """Number of points of a sample in each bag.
+
+        Parameters
+        ----------
+        name : str
+            Of the sample.
+
+        Returns
+        -------
+        array of int, shape (n,)
+            0 of bags that lack the sample.
+        """
         sizes = np.zeros(len(self), int)
         sizes[self.has(name)] = self.samples[name].sizes[self.rows(name)]
         return sizes

@@ -39,10 +39,11 @@ _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request
 _OF_SUBCLASSES = {
     *("check_known", "check_label_errors", "check_labels", "check_parameters", "closed_form"),
     *("columns_of_bags", "coordinates", "counts_labels", "default_types", "exact_embeddings"),
-    *("fit_features", "has_likelihood", "kernel_for", "known_of_bags", "label_distribution"),
-    *("likelihood_text", "log_cdf", "methods", "needs_trials", "predict_features"),
-    *("predictive_features", "predicts_from", "prior_texts", "samples_posterior", "takes"),
-    *("takes_label_sd", "takes_parts", "training_features"),
+    *("fit_features", "for_sample", "has_likelihood", "kernel_for", "known_of_bags"),
+    *("label_distribution", "likelihood_text", "log_cdf", "methods", "needs_trials"),
+    *("predict_features", "predictive_features", "predicts_from", "prior_texts"),
+    *("samples_posterior", "takes", "takes_label_sd", "takes_parts", "takes_samples"),
+    "training_features",
 }
 # Attributes of estimators in other libraries, and what takes their place.
 USED_HERE = {

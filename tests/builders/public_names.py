@@ -29,8 +29,9 @@ def public_objects():
 
 def inner_names():
     """Members that completions of a user's prompt omit, as they are for other modules."""
+    bags = bdr_stan.Bags([[0.0]], [0, 1])
     objects = (bdr_stan.BDR(), bdr_stan.BDRClassifier(), bdr_stan.AggregateRegressor(),
-               bdr_stan.Bags([[0.0]], [0, 1]))  # fmt: skip
+               bags, bdr_stan.Samples({"x": bags}))  # fmt: skip
     return {name for each in objects for name in set(object.__dir__(each)) - set(dir(each))}
 
 
