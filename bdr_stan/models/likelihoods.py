@@ -161,8 +161,9 @@ def family_likelihood(
         curvature = design - crossed - crossed.T - squared @ slope_of_variance
         curvature[np.diag_indices(len(theta))] -= 2 * by_group(found.by_variance) @ lost
         # As Fisher information that of a normal label with this precision of the predictor.
-        precision = np.maximum(found.curvature, 0)
-        information = (X * precision[:, None]).T @ X
+        precision, information = np.maximum(found.curvature, 0), design
+        if np.any(found.curvature < 0):
+            information = (X * precision[:, None]).T @ X
         by_variance = slope_of_variance.T * by_group(0.5 * precision**2)
         return found.value.sum(), slope, information + by_variance @ slope_of_variance, curvature
 
