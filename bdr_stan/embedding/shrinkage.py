@@ -71,8 +71,9 @@ def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
     coordinates whose within-bag variance dominates, and 0 where a bag has no points.
     """
     sizes = np.asarray(sizes, float)
-    scaled = eta * (sizes[:, None] if sizes.ndim == 1 else sizes)
-    return scaled / (scaled + lam)
+    sizes = sizes[:, None] if sizes.ndim == 1 else sizes
+    ratio = np.full(np.broadcast_shapes(sizes.shape, lam.shape), np.inf)
+    return eta / (eta + np.divide(lam, sizes, out=ratio, where=sizes > 0))
 
 
 def posterior_moments(

@@ -67,10 +67,11 @@ def find_mode(
 ) -> Mode:
     """Most probable weights and intercept given the scales, by Newton steps.
 
-    `prior_factor`, shape (d, d), is P of the prior P w ~ N(0, rho^2 I), where `rho` may have the
-    shape (d,); `intercept_prior` mean and standard deviation, `gamma_scales`, shape (Q,), prior
-    standard deviations of the covariates' weights. The search begins at `start`, by default the
-    prior's mean, and stops where a step's slope promises a relative gain below `tol`.
+    `prior_factor`, shape (d, d), is P of the prior w ~ N(0, rho^2 (P'P)^-1); `rho` may have the
+    shape (d,), the same in each block of P. `intercept_prior` are mean and standard deviation,
+    `gamma_scales`, shape (Q,), prior standard deviations of the covariates' weights. The search
+    begins at `start`, by default the prior's mean, and stops where a step's slope promises a
+    relative gain below `tol`.
     """
     centre, prior_precision = _prior(prior_factor, intercept_prior, rho, gamma_scales)
 
@@ -116,6 +117,5 @@ def _prior(prior_factor, intercept_prior, rho, gamma_scales):
     spreads = np.append(gamma_scales, spread)
     centre = np.append(np.zeros(d + len(spreads) - 1), location)
     precision = np.diag(np.append(np.zeros(d), 1.0 / spreads**2))
-    scaled = prior_factor / np.reshape(rho, (-1, 1))
-    precision[:d, :d] = scaled.T @ scaled
+    precision[:d, :d] = prior_factor.T @ prior_factor / np.multiply.outer(rho, rho)
     return centre, precision
