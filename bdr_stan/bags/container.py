@@ -992,7 +992,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
                 "X is a dict of arrays: pass Bags.from_list(list(X.values()), ids=list(X)), or a "
                 "dict of bags such as {'residents': people, 'houses': houses}"
             )
-        X = Samples({name: as_bags(bags) for name, bags in X.items()})
+        X = Samples({name: as_bags(bags, in_parts=in_parts) for name, bags in X.items()})
     if isinstance(X, BagsBase):
         if isinstance(X, Samples) and not samples:
             raise TypeError(

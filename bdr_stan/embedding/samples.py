@@ -20,7 +20,7 @@ class SamplesFeatures(TrainingFeatures):
     """Features of training bags with several samples: maps, kernels and landmarks are dicts."""
 
     samples: Mapping[str, TrainingFeatures]  # each of the bags that have the sample
-    has: Mapping[str, Array]  # which bags these are, bool, shape (n,)
+    present: Mapping[str, Array]  # which bags these are, bool, shape (n,)
 
     @property
     def landmarks(self) -> Any:
@@ -42,11 +42,20 @@ class SamplesFeatures(TrainingFeatures):
 
     def take(self, bags: ArrayLike) -> Self:
         chosen = np.arange(len(self.record))[bags]
-        rows = {name: (np.cumsum(has) - 1)[chosen[has[chosen]]] for name, has in self.has.items()}
-        samples = {name: features.take(rows[name]) for name, features in self.samples.items()}
-        return replace(
-            super().take(bags), samples=samples, has={n: has[bags] for n, has in self.has.items()}
-        )
+        samples, present = {}, {}
+        for name, features in self.samples.items():
+            has = self.present[name]
+            present[name] = has[chosen]
+            samples[name] = features.take((np.cumsum(has) - 1)[chosen[has[chosen]]])
+        return replace(super().take(bags), samples=samples, present=present)
+
+    def has(self, name: str) -> Array:
+        """Whether each bag has a sample, bool, shape (n,)."""
+        return self.present[name]
+
+    def name(self, i: int) -> str:
+        """Name of bag i in messages."""
+        return self.record.name(i)
 
 
 def samples_features(
@@ -58,8 +67,8 @@ def samples_features(
     samples = {
         name: features_of(name, own).take(bags.rows(name)) for name, own in bags.samples.items()
     }
-    has = {name: bags.has(name) for name in samples}
-    embedding = _side_by_side(len(bags), {n: (has[n], f.embedding) for n, f in samples.items()})
+    present = {name: bags.has(name) for name in samples}
+    embedding = _side_by_side(len(bags), {n: (present[n], f.embedding) for n, f in samples.items()})
     if covariates is not None:
         embedding = replace(embedding, covariates=covariates.transform(bags))
     return SamplesFeatures(
@@ -69,7 +78,7 @@ def samples_features(
         record=SamplesRecord.from_bags(bags),
         covariates=covariates,
         samples=samples,
-        has=has,
+        present=present,
     )
 
 

@@ -221,6 +221,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         self.check_parameters()
         self._check_program(several=isinstance(training, SamplesFeatures))
+        if isinstance(training, SamplesFeatures):
+            self._check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
         if label_sd is not None:
             self._check_takes_label_sd()
@@ -538,7 +540,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             one.classes_ = self.classes_
         return one
 
-    def _check_samples(self, bags: Samples, label_sd: Any) -> None:
+    def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         """Raise where the parameters do not go with the samples of the bags."""
         for parameter in _OF_SAMPLES:
             value = getattr(self, parameter)

@@ -546,7 +546,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         training = replace(training, embedding=replace(embedding, **known))
         return super().fit_features(training, y, label_sd=label_sd, **sampling)
 
-    def _check_samples(self, bags: Samples, label_sd: Any) -> None:
+    def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         super()._check_samples(bags, label_sd)
         given = [
             name
@@ -561,7 +561,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             raise ValueError(f"{given[0]} is for bags with one sample: leave it out")
         self._check_complete(bags, bags.samples)
 
-    def _check_complete(self, bags: Samples, names: Iterable[str]) -> None:
+    def _check_complete(self, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:
         """Raise ValueError where a bag lacks a sample, but embeddings are taken as exact."""
         for name in names if self.exact_embeddings else ():
             lacking = np.flatnonzero(~bags.has(name))
@@ -581,7 +581,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """The model of bags with several samples, from those of each sample alone."""
         alone = {}
         for name, features in training.samples.items():
-            has, own = training.has[name], features.embedding
+            has, own = training.has(name), features.embedding
             values = {key: getattr(training.embedding, key) for key in ("trials", "exposure")}
             known = {key: each[has] for key, each in values.items() if each is not None}
             if has.sum() < 2 or np.ptp(y[has]) == 0:

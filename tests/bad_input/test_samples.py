@@ -17,12 +17,14 @@ STATES = [
     Bags.from_points(POINTS, sizes=SIZES, ids=IDS, metadata=pd.DataFrame({"state": list(states)}))
     for states in ("aaaabbbbcccc", "aaaabbbbcccd")
 ]
+FEATURES = BDR(5).training_features(BOTH, seed=1)
 KERNELS = {"people": "rbf", "dogs": "rbf"}
 
 SAMPLES = [
     ("a list of samples", lambda: Samples([NAMED, FEW]), "must be a dict"),
     ("no samples", lambda: BDR().fit({}, Y), "must be a dict"),
     ("samples without names", lambda: Samples({1: NAMED}), "named by text"),
+    ("a name that no file can have", lambda: Samples({"a/b": NAMED}), "'a/b'"),
     ("a table as a sample", lambda: Samples({"people": TABLE}), "'people' must be Bags"),
     ("a table as a sample of a fit", lambda: BDR().fit({"people": TABLE}, Y), "table"),
     ("a dict of arrays by id", lambda: BDR().fit(dict(zip(IDS, BAGS, strict=True)), Y),
@@ -42,6 +44,10 @@ SAMPLES = [
      ["bag 9 (id 't09')", "trials"]),
     ("labels of too few", lambda: BDR().fit(BOTH, BY_ID[:9]), "lacks the id 't09'"),
     ("known errors", lambda: BDR().fit(BOTH, BY_ID, label_sd=np.ones(12)), "label_sd"),
+    ("known errors of features",
+     lambda: BDR(5).fit_features(FEATURES, BY_ID, label_sd=np.ones(12)), "label_sd"),
+    ("exact embeddings of features", lambda: BLR(5).fit_features(FEATURES, BY_ID),
+     ["bag 9 (id 't09')", "BDR"]),
     ("noise by size", lambda: BDR(label_noise="size").fit(BOTH, BY_ID), "label_noise='size'"),
     ("the exact method",
      lambda: BLR(method="exact").fit({"people": NAMED}, BY_ID), "method='exact'"),

@@ -2,6 +2,7 @@
 
 import pickle
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -118,6 +119,10 @@ def test_ways_to_pass_the_same_bags(country, model, tmp_path):
     table = model.predict_table(dict(reversed(country.bags.items())))
     assert_allclose(table.loc[samples.ids, "mean"], expected)
     assert_array_equal(table.loc[samples.ids, "n_points[houses]"], samples.sizes_of("houses"))
+    parts = dd.from_pandas(country.people.sort_values("town"), npartitions=3)
+    parts = Bags.from_dask(parts, "town", metadata=["state", "pop"])
+    in_parts = {"people": parts, "houses": country.bags["houses"]}
+    assert_allclose(model.predict(in_parts), expected, rtol=1e-10)
     model.save(tmp_path / "fit.nc")
     for again in (load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(again.predict(tables), expected)
@@ -128,6 +133,12 @@ def test_features_made_beforehand_give_the_same_fit(country, model):
     training = again.training_features(country.bags, seed=1)
     again.fit_features(training, country.y["normal"], seed=1)
     assert_array_equal(again.predict(country.samples), model.predict(country.samples))
+    last = training.take(np.arange(N)[::-1][:12])
+    assert_array_equal(last.has("people"), [False] * 3 + [True] * 9)
+    assert_array_equal(last.has("houses"), [True] * 3 + [False] * 5 + [True] * 4)
+    for m, (name, features) in enumerate(last.samples.items()):
+        expected = last.embedding.mean[last.has(name), 8 * m : 8 * (m + 1)]
+        assert_array_equal(features.embedding.mean, expected)
 
 
 def test_cross_validation(country):
