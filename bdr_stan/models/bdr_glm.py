@@ -63,7 +63,7 @@ def bdr_glm_data(
     samples: Mapping[str, int] | None = None,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr_glm.stan``, but for the whitened coordinates.
+    """Data of ``stan/bdr_glm.stan``, but for the whitened coordinates of weights and intercept.
 
     `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
     prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
@@ -97,6 +97,7 @@ def bdr_glm_data(
         "uncertain": int(uncertain),
         "lambda": lam,
         "prior_factor": prior_factor,
+        "block_cross": np.zeros((D, D)),  # of several samples the whitening has another
         "intercept_location": priors["intercept_location"],
         "intercept_scale": priors["intercept_scale"],
         "gamma_scale": priors.get("gamma_scale", 1.0),  # unused without covariates

@@ -134,8 +134,6 @@ class LatentGaussianModel(Model):
         whitened = whitened_coordinates(base, self.prior_factor, self.rho_of(scales), self.blocks)
         if self.rescaled:
             whitened = self.rescaled(whitened, scales, mode)
-        if "sample" not in self.data:  # a program of one sample per bag
-            del whitened["block_cross"]
         return {**whitened, **(of_effects if "U" in self.data else {})}
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:

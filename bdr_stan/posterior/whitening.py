@@ -61,7 +61,7 @@ def whitened_coordinates(
         "information": information,
         "linear_term": (information + rho**-2.0) * along - cross @ along,
         "axes": axes,
-        "block_cross": cross,
+        **({"block_cross": cross} if blocks else {}),
         "intercept_centre": intercept - slope @ mode.theta[:-1],
         "intercept_slope": slope,
         "intercept_unit": H[-1, -1] ** -0.5,

@@ -52,6 +52,37 @@ def test_of_covariates_they_are_standard_normal_too(rng):
     np.testing.assert_array_equal(data["gamma_unit"], np.triu(data["gamma_unit"]))
 
 
+def test_weights_of_several_samples_given_those_before_are_standard_normal(rng):
+    """Three blocks with a rho each, one covariate: theta at t is mode + B t, B B' the covariance."""
+    blocks, rho = (2, 3, 1), np.repeat([0.5, 2.0, 0.9], (2, 3, 1))
+    d, D = 6, 8
+    factor = np.zeros((d, d))
+    for start, size in zip((0, 2, 5), blocks, strict=True):
+        block = slice(start, start + size)
+        factor[block, block] = np.triu(rng.normal(size=(size, size))) + 3 * np.eye(size)
+    root = rng.normal(size=(30, D))
+    precision = root.T @ root
+    precision[:d, :d] += (factor / rho[:, None]).T @ (factor / rho[:, None])
+    mode = Mode(rng.normal(size=D), precision, 0.0)
+    data = whitened_coordinates(mode, factor, rho, blocks)
+
+    def theta(t):
+        q = data["information"] + rho**-2
+        along = np.zeros(d)
+        for k in range(d):  # its row of block_cross is of earlier blocks
+            along[k] = (data["linear_term"][k] + data["block_cross"][k] @ along) / q[k]
+            along[k] += t[k] / np.sqrt(q[k])
+        w = data["axes"] @ along
+        gamma = data["gamma_centre"] + data["gamma_slope"] @ w + data["gamma_unit"] @ t[d:-1]
+        rest = np.r_[w, gamma]
+        intercept = data["intercept_centre"] + data["intercept_slope"] @ rest
+        return np.r_[rest, intercept + data["intercept_unit"] * t[-1]]
+
+    np.testing.assert_allclose(theta(np.zeros(D)), mode.theta, rtol=1e-9)
+    B = np.transpose([theta(unit) - theta(np.zeros(D)) for unit in np.eye(D)])
+    np.testing.assert_allclose(B @ B.T, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
+
+
 @pytest.mark.parametrize("n", [3, 40])
 @pytest.mark.parametrize("rho", [0.1, 0.9, 20.0])
 def test_of_linear_regression_they_are_standard_normal_whatever_rho(rng, n, rho):

@@ -69,7 +69,6 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
     return {
         **data,
         **plain,
-        "block_cross": np.zeros((d, d)),
         "label_information": rng.uniform(0, 3, n) * whitened,
         "label_centre": centre,
     }

@@ -142,7 +142,6 @@ def case(rng, name, use_likelihood=True):
         rows, lam, factor, FAMILIES["poisson"], np.zeros(N), None, priors, **options
     )
     plain |= {"label_information": rng.uniform(0, 3, N), "label_centre": rng.normal(size=N)}
-    plain["block_cross"] = np.zeros((D, D))
     return Case(name, p, V, terms, data | plain)
 
 
