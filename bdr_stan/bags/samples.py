@@ -1,12 +1,13 @@
 """Bags with several samples of points each, such as the residents and the houses of a county."""
 
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.checks import plain
+from bdr_stan.bags.checks import near_names, plain
 from bdr_stan.bags.matching import rows_of_ids
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
@@ -28,7 +29,8 @@ class Samples(BagsBase):
     samples : dict of str -> Bags
         Matched by their ids: the bags are those of the first sample in its order, then those that
         only later ones have. Without ids, all have the same number of bags, matched by position.
-        Their metadata are joined.
+        Their metadata are joined. ``samples[name]`` are the bags of one sample, other keys select
+        bags, as those of `Bags` do.
 
     Raises
     ------
@@ -75,8 +77,12 @@ class Samples(BagsBase):
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("bags with several samples are not iterable: use samples[name]")
 
-    def __getitem__(self, key: Any) -> "Samples":
-        return self.take(key)
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return self.take(key)
+        if key not in self.samples:
+            raise KeyError(f"there is no sample {key!r}; {near_names(key, list(self.samples))}")
+        return self.samples[key]
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Samples":
         """Bags at some indices, in their order, with what they have of each sample.
@@ -186,8 +192,9 @@ class Samples(BagsBase):
         parts = ", ".join(f"{name!r}: {bags!r}" for name, bags in self.samples.items())
         return f"Samples({len(self)} bags, {parts})"
 
-    def _storage(self) -> str:
-        return ", ".join(self.samples)
+    def _repr_html_(self) -> str:
+        parts = (f"<p>{escape(n)}</p>{bags._repr_html_()}" for n, bags in self.samples.items())
+        return f"<p>{len(self)} bags with several samples</p>{''.join(parts)}"
 
 
 def _matched(samples):

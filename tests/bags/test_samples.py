@@ -65,6 +65,15 @@ def test_selections_keep_what_belongs_together(both, key, expected):
     check_matched(chosen[::-1])
 
 
+def test_the_bags_of_one_sample(both):
+    assert_array_equal(both["houses"].ids, ["04", "03", "02"])
+    with pytest.raises(KeyError, match="no sample 'house'; did you mean 'houses'"):
+        both["house"]
+    with pytest.raises(AttributeError, match=r"'where'; use samples\[name\]"):
+        both.where(state="a")
+    assert both._repr_html_().count("<table>") == 2
+
+
 def test_splits_of_scikit_learn(both):
     y = pd.Series([1.0, 2.0, 3.0, 4.0], ["01", "02", "03", "04"])
     train, test, y_train, y_test = train_test_split(both, y.loc[both.ids], random_state=0)

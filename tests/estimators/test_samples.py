@@ -81,6 +81,31 @@ def test_one_sample_is_the_fit_of_bags(country, family, estimator):
     assert_allclose(found.sd, expected.sd, rtol=1e-4)
 
 
+def test_one_sample_has_the_answers_of_the_fit_of_bags(country):
+    bags, y = country.bags["people"], country.y["normal"]
+    y = y[y.index.isin(bags.ids)]
+    plain = Shrinkage(8, groups=["state"])
+    several = clone(plain).fit({"people": bags}, y, seed=1)
+    plain.fit(bags, y, seed=1)
+    close = {"rtol": 1e-4, "atol": 1e-4 * y.std()}
+    for part in (bags, bags[:9]):  # with a prior of their own, and not shrunk
+        expected = plain.population(part, by="state")
+        found = several.population({"people": part}, by="state")
+        assert_allclose(found.mean, expected.mean, **close)
+        assert_allclose(found.sd, expected.sd, **close)
+    old = bags.where(age=lambda age: age > 30)
+    every = bags[np.isin(bags.ids, old.ids)]
+    expected = plain.contrast(old, every)
+    found = several.contrast({"people": old}, {"people": every})
+    assert np.abs(expected.mean).max() > 1
+    assert_allclose(found.mean, expected.mean, **close)
+    expected, found = plain.predict_terms(bags), several.predict_terms({"people": bags})
+    assert_allclose(found["people"], expected["embedding"], **close)
+    assert_allclose(found["state"], expected["state"], **close)
+    expected, found = plain.influence(bags), several.influence(bags, sample="people")
+    assert_allclose(found.mean, expected.mean, **close)
+
+
 def test_both_samples_and_their_influence_are_found(country, model):
     y, samples = country.y["normal"], country.samples
     two = model.score(samples, y.loc[samples.ids])
