@@ -59,10 +59,10 @@ class Covariates:
         }
         return {"covariate": self.names} | {name: v for name, v in of_terms.items() if v}
 
-    def transform(self, bags: BagsBase) -> Array:
+    def transform(self, bags: BagsBase, *, groups: bool = True) -> Array:
         """Columns x of bags, those of covariates in units of `scale`, shape (n, Q + U)."""
         x = (_stacked(bags, self.levels) - self.mean) / self.scale
-        return np.column_stack([x, self.terms.transform(bags)])
+        return np.column_stack([x, self.terms.transform(bags, groups=groups)])
 
     @property
     def named(self) -> dict[str, list]:
@@ -72,10 +72,11 @@ class Covariates:
         named = {"covariates": list(self.levels), "groups": list(self.terms.groups)}
         return {role: names for role, names in (named | {"smooths": smooths}).items() if names}
 
-    def of_bags(self, bags: BagsBase) -> dict[str, Array]:
+    def of_bags(self, bags: BagsBase, *, groups: bool = True) -> dict[str, Array]:
         """What an `Embedding` has of bags: columns x, and levels of groups that are new."""
-        new = {"new_levels": self.terms.new_levels(bags)} if self.terms.groups else {}
-        return {"covariates": self.transform(bags), **new}
+        has_levels = self.terms.groups and groups
+        new = {"new_levels": self.terms.new_levels(bags)} if has_levels else {}
+        return {"covariates": self.transform(bags, groups=groups), **new}
 
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""

@@ -106,9 +106,15 @@ class Terms:
         ends = np.cumsum([0, *self.n_effects]).tolist()
         return [slice(*pair) for pair in pairwise(ends)]
 
-    def transform(self, bags: BagsBase) -> Array:
-        """Columns v of all terms, shape (n, U); a level that is not known has zeros."""
-        indicators = [_indicators(bags, name, known) for name, known in self.groups.items()]
+    def transform(self, bags: BagsBase, *, groups: bool = True) -> Array:
+        """Columns v of all terms, shape (n, U); a level that is not known has zeros.
+
+        Without `groups` all effects of groups have zeros.
+        """
+        indicators = [
+            _indicators(bags, name, known) if groups else np.zeros((len(bags), len(known)))
+            for name, known in self.groups.items()
+        ]
         sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
         return np.hstack([np.empty((len(bags), 0)), *sines, *indicators])
 

@@ -394,6 +394,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        groups: bool = True,
     ) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
 
@@ -402,6 +403,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         bags : Bags, or list of n arrays, shapes (n_points, p)
         trials, exposure : array, shape (n,), or str, optional
             As for `fit`; by default those of the columns that the fit named.
+        groups : bool, default True
+            False leaves out the effects of groups: labels in a group of effect 0.
 
         Returns
         -------
@@ -420,7 +423,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         bags = self._like_training(bags)
         if isinstance(bags, Samples):
             bags.check_order(trials=trials, exposure=exposure)
-        known = self.known_of_bags(bags, trials=trials, exposure=exposure)
+        known = self.known_of_bags(bags, trials=trials, exposure=exposure, groups=groups)
         found = self.predictive_features(_embedded(bags, self._feature_map, known))
         return found.with_ids_of(bags)
 
@@ -668,17 +671,22 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        groups: bool = True,
         complete: bool = True,
     ) -> dict[str, Array]:
         """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
 
-        With `complete` it raises ValueError where trials or an exposure are missing.
+        With `complete` it raises ValueError where trials or an exposure are missing; without
+        `groups` effects of groups are left out.
         """
         given = {"trials": trials, "exposure": exposure}
         known = self._known_of_labels(bags, given, complete=complete)
+        if not groups and not getattr(self, "groups", None):
+            raise ValueError("groups=False leaves out effects of groups, but the fit has none")
         if self._covariates is not None:
-            self._covariates.terms.warn_of_new(bags)
-            known |= self._covariates.of_bags(bags)
+            if groups:
+                self._covariates.terms.warn_of_new(bags)
+            known |= self._covariates.of_bags(bags, groups=groups)
         return known
 
     # ------------------------------------------------------------ state

@@ -380,6 +380,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        groups: bool = True,
     ) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label; of ordered categories the most probable.
 
@@ -390,6 +391,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             Also return the predictive standard deviation.
         trials, exposure : array, shape (n,), or str, optional
             As for `fit`; by default those of the columns that the fit named.
+        groups : bool, default True
+            False leaves out the effects of groups.
 
         Returns
         -------
@@ -397,7 +400,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             Of counts out of trials their expected number; of categories labels out of `classes_`.
         sd : array, shape (n,), if `return_std`
         """
-        predictive = self.predictive(bags, trials=trials, exposure=exposure)
+        predictive = self.predictive(bags, trials=trials, exposure=exposure, groups=groups)
         if self._is_ordinal:
             if return_std:
                 raise TypeError(

@@ -262,6 +262,26 @@ def test_marginal_sd_of_a_new_level_exactly(problem, plain):
     np.testing.assert_allclose(found.sd, np.hypot(known.sd, term_sd), rtol=1e-8)
 
 
+@pytest.mark.parametrize("name", ["plain", "sampled"])
+def test_effects_of_groups_can_be_left_out(problem, request, name):
+    model, (bags, _) = request.getfixturevalue(name), problem
+    terms = model.predict_terms(bags)
+    effects = sum(terms[name]["mean"].to_numpy() for name in model.groups)
+    found = model.predict(bags, groups=False)
+    np.testing.assert_allclose(found, model.predict(bags) - effects, rtol=1e-8, atol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no level is new, and none is drawn
+        new = model.predictive(in_new_state(bags, "Guam"), groups=False)
+    np.testing.assert_allclose(new.mean, found, rtol=1e-12)
+
+
+def test_a_fit_without_groups_has_no_effects_to_leave_out(problem):
+    bags, y = problem
+    model = Shrinkage(5).fit(bags, y, seed=1)
+    with pytest.raises(ValueError, match="groups=False leaves out effects of groups, but the fit"):
+        model.predict(bags, groups=False)
+
+
 def test_marginal_sd_of_a_new_level_over_draws(problem, sampled):
     """To the error of sampling: the effects of a level are one sequence of drawn numbers."""
     bags, _ = problem

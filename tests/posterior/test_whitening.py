@@ -53,7 +53,7 @@ def test_of_covariates_they_are_standard_normal_too(rng):
 
 
 def test_weights_of_several_samples_given_those_before_are_standard_normal(rng):
-    """Three blocks with a rho each, one covariate: theta at t is mode + B t, B B' the covariance."""
+    """Three blocks with a rho each, one covariate: theta is mode + B t, B B' the covariance."""
     blocks, rho = (2, 3, 1), np.repeat([0.5, 2.0, 0.9], (2, 3, 1))
     d, D = 6, 8
     factor = np.zeros((d, d))
