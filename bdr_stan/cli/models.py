@@ -134,12 +134,20 @@ def show_fit(model: Any, every: bool = False) -> None:
     """Print the scalar parameters of a fit, or all of them, and its sampling report."""
     groups = model.result_.groups
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
-    d, p = model.landmarks_.shape
-    click.echo(
-        f"{type(model).__name__} ({model.method}): {n_bags} bags, points of {p} features, "
-        f"{d} landmarks"
-    )
-    scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
+    click.echo(f"{type(model).__name__} ({model.method}): {n_bags} bags, {_landmarks(model)}")
+    scalars = [
+        name
+        for name, values in posterior.data_vars.items()
+        if values.ndim == 2 or "sample" in values.dims
+    ]
     if every or scalars:
         show_table(model.summary(None if every else scalars).rename_axis("parameter"))
     click.echo(model.report())
+
+
+def _landmarks(model):
+    """Numbers of columns and landmarks, of several samples of each."""
+    several = isinstance(model.landmarks_, dict)
+    samples = model.landmarks_ if several else {"points": model.landmarks_}
+    shapes = ((name, *landmarks.shape) for name, landmarks in samples.items())
+    return "; ".join(f"{name} of {p} features, {d} landmarks" for name, d, p in shapes)

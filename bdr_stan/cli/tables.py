@@ -118,6 +118,11 @@ def read_like(
     unseen: str,
 ) -> "Bags":
     """Bags of the table `new` with the columns of a fit, also of `bag` and `weight` by default."""
+    if "samples" in model.result_.settings:
+        raise ValueError(
+            f"{fitted} was fitted to bags with several samples: go on in Python, with "
+            f"bdr_stan.load({str(fitted)!r})"
+        )
     bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
     weight = weight or model.notes_.get("weight") or getattr(model.columns_, "weight", None)
     if bag is None:

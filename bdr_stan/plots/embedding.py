@@ -157,7 +157,10 @@ def landmarks(
     ('age', 'income')
     """
     sample, names = _sample(points, n_points, np.random.default_rng(seed))
-    landmarks = np.asarray(getattr(landmarks, "landmarks_", landmarks), dtype=float)
+    landmarks = getattr(landmarks, "landmarks_", landmarks)
+    if isinstance(landmarks, dict):
+        raise TypeError("the model has several samples: pass landmarks_[name] and points of one")
+    landmarks = np.asarray(landmarks, dtype=float)
     p = sample.shape[1]
     if landmarks.ndim != 2 or landmarks.shape[1] != p:
         raise ValueError(f"landmarks have shape {landmarks.shape}, expected (d, {p})")
