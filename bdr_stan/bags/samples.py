@@ -37,7 +37,7 @@ class Samples(BagsBase):
     TypeError
         Not a dict of Bags.
     ValueError
-        Only some have ids, their numbers differ where none have, no bag of one is among those of
+        A name has a slash, only some have ids, their numbers differ where none have, no bag of one is among those of
         the others, or their metadata differ for a bag.
 
     Examples
