@@ -37,8 +37,8 @@ class Samples(BagsBase):
     TypeError
         Not a dict of Bags.
     ValueError
-        A name has a slash, only some have ids, their numbers differ where none have, no bag of one is among those of
-        the others, or their metadata differ for a bag.
+        A name has a slash, only some have ids, their numbers differ where none have, no bag of one
+        is among those of the others, or their metadata differ for a bag.
 
     Examples
     --------

@@ -387,8 +387,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of several samples a dict of such or of tables, or `Samples`: the bags of the first one in
-            its order, then those that only later ones have.
+            Of several samples a dict of such or of tables, or `Samples`: the bags of the first one
+            in its order, then those that only later ones have.
         return_std : bool, default False
             Also return the predictive standard deviation.
         trials, exposure : array, shape (n,), or str, optional
