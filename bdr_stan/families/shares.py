@@ -70,9 +70,8 @@ class _BetaBinomialLikelihood(Likelihood):
     def distribution(
         self, mean: Array, *, trials: ArrayLike = 1, dispersion: Array | float = 0.0, **given: Any
     ) -> rv_frozen:
-        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
         return stats.betabinom(
-            np.asarray(trials).astype(np.int64), mean * precision, (1 - mean) * precision
+            np.asarray(trials).astype(np.int64), *_beta_parameters(mean, dispersion)
         )
 
 
@@ -125,8 +124,7 @@ class _BetaLikelihood(Likelihood):
     def distribution(
         self, mean: Array, *, dispersion: Array | float = 0.0, **given: Any
     ) -> rv_frozen:
-        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
-        return stats.beta(mean * precision, (1 - mean) * precision)
+        return stats.beta(*_beta_parameters(mean, dispersion))
 
 
 class Beta(Family):
@@ -158,6 +156,12 @@ class Beta(Family):
         slope_in_p = precision * (logit(y) - digamma(a) + digamma(b))
         second_in_p = -(precision**2) * (_trigamma(a) + _trigamma(b))
         return _through_logit(value, slope_in_p, second_in_p, p, q)
+
+
+def _beta_parameters(mean, dispersion):
+    """Parameters of a beta distribution, > 0 where the mean is 0 or 1 to rounding, too."""
+    precision = np.maximum(dispersion, _SMALLEST) ** -2.0
+    return np.maximum(mean * precision, _TINY), np.maximum((1 - mean) * precision, _TINY)
 
 
 def _through_logit(value, slope_in_p, second_in_p, p, q):

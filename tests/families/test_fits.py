@@ -378,3 +378,13 @@ def test_a_program_of_your_own(tmp_path):
     own = quiet(model, y, exposure="people", **QUICK).predict(BAGS)
     stock = quiet(BLR(5, family="poisson", method="laplace"), y, exposure="people", **QUICK)
     np.testing.assert_allclose(own, stock.predict(BAGS), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["beta", "beta_binomial"])
+def test_labels_are_drawn_where_probabilities_are_0_or_1_to_rounding(name):
+    given = FAMILIES[name].likelihood.distribution(
+        expit(np.array([-800.0, 40.0, 800.0])), trials=np.full(3, 5), dispersion=0.1
+    )
+    drawn = given.rvs(size=(50, 3), random_state=np.random.default_rng(0))
+    most = 5 if name == "beta_binomial" else 1
+    np.testing.assert_allclose(drawn, np.broadcast_to([0, most, most], (50, 3)), atol=1e-12)
