@@ -92,6 +92,7 @@ data {
   vector[D + Q] intercept_slope;         // its change with w and gamma
   real<lower=0> intercept_unit;          // its change with t
   vector<lower=0>[N] label_information;  // of each label on its predictor
+  vector<lower=0>[N] label_variance;     // what scale[1]^2 adds to its inverse
   vector[N] label_centre;                // predictor where the label has it
   matrix[U, U] effect_information;       // whitening: see whitened_terms()
   vector[U] effect_linear_term;
@@ -243,9 +244,13 @@ model {
     if (uncertain) {
       // u given the label is nearly normal, with precision 1 + nu information
       // and the mean that draws h to label_centre; e is u in these units.
-      vector[N] q = 1 + nu .* label_information;
-      vector[N] u = (sqrt(nu) .* label_information .* (label_centre - h)
-                     + sqrt(q) .* e) ./ q;
+      vector[N] known = label_information;
+      if (n_scales > 0) {
+        known = known ./ (1 + known .* label_variance * square(scale[1]));
+      }
+      vector[N] q = 1 + nu .* known;
+      vector[N] u = (sqrt(nu) .* known .* (label_centre - h) + sqrt(q) .* e)
+                    ./ q;
       u ~ std_normal();
       target += -0.5 * sum(log(q));      // Jacobian of e -> u
       h += sqrt(nu) .* u;

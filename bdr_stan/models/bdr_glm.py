@@ -24,6 +24,7 @@ from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
+from bdr_stan.families.integrated import Integrated
 from bdr_stan.models.bdr_probit import order_by_size, row_of_bag, rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
@@ -39,6 +40,7 @@ _FIXED_SHARE = 1e-3
 # Of many bags, whose labels are integrated one by one, so many determine where the search for the
 # most probable scales begins.
 _FIRST_BAGS = 3000
+_NO_DISPERSION = 1e-4  # as good as 0
 # The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
 # all, by differences.
 _MOST_BAGS_OF_LAPLACE = 3000
@@ -98,6 +100,7 @@ def bdr_glm_data(
         "lambda": lam,
         "prior_factor": prior_factor,
         "block_cross": np.zeros((D, D)),  # of several samples the whitening has another
+        "label_variance": np.zeros(len(y)),  # of labels with a dispersion, too
         "intercept_location": priors["intercept_location"],
         "intercept_scale": priors["intercept_scale"],
         "gamma_scale": priors.get("gamma_scale", 1.0),  # unused without covariates
@@ -203,6 +206,12 @@ def samples_model(
     return replace(model, constants={**model.constants, **constants})
 
 
+def _information(found: Integrated, nu: Array) -> Array:
+    """Precision of the normal label of the same curvature at predictors of these variances."""
+    curvature = np.clip(found.curvature, 0, (1 - 1e-9) / np.maximum(nu, 1e-300))
+    return curvature / (1 - nu * curvature)
+
+
 def _model(
     coordinates: Coordinates,
     embedding: Embedding,
@@ -269,13 +278,28 @@ def _model(
         h = np.sum(rows.rows[:, :d] * s[of_row] * w, axis=1) + rows.rows[:, d:-1] @ rest
         h += known_part
         family_scales = {name: scales[name] for name in family.likelihood.scales}
-        found = label_densities(family, rows.rows[:, -1], h, nu, trials, **family_scales)
-        # The normal label with the same slope and curvature at (h, nu) has the precision I and
-        # the value c of its predictor.
-        curvature = np.clip(found.curvature, 0, (1 - 1e-9) / np.maximum(nu, 1e-300))
-        information = curvature / (1 - nu * curvature)
-        centre = h + found.slope / np.where(curvature > 0, curvature, np.inf)
-        return {**whitened, "label_information": information, "label_centre": centre}
+
+        def densities(**changed):
+            given = family_scales | changed
+            return label_densities(family, rows.rows[:, -1], h, nu, trials, **given)
+
+        found = densities()
+        at_mode = information = _information(found, nu)
+        # The larger the dispersion, the less a label says: 1 / information grows with its square.
+        variance, dispersion = np.zeros(len(y)), scales.get("dispersion")
+        if dispersion is not None:
+            information = np.maximum(
+                _information(densities(dispersion=_NO_DISPERSION), nu), at_mode
+            )
+            gap = np.divide(information, at_mode, out=np.ones(len(y)), where=at_mode > 0) - 1
+            variance = gap / np.maximum(information, 1e-300) / dispersion**2
+        centre = h + found.slope / np.where(found.curvature > 0, found.curvature, np.inf)
+        return {
+            **whitened,
+            "label_information": information,
+            "label_variance": variance,
+            "label_centre": centre,
+        }
 
     def fixed(found):
         values = np.array([found[name] for name in scales])

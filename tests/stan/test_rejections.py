@@ -66,6 +66,7 @@ COUNTS = {
     "known_part": [0.0, 0.0, 0.0, 0.0],
     "uncertain": 1,
     "label_information": [0.5, 0.5, 0.5, 0.5],
+    "label_variance": [0.0, 0.0, 0.0, 0.0],
     "label_centre": [0.0, 0.0, 0.0, 0.0],
 }
 ONE_SAMPLE = {

@@ -70,6 +70,7 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
         **data,
         **plain,
         "label_information": rng.uniform(0, 3, n) * whitened,
+        "label_variance": rng.uniform(0, 2, n) * whitened,
         "label_centre": centre,
     }
 
@@ -125,8 +126,11 @@ def stan_parameters(data, p, point):
     w = np.linalg.solve(basis(p), point["alpha"])
     t = reference.whiten(data, w, point["intercept"], point["rho"])
     mean, nu = predictors(data, p, point)
-    q = 1 + nu * data["label_information"]
-    centre = np.sqrt(nu) * data["label_information"] * (data["label_centre"] - mean)
+    information = data["label_information"]
+    for scale in list(point["family"].values())[:1]:
+        information = information / (1 + information * data["label_variance"] * scale**2)
+    q = 1 + nu * information
+    centre = np.sqrt(nu) * information * (data["label_centre"] - mean)
     e = (q * point["u"] - centre) / np.sqrt(q) if data["uncertain"] else np.zeros(0)
     parameters = {
         "t": t,
