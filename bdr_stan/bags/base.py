@@ -31,8 +31,6 @@ USED_HERE = {
     **dict.fromkeys(("names", "bag_ids", "groups"), "ids"),
     **dict.fromkeys(("data", "values", "X"), "points"),
     **dict.fromkeys(("df", "to_df", "to_pandas", "head"), "to_dataframe()"),
-    # Of `Samples`, which have neither.
-    **dict.fromkeys(("points", "where", "to_dataframe", "sums"), "samples[name] with this"),
 }
 READERS = {
     **dict.fromkeys(("from_pandas", "from_polars", "from_arrow", "from_df"), "from_dataframe"),

