@@ -76,6 +76,7 @@ def tune(
     models: Sequence[BagEstimator] | dict[str, BagEstimator] | None = None,
     trials: ArrayLike | str | None = None,
     exposure: ArrayLike | str | None = None,
+    offset: ArrayLike | str | None = None,
     validation: Sequence[Any] | None = None,
     cv: Any = None,
     bandwidth_scale: Sequence[float] = BANDWIDTH_SCALES,
@@ -103,7 +104,7 @@ def tune(
         In a list a model is named by its class, numbered if there are several of the class:
         "BDR 1", "BDR 2". All on mean embeddings or all of totals; to try links of these, give a
         model with each.
-    trials, exposure : array, shape (n,), or str, optional
+    trials, exposure, offset : array, shape (n,), or str, optional
         Of binomial totals and of the families of `BDR`, as in their `fit`. Of models on mean
         embeddings with `validation` the name of a column of the metadata of all bags.
     validation : (bags, y), or (bags, y, trials), optional
@@ -203,15 +204,16 @@ def tune(
         check_evidence(models, method, score)
     task: Any
     if are_totals:
-        if exposure is not None:
+        if exposure is not None or offset is not None:
+            name = "offset" if exposure is None else "exposure"
             raise TypeError(
-                "AggregateRegressor takes no exposure: give the points of the bags weights"
+                f"AggregateRegressor takes no {name}: give the points of the bags weights"
             )
         task = TotalsTask.prepare(bags, y, trials, validation, cv, models, seed, options)
     else:
         if score == "nll":
             check_densities(models)
-        known = {"trials": trials, "exposure": exposure}
+        known = {"trials": trials, "exposure": exposure, "offset": offset}
         task = EmbeddingTask.prepare(bags, y, known, validation, cv, models, seed, options)
 
     grid = kernels, n_landmarks, bandwidth_scale

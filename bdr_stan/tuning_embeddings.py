@@ -40,7 +40,7 @@ class EmbeddingTask:
     y: Array
     held_out_bags: Bags | None  # None: the training bags, by folds
     held_out_y: Array
-    known: Mapping[str, Array]  # trials or exposure of the training bags
+    known: Mapping[str, Array]  # trials, exposure, offset of the training bags
     held_out_known: Mapping[str, Array]
     splits: list[tuple[Array, Array]]  # training and held-out indices
     seed: int
@@ -210,7 +210,7 @@ def _check_of_categories(models):
 
 
 def _known_of_labels(models, given, bags, y):
-    """Trials and exposure that the models take of bags with labels, which suit each model."""
+    """Trials, exposure, offset that the models take of bags with labels, which suit each model."""
     known: dict[str, Array] = {}
     families = [model for model in models.values() if getattr(model, "family", None) is not None]
     takers = {name: [m for m in families if name in m.takes] for name in given}

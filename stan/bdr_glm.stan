@@ -46,7 +46,7 @@ data {
   array[G] int<lower=1> length;          // bags of the group
   matrix[N, D] z;                        // embeddings of the bags
   matrix[N, Q] x;                        // their covariates, standardised
-  vector[N] known_part;                  // log exposure, else 0
+  vector[N] known_part;                  // offset plus log exposure, else 0
   vector[N] y;                           // labels
   array[N] int<lower=0> trials;          // of counts out of trials, else 0
   int<lower=1> family;                   // its number

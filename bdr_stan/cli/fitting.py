@@ -51,6 +51,7 @@ def fit(
     label_sd,
     trials,
     exposure,
+    offset,
     missing,
     landmarks,
     chains,
@@ -75,7 +76,7 @@ def fit(
     settings |= {**columns, "n_landmarks": landmarks, "stan_file": stan_file}
     estimator = estimators_of([model], settings)[model]
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
-    known = {"label_sd": label_sd, "trials": trials, "exposure": exposure}
+    known = {"label_sd": label_sd, "trials": trials, "exposure": exposure, "offset": offset}
     fit_options = without_none({**known, **sampler})
     check_fit_options(model, estimator, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, **known}

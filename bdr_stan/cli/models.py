@@ -67,6 +67,11 @@ def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> 
             f"{name} takes no --exposure: leave it out, or use --family poisson, negative_binomial "
             "or gamma of bdr, blr and shrinkage"
         )
+    if "offset" in options and "offset" not in takes:
+        raise ValueError(
+            f"{name} takes no --offset: leave it out, or use a --family of bdr, blr and shrinkage "
+            "other than normal and lognormal"
+        )
     if "trials" in takes and hasattr(estimator, "takes") and "trials" not in options:
         raise ValueError(
             f"--family {estimator.family} needs --trials, the column with the number of trials of "

@@ -85,6 +85,12 @@ labelled_table = _all_of(
         "negative_binomial, gamma]",
     ),
     click.option(
+        "--offset",
+        metavar="COLUMN",
+        help="Known part of the linear predictor, the same within a bag.  [only for --family, but "
+        "normal and lognormal]",
+    ),
+    click.option(
         "--missing",
         type=click.Choice(["error", "drop", "indicator"]),
         default="error",

@@ -51,9 +51,9 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     model = load_fit(fitted)
     if getattr(model, "needs_trials", False):
         raise ValueError(
-            f"{fitted} was fitted to counts out of trials, or with an exposure, that have no "
-            "column, which a prediction needs as well: predict in Python, with "
-            f"bdr_stan.load({str(fitted)!r}).predict(bags, trials=...) or exposure=..."
+            f"{fitted} was fitted with trials, an exposure or an offset that have no column, which "
+            "a prediction needs as well: predict in Python, with "
+            f"bdr_stan.load({str(fitted)!r}).predict(bags, trials=...), exposure= or offset="
         )
     bags = read_like(model, fitted, new, bag, weight, missing=missing, unseen=unseen)
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)

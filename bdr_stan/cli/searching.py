@@ -83,6 +83,7 @@ def tune(
     weight,
     trials,
     exposure,
+    offset,
     missing,
     chains,
     warmup,
@@ -111,7 +112,7 @@ def tune(
     columns = columns_of_bags(covariates, groups, smooths)
     settings |= columns
     models = estimators_of(model, settings)
-    known = {"trials": trials, "exposure": exposure}
+    known = {"trials": trials, "exposure": exposure, "offset": offset}
     fit_options = without_none(known)
     for name, estimator in models.items():
         check_fit_options(name, estimator, fit_options)

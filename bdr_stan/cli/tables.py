@@ -76,15 +76,15 @@ def read_labelled(
 ) -> "tuple[Bags, Array]":
     """Bags of a table and their labels.
 
-    `roles` maps bag, label and perhaps weight, label_sd, trials and exposure to a column or None;
-    `features` are names separated by commas; for `columns_of_bags` see there.
+    `roles` maps bag, label and perhaps weight, label_sd, trials, exposure and offset to a column or
+    None; `features` are names separated by commas; for `columns_of_bags` see there.
     """
     point_columns = split(features)
     named = {role: _flat(names or []) for role, names in columns_of_bags.items()}
     bag_columns = [name for names in named.values() for name in names]
     columns = {role: [column] for role, column in roles.items()}
     check_roles(**columns, features=point_columns or [], **named)
-    of_bags = ("label", "label_sd", "trials", "exposure")
+    of_bags = ("label", "label_sd", "trials", "exposure", "offset")
     metadata = [roles[role] for role in of_bags if roles.get(role)]
     bags = read_bags(
         path,

@@ -63,11 +63,19 @@ class Embedding:
     new_levels: Array | None = field(default=None, kw_only=True)  # see `Terms.new_levels`
     trials: Array | None = field(default=None, kw_only=True)  # of counts, shape (n,)
     exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
+    offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
 
     @property
     def x(self) -> Array:
         """Columns of covariates and terms, shape (n, Q + U); no columns where there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
+
+    @property
+    def offsets(self) -> Array | None:
+        """Offset plus log exposure of each bag, shape (n,); None where there is neither."""
+        if self.exposure is None:
+            return self.offset
+        return np.log(self.exposure) + (0.0 if self.offset is None else self.offset)
 
     @property
     def m0(self) -> Array:

@@ -38,6 +38,7 @@ from bdr_stan.estimators.validation import (
     check_positive,
     labels_of_training,
 )
+from bdr_stan.families import KNOWN
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
@@ -121,6 +122,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         label_sd: ArrayLike | str | None = None,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int | None = None,
         draws: int = 1000,
@@ -152,6 +154,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         exposure : array, shape (n,), or str, optional
             Such as people or hours, to which the mean of each label is in proportion; or the name
             of a column, as for `trials`. Of the families with a log link.
+        offset : array, shape (n,), or str, optional
+            Known part of each label's linear predictor, such as the log odds of the last election;
+            or the name of a column, as for `trials`. Of all families but the normal ones.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
             BDRClassifier and for a model with a `stan_file`. Laplace, Pathfinder and the exact
@@ -185,7 +190,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         start = time.monotonic()
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
-            bags.check_order(y=y, trials=trials, exposure=exposure)
+            bags.check_order(y=y, trials=trials, exposure=exposure, offset=offset)
             self._check_samples(bags, label_sd)
         labels = self.check_labels(bags, y)
         self.check_parameters()
@@ -194,13 +199,13 @@ class EmbeddingEstimator(PosteriorEstimator):
             self._check_takes_label_sd()
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(labels, label_sd)
-        known = self.check_known(bags, labels, trials, exposure)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        known = self.check_known(bags, labels, **given)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         compressible = self._compressible(labels, label_sd)
         training = self._training_features(bags, settings.seed, progress, compressible)
         training = replace(training, embedding=replace(training.embedding, **known))
         self._fit_features(training, labels, label_sd, settings)
-        given = {"trials": trials, "exposure": exposure}
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
         named: dict[str, Any] = {"label_columns": columns} if columns else {}
         return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **named)
@@ -394,6 +399,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
         groups: bool = True,
     ) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
@@ -401,7 +407,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-        trials, exposure : array, shape (n,), or str, optional
+        trials, exposure, offset : array, shape (n,), or str, optional
             As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups: labels in a group of effect 0.
@@ -422,8 +428,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         bags = self._like_training(bags)
         if isinstance(bags, Samples):
-            bags.check_order(trials=trials, exposure=exposure)
-        known = self.known_of_bags(bags, trials=trials, exposure=exposure, groups=groups)
+            bags.check_order(trials=trials, exposure=exposure, offset=offset)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        known = self.known_of_bags(bags, **given, groups=groups)
         found = self.predictive_features(_embedded(bags, self._feature_map, known))
         return found.with_ids_of(bags)
 
@@ -434,6 +441,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> Contrast:
         """Posterior of the difference of each bag's expected label between two versions of it.
 
@@ -442,7 +450,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
             Two versions of the same n bags: label of `bags_a` less that of `bags_b`; of classes
             the probability of the second.
-        trials, exposure : array, shape (n,), or str, optional
+        trials, exposure, offset : array, shape (n,), or str, optional
             Of both versions, as for `predictive`.
 
         Returns
@@ -457,8 +465,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         versions = self._two_versions(bags_a, bags_b)
         if isinstance(versions[0], Samples):
-            versions[0].check_order(trials=trials, exposure=exposure)
-        known = [self.known_of_bags(b, trials=trials, exposure=exposure) for b in versions]
+            versions[0].check_order(trials=trials, exposure=exposure, offset=offset)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        known = [self.known_of_bags(b, **given) for b in versions]
         first, second = (
             self._by_draws(_embedded(bags, self._feature_map, each))
             for bags, each in zip(versions, known, strict=True)
@@ -483,7 +492,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         complete: bool = True,
     ) -> dict[str, Array]:
-        """Trials and exposure of bags by name, checked; none but for families of `BDR`."""
+        """Trials, exposure, offset of bags by name, checked; none but for families of `BDR`."""
         for name, value in given.items():
             if value is not None:
                 raise TypeError(f"{type(self).__name__} takes no {name}: leave it out")
@@ -500,9 +509,11 @@ class EmbeddingEstimator(PosteriorEstimator):
         labels: Array,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> dict[str, Array]:
-        """Trials and exposure of labels by name, as `fit` takes them, each of shape (n,)."""
-        return self._known_of_labels(bags, {"trials": trials, "exposure": exposure}, labels)
+        """Trials, exposure, offset of labels by name, as `fit` takes them, each of shape (n,)."""
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        return self._known_of_labels(bags, given, labels)
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
         """Raise ValueError where the standard errors explain all variation of the labels."""
@@ -671,15 +682,16 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
         groups: bool = True,
         complete: bool = True,
     ) -> dict[str, Array]:
         """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
 
-        With `complete` it raises ValueError where trials or an exposure are missing; without
+        With `complete` it raises ValueError where one that the fit had is missing; without
         `groups` effects of groups are left out.
         """
-        given = {"trials": trials, "exposure": exposure}
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
         known = self._known_of_labels(bags, given, complete=complete)
         if not groups and not getattr(self, "groups", None):
             raise ValueError("groups=False leaves out effects of groups, but the fit has none")
@@ -729,8 +741,8 @@ def _embedded(bags, feature_map, known):
 
 def _constants(training, known_errors):
     """What predictions need of the training bags: name -> (values, dimensions)."""
-    numbers = ((name, getattr(training.embedding, name, None)) for name in ("trials", "exposure"))
-    known = {name: values for name, values in numbers if values is not None}
+    numbers = {name: getattr(training.embedding, name, None) for name in KNOWN}
+    known = {name: values for name, values in numbers.items() if values is not None}
     landmarks, sizes = training.landmarks, training.embedding.sizes
     if isinstance(landmarks, Mapping):
         of_points = {

@@ -32,7 +32,7 @@ from bdr_stan.estimators.validation import (
     check_seed,
     labels_of_training,
 )
-from bdr_stan.families import FAMILIES, Family, NormalNumbers, Ordinal
+from bdr_stan.families import FAMILIES, KNOWN, Family, NormalNumbers, Ordinal
 from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import (
@@ -351,7 +351,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What `fit` takes in addition to each label: trials, or an exposure."""
+        """What `fit` takes in addition to each label: trials or an exposure, and an offset."""
         return () if self._family is None else self._family.takes
 
     @property
@@ -380,6 +380,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
         groups: bool = True,
     ) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label; of ordered categories the most probable.
@@ -391,7 +392,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             in its order, then those that only later ones have.
         return_std : bool, default False
             Also return the predictive standard deviation.
-        trials, exposure : array, shape (n,), or str, optional
+        trials, exposure, offset : array, shape (n,), or str, optional
             As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups.
@@ -402,7 +403,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             Of counts out of trials their expected number; of categories labels out of `classes_`.
         sd : array, shape (n,), if `return_std`
         """
-        predictive = self.predictive(bags, trials=trials, exposure=exposure, groups=groups)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        predictive = self.predictive(bags, **given, groups=groups)
         if self._is_ordinal:
             if return_std:
                 raise TypeError(
@@ -420,6 +422,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         *,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> float:
         """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy.
 
@@ -430,7 +433,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             Labels, as for `fit`.
         sample_weight : array, shape (n,), optional
             Weight of each bag.
-        trials, exposure : array, shape (n,), or str, optional
+        trials, exposure, offset : array, shape (n,), or str, optional
             As for `predict`.
 
         Returns
@@ -438,7 +441,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         float, at most 1
         """
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
-        mean = self.predict(bags, trials=trials, exposure=exposure)
+        mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self._is_ordinal else r2_score
         return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))
 
@@ -530,6 +533,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         label_sd: ArrayLike | None = None,
         trials: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
         **sampling: Any,
     ) -> Self:
         """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
@@ -545,7 +549,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             y = self.check_labels(record, y)
             if label_sd is not None:
                 self.check_label_errors(y, label_sd)
-        embedding, given = training.embedding, {"trials": trials, "exposure": exposure}
+        embedding = training.embedding
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
         given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
         known = self.check_known(record, y, **given)
         training = replace(training, embedding=replace(embedding, **known))
@@ -587,7 +592,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         alone = {}
         for name, features in training.samples.items():
             has, own = training.has(name), features.embedding
-            values = {key: getattr(training.embedding, key) for key in ("trials", "exposure")}
+            values = {key: getattr(training.embedding, key) for key in KNOWN}
             known = {key: each[has] for key, each in values.items() if each is not None}
             if has.sum() < 2 or np.ptp(y[has]) == 0:
                 raise ValueError(
@@ -676,7 +681,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def needs_trials(self) -> bool:
-        """Whether predictions need trials, or an exposure, that the fit took from no column."""
+        """Whether predictions need trials, exposure or offset that the fit took from no column."""
         return not set(self._needed) <= set(self.result_.settings.get("label_columns", {}))
 
     @property

@@ -17,6 +17,7 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
+from bdr_stan.families import KNOWN
 from bdr_stan.predictive import Contrast, mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
@@ -45,7 +46,7 @@ class Stack(BagEstimator):
     default_types: ClassVar[tuple[type[EmbeddingEstimator], type[EmbeddingEstimator]]]
     # What scikit-learn can route to `fit`, whose options are those of the models.
     __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
-        ("label_sd", "trials", "exposure", "chains", "warmup", "draws", "seed", "progress")
+        ("label_sd", *KNOWN, "chains", "warmup", "draws", "seed", "progress")
     )
 
     def fit(self, bags: BagsLike, y: ArrayLike, **options: Any) -> Self:
@@ -74,7 +75,7 @@ class Stack(BagEstimator):
         for model in models:
             model.check_parameters()
             labels = model.check_labels(bags, y)
-            model.check_known(bags, labels, options.get("trials"), options.get("exposure"))
+            model.check_known(bags, labels, **{name: options.get(name) for name in KNOWN})
         with self._without_k_hat():
             fitted = [clone(model).fit(bags, y, **options) for model in models]
         return self._weigh(fitted)

@@ -1,4 +1,4 @@
-"""Checks of labels of a family, and of the trials or the exposure that belong to them."""
+"""Checks of labels of a family, and of trials, exposures and offsets that belong to them."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Number
@@ -23,6 +23,10 @@ from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# On a log or logit scale: a factor of 5e21, so that a larger one is a mistake of the scale.
+_LARGEST_OFFSET = 50.0
+_OFFSETS = "an offset is finite and on the scale of the linear predictor: a logarithm or log odds"
 
 
 def check_family_labels(family: Family, bags: Bags, y: ArrayLike) -> Any:
@@ -103,7 +107,7 @@ def known_of_labels(
     takes: Sequence[str],
     needed: Sequence[str],
 ) -> dict[str, Array]:
-    """Trials and exposure of bags by name, shape (n,), those that the family `takes`.
+    """Trials, exposure and offset of bags by name, shape (n,), those that the family `takes`.
 
     `labels` are those of a fit, none above its trials.
 
@@ -120,6 +124,13 @@ def known_of_labels(
             if name in needed:
                 raise ValueError(missing(family, name))
             continue
+        if name not in takes and name == "offset":
+            change = (
+                "divide the labels by its exponential"
+                if family == "lognormal"
+                else ("subtract it from the labels")
+            )
+            raise TypeError(f"family={family!r} takes no offset: {change}")
         if name not in takes:
             others = " and ".join(repr(f.name) for f in FAMILIES.values() if name in f.takes)
             raise TypeError(
@@ -131,13 +142,19 @@ def known_of_labels(
             known[name] = checked_trials(bags, values)
             if labels is not None:
                 check_trials(bags, labels, known[name])
+        elif name == "exposure":
+            known[name] = _one_per_bag(bags, values, name)
+            good = np.isfinite(known[name]) & (known[name] > 0)
+            check_each(bags, known[name], good, name, "exposure is finite and > 0")
         else:
-            known[name] = _checked_exposure(bags, values)
+            known[name] = _one_per_bag(bags, values, name)
+            good = np.abs(known[name]) <= (np.inf if family == "student_t" else _LARGEST_OFFSET)
+            check_each(bags, known[name], good & np.isfinite(known[name]), name, _OFFSETS)
     return known
 
 
 def missing(family: str, name: str) -> str:
-    """Message where trials or exposure of bags are missing."""
+    """Message where trials, exposure or offset of bags are missing."""
     return (
         f"family={family!r} needs {name} of these bags: give {name}=, one number per bag, to fit, "
         "predict, predictive, score or contrast, or give fit the name of a column of the bags' "
@@ -145,13 +162,10 @@ def missing(family: str, name: str) -> str:
     )
 
 
-def _checked_exposure(bags, values):
-    exposure = checked_numbers(values, "exposure")
-    if exposure.shape != (len(bags),):
+def _one_per_bag(bags, values, name):
+    numbers = checked_numbers(values, name)
+    if numbers.shape != (len(bags),):
         raise ValueError(
-            f"exposure has shape {exposure.shape}, but there are {len(bags)} bags: one number per "
-            "bag"
+            f"{name} has shape {numbers.shape}, but there are {len(bags)} bags: one number per bag"
         )
-    good = np.isfinite(exposure) & (exposure > 0)
-    check_each(bags, exposure, good, "exposure", "exposure is finite and > 0")
-    return exposure
+    return numbers

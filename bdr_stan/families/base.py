@@ -8,6 +8,8 @@ from scipy.special import expit, logit
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.types import Array
 
+KNOWN = ("trials", "exposure", "offset")  # what may be given with labels
+
 _LINKS = {"log": np.log, "logit": logit, "identity": np.asarray}
 _INVERSE_LINKS = {"log": np.exp, "logit": expit, "identity": np.asarray}
 _LEAST_SPREAD = 0.1  # on a log or logit scale, for priors where labels hardly differ
@@ -53,7 +55,7 @@ class Family:
     >>> FAMILIES["poisson"].terms(y=np.array([3.0]), h=np.log([3.0])).value.round(3)
     array([-1.496])
     >>> FAMILIES["binomial"].takes, FAMILIES["gamma"].takes, FAMILIES["beta"].takes
-    (('trials',), ('exposure',), ())
+    (('trials', 'offset'), ('exposure', 'offset'), ('offset',))
     """
 
     name: ClassVar[str]
@@ -69,10 +71,10 @@ class Family:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What may be known of each label: its trials, or an exposure that its mean follows."""
+        """What may be known of each label, out of `KNOWN`."""
         if self.likelihood.has_trials:
-            return ("trials",)
-        return ("exposure",) if self.link == "log" else ()
+            return ("trials", "offset")
+        return ("exposure", "offset") if self.link == "log" else ("offset",)
 
     def mean(self, h: Array) -> Array:
         """Mean of labels, of counts with trials their probability, at linear predictors h."""
@@ -104,16 +106,16 @@ class Family:
         return self.mean(h), self.likelihood, scales
 
     def level_and_spread(
-        self, y: Array, exposure: Array, trials: Array | None = None
+        self, y: Array, offsets: Array, trials: Array | None = None
     ) -> tuple[float, float]:
-        """Linear predictor of the average label, and sd between bags, per unit of exposure."""
+        """Linear predictor of the average label, and sd between bags, both without offsets."""
         link = _LINKS[self.link]
         half = 0.5 * self.likelihood.is_count  # so that no logarithm is infinite
-        total, more = (exposure, 0.0) if trials is None else (trials, 1.0)
-        each, level = (
-            link((y + half) / (total + more)),
-            link((y.sum() + half) / (total.sum() + more)),
-        )
+        total, more = (np.ones(len(y)), 0.0) if trials is None else (trials, 1.0)
+        each = link((y + half) / (total + more)) - offsets
+        if self.link == "log":  # labels add up in proportion to their exposures
+            total, offsets = np.exp(offsets), np.zeros(1)
+        level = link((y.sum() + half) / (total.sum() + more)) - offsets.mean()
         least = 0.0 if self.link == "identity" else _LEAST_SPREAD
         return float(level), max(float(np.std(each)), least)
 

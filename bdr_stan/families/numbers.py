@@ -110,10 +110,10 @@ class StudentT(Family):
         )
 
     def level_and_spread(
-        self, y: Array, exposure: Array, trials: Array | None = None
+        self, y: Array, offsets: Array, trials: Array | None = None
     ) -> tuple[float, float]:
-        low, level, high = np.quantile(y, [0.16, 0.5, 0.84])  # outliers do not count
-        return float(level), float((high - low) / 2 or np.std(y))
+        low, level, high = np.quantile(y - offsets, [0.16, 0.5, 0.84])  # outliers do not count
+        return float(level), float((high - low) / 2 or np.std(y - offsets))
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         return {**super().default_priors(y, spread), "sigma_scale": spread}

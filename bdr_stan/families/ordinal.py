@@ -72,9 +72,9 @@ class Ordinal(Family):
         return (lower + upper) / 2
 
     def level_and_spread(
-        self, y: Array, exposure: Array, trials: Array | None = None
+        self, y: Array, offsets: Array, trials: Array | None = None
     ) -> tuple[float, float]:
-        return -float(self._cumulative_logits(y)[0]), _SPREAD
+        return -float(self._cumulative_logits(y)[0] + offsets.mean()), _SPREAD
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         widths = 2 * np.diff(self._cumulative_logits(y))

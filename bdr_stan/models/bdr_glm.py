@@ -232,8 +232,8 @@ def _model(
     )
     order = order_by_size(sizes)
     rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-    exposure, trials = embedding.exposure, embedding.trials
-    known_part = np.zeros(len(y)) if exposure is None else np.log(exposure)[order]
+    offsets, trials = embedding.offsets, embedding.trials
+    known_part = np.zeros(len(y)) if offsets is None else offsets[order]
     trials = None if trials is None else trials[order]
     rho_names = entries("rho", samples or ())
     eta_names = entries("eta", samples or ()) if uncertain else []
@@ -250,7 +250,7 @@ def _model(
             return normal_likelihood(rows, lam, level=level, **shared, **own)
         return family_likelihood(rows, lam, family, known_part, trials, **shared, **own)
 
-    location, spread = family.level_and_spread(rows.rows[:, -1], np.exp(known_part), trials)
+    location, spread = family.level_and_spread(rows.rows[:, -1], known_part, trials)
     n_covariates = x.shape[1] - sum(terms.n_effects)
     of_predictor = predictor_priors(location, spread, coordinates.prior_variance(z), n_covariates)
     if samples:

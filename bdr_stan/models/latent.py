@@ -105,22 +105,17 @@ def outcome_predictive(
     family: Family,
     draws: Mapping[str, Array],
 ) -> OutcomePredictive:
-    """Predictive distribution of labels of a family, predictors N(xi_i + log exposure_i, nu_i).
+    """Predictive distribution of labels of a family, predictors N(xi_i + o_i, nu_i).
+
+    o_i is the bag's offset plus the logarithm of its exposure, 0 by default.
 
     `draws` has those of the parameters, of the shapes that `latent_moments` takes, and of the
     family's scales, shape (S,).
     """
     scales = {name: draws[name] for name in family.likelihood.scales}
     latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in scales})
-
-    def components(i):
-        mean, variance = latent(i)
-        if embedding.exposure is not None:
-            mean += np.log(embedding.exposure[i])
-        return mean, variance
-
     return OutcomePredictive(
-        components,
+        latent,
         len(embedding.mean),
         len(draws["intercept"]),
         family,
@@ -136,9 +131,9 @@ def ordinal_predictive(
     classes: Any,
     draws: Mapping[str, Array],
 ) -> OrdinalPredictive:
-    """Predictive distribution of ordered categories, predictors N(xi_i, nu_i).
+    """Predictive distribution of ordered categories, predictors N(xi_i + o_i, nu_i).
 
-    `draws` are as for `outcome_predictive`.
+    For o_i and `draws` see `outcome_predictive`.
     """
     gaps = {name: draws[name] for name in family.likelihood.scales}
     latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in gaps})
@@ -188,7 +183,7 @@ def contributions(
     n, S = len(embedding.mean), len(draws["w"])
     alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
     alone["intercept"] = np.zeros(S)
-    points = replace(embedding, covariates=None, new_levels=None)
+    points = replace(embedding, covariates=None, new_levels=None, exposure=None, offset=None)
     most = np.max(draws.get("eta", 1.0)) * np.max(draws["w"] ** 2 @ (coordinates.lam > 0))
     found: dict[str, Mixture] = {}
     for m, name in enumerate(samples or ["embedding"]):
@@ -222,8 +217,8 @@ def _part(moments, most, n, n_draws):
 
 
 def _latent(coordinates, embedding, draws):
-    """`latent_moments` of embedded bags under these draws, as a function of i."""
-    new = _new_levels(embedding, draws)
+    """`latent_moments` of embedded bags, offsets included, as a function of i."""
+    new, offsets = _new_levels(embedding, draws), embedding.offsets
     moments = partial(
         latent_moments,
         z=coordinates.transform(embedding.mean),
@@ -234,15 +229,17 @@ def _latent(coordinates, embedding, draws):
         **{name: values for name, values in draws.items() if name != "term_sd"},
     )
 
-    def with_new_levels(i):
+    def of_bags(i):
         mean, variance = moments(i)
+        if offsets is not None:
+            mean += offsets[i]
         for added in new:
             drawn, left = added(i)
             mean += drawn
             variance += left
         return mean, variance
 
-    return with_new_levels if new else moments
+    return of_bags
 
 
 def with_draws_of_new_levels(embedding: Embedding, draws: Mapping[str, Array]) -> dict[str, Array]:

@@ -94,8 +94,8 @@ class FitSummary:
     @cached_property
     def known(self) -> dict[str, Array]:
         """Trials or exposure of the labels, shape (n,), by name; none for most fits."""
-        takes = getattr(self.model, "takes", ())
-        return {name: self.constants[name] for name in takes if name in self.constants}
+        names = ("trials", "exposure")
+        return {name: self.constants[name] for name in names if name in self.constants}
 
     @property
     def per(self) -> str | None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.families import scipy_log_density
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.model_selection import cross_val_predict
 
 from bdr_stan import BDR, BLR, Bags, Shrinkage, Stacked, load, tune
@@ -286,6 +286,80 @@ def test_exposure_alone_is_a_rate():
     )  # fmt: skip
     rate = model.predict(BAGS, exposure=np.ones(N))
     assert np.all(np.abs(rate - 3) < 0.5)
+
+
+# ---------------------------------------------------------------- offsets
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma"])
+def test_an_offset_is_the_logarithm_of_an_exposure(name):
+    y, people = LABELS[name], META["people"]
+    model = BLR(4, family=name, method="laplace", **FEW_MODES)
+    by_exposure = quiet(model, y, **QUICK, exposure="people").predict(BAGS)
+    half = np.log(people) / 2
+    shared = quiet(model, y, **QUICK, exposure=np.exp(half), offset=half)
+    np.testing.assert_allclose(
+        shared.predict(BAGS, exposure=np.exp(half), offset=half), by_exposure, rtol=1e-6
+    )
+    offset = quiet(model, y, **QUICK, offset=np.log(people).sample(frac=1, random_state=3))
+    np.testing.assert_allclose(offset.predict(BAGS, offset=np.log(people)), by_exposure, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["binomial", "beta_binomial", "beta", "student_t", "ordinal"])
+def test_offsets_are_part_of_the_predictor(name):
+    """Labels of an offset as large as their effects: with it the influence is the true one."""
+    rng = np.random.default_rng(5)
+    offset = rng.normal(0, 2, N)
+    h = H + offset
+    labels = {
+        "binomial": lambda: rng.binomial(META["votes"], expit(h)),
+        "beta_binomial": lambda: rng.binomial(META["votes"], rng.beta(*beta_of(expit(h)))),
+        "beta": lambda: np.clip(rng.beta(*beta_of(expit(h))), 1e-6, 1 - 1e-6),
+        "student_t": lambda: h + 0.3 * rng.standard_t(3, N),
+        "ordinal": lambda: np.digitize(h + rng.logistic(size=N), [-1.0, 1.0]),
+    }
+    trials = {"trials": "votes"} if "trials" in FAMILIES[name].takes else {}
+    bags = with_column(offset)
+    model = BDR(5, family=name, method="laplace", **FEW_MODES)
+    fitted = quiet(model, labels[name](), bags, **QUICK, offset="before", **trials)
+    at_zero = fitted.predictive(bags, offset=np.zeros(N))
+    moved = fitted.predictive(bags)
+    if name == "ordinal":
+        level, shift = at_zero.probabilities[:, 0], moved.probabilities[:, 0]
+        assert np.all((shift < level) == (offset > 0))
+        assert np.corrcoef(logit(level), H)[0, 1] < -0.6
+        return
+    out_of = META["votes"].to_numpy() if trials else 1.0
+    link = np.asarray if name == "student_t" else logit
+    assert np.corrcoef(link(at_zero.mean / out_of), H)[0, 1] > 0.8
+    change = link(moved.mean / out_of) - link(at_zero.mean / out_of)
+    np.testing.assert_allclose(change, offset, atol=0.1, rtol=0.1)
+    terms = fitted.predict_terms(bags)  # of what was estimated alone
+    assert terms.equals(fitted.predict_terms(with_column(0.0)))
+    without = quiet(model, labels[name](), bags, **QUICK, **trials)
+    assert np.corrcoef(link(without.predict(bags) / out_of), h)[0, 1] < 0.8
+
+
+def with_column(before):
+    """The bags with one more column of metadata."""
+    return Bags.from_list(list(BAGS), ids=IDS, metadata=META.assign(before=before))
+
+
+def beta_of(mean):
+    return 20 * mean, 20 * (1 - mean)
+
+
+def test_offsets_are_asked_for_and_kept(tmp_path):
+    bags = with_column(H / 2)
+    model = Shrinkage(5, family="poisson", **FEW_MODES)
+    given = quiet(model, LABELS["poisson"], bags, **QUICK, exposure="people", offset=H / 2)
+    with pytest.raises(ValueError, match="needs offset of these bags"):
+        given.predict(bags)
+    named = quiet(model, LABELS["poisson"], bags, **QUICK, exposure="people", offset="before")
+    named.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit")
+    np.testing.assert_array_equal(loaded.predict(bags), named.predict(bags))
+    np.testing.assert_allclose(given.predict(bags, offset=H / 2), named.predict(bags), rtol=1e-6)
 
 
 # ---------------------------------------------------------------- other ways to a fit

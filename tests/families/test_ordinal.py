@@ -99,8 +99,10 @@ def test_probabilities_of_wide_and_extreme_predictors_are_finite():
 
 def test_priors_are_of_the_shares():
     family, y = Ordinal(4), np.repeat([0.0, 1, 2, 3], [500, 250, 249, 1])
-    level, _ = family.level_and_spread(y, np.ones(1000))
+    level, _ = family.level_and_spread(y, np.zeros(1000))
     assert level == pytest.approx(0, abs=0.01)  # half of the labels lie at or below threshold 0
+    shifted, _ = family.level_and_spread(y, np.linspace(0, 4, 1000))
+    assert shifted == pytest.approx(level - 2)
     priors = family.default_priors(y, 1.0)
     assert priors["gap_2_scale"] == pytest.approx(2 * np.log(3), rel=0.01)
     assert priors["gap_3_scale"] > priors["gap_2_scale"]

@@ -49,7 +49,7 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
     order = np.argsort(p.sizes, kind="stable")
     family, d = FAMILIES[name], len(lam)
-    exposed = np.linspace(-1, 2, n) if "exposure" in family.takes else np.zeros(n)
+    known_part = np.linspace(-1, 2, n)
     plain = reference.plain_coordinates(d) | no_effects(d + 1)
     if whitened:
         plain |= {"information": rng.uniform(0.5, 2, d), "linear_term": rng.normal(size=d)}
@@ -60,7 +60,7 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
         lam if uncertain else np.zeros(d),
         np.linalg.cholesky(V.T @ p.K @ V).T,
         family,
-        exposed,
+        known_part,
         None if trials is None else trials[order],
         p.priors,
         uncertain=uncertain,
