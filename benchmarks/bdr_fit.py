@@ -2,13 +2,17 @@
 
 python benchmarks/bdr_fit.py --model nonlinear --kernel additive
 python benchmarks/bdr_fit.py --model inverse --faces    9,771 bags of 198 sizes, 128 landmarks
+python benchmarks/bdr_fit.py --groups 50 --warmup 300    with effects of 50 groups of bags
 """
 
 import argparse
 import tempfile
 import time
 
-from bdr_stan import BDR, InverseBDR, NonlinearBDR
+import numpy as np
+import pandas as pd
+
+from bdr_stan import BDR, Bags, InverseBDR, NonlinearBDR
 from bdr_stan.cmdstan.programs import compile_program
 from data_gen.faces import write_faces
 from data_gen.gamma import gamma_bags
@@ -29,6 +33,15 @@ def training_bags(faces, folder):
     return bags[train], y[train]
 
 
+def with_groups(bags, y, n_groups):
+    """The bags with a column "group" of their metadata, and labels with effects of the groups."""
+    rng = np.random.default_rng(1)
+    group = rng.integers(n_groups, size=len(bags))
+    names = pd.DataFrame({"group": [f"g{k}" for k in group]}, index=bags.ids)
+    effects = rng.normal(0, 0.5, n_groups)
+    return Bags.from_list(list(bags), ids=bags.ids, metadata=names), y + effects[group]
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -39,7 +52,9 @@ def main():
     parser.add_argument("--kernel", default="rbf")
     parser.add_argument("--bandwidth-scale", type=float, default=0.75)
     parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--iterations", type=int, default=1000, help="warmup, and draws")
+    parser.add_argument("--warmup", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--groups", type=int, default=0, help="levels of a column of groups; bdr")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
@@ -49,14 +64,17 @@ def main():
         args.kernel,
         bandwidth="median",
         bandwidth_scale=args.bandwidth_scale,
+        **({"groups": ["group"]} if args.groups else {}),
     )
     with tempfile.TemporaryDirectory() as folder:
         bags, y = training_bags(args.faces, folder)
+        if args.groups:
+            bags, y = with_groups(bags, y, args.groups)
         start = time.perf_counter()
         features = model.training_features(bags, seed=args.seed)
         embedded = time.perf_counter()
-        n = args.iterations
-        model.fit_features(features, y, chains=args.chains, warmup=n, draws=n, seed=args.seed)
+        sampler = {"chains": args.chains, "warmup": args.warmup, "draws": args.draws}
+        model.fit_features(features, y, **sampler, seed=args.seed)
         fitted = time.perf_counter()
         print(f"{len(bags)} bags, {len(bags.points)} points, {model.n_landmarks} landmarks")
     print(f"landmarks and embedding {embedded - start:.1f} s, fit {fitted - embedded:.1f} s")
