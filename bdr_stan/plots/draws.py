@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bdr_stan.plots.style import GUIDE, MODELS, pyplot
+from bdr_stan.results.diagnostics import element_names
 from bdr_stan.results.inference_data import Groups, InferenceData, as_groups
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
     Parameters
     ----------
     idata : ArviZ object of a fit, such as ``model.idata``
-    names : variables of the posterior that are numbers, not vectors
+    names : variables of the posterior that are numbers, or elements of others
+        Named as in `diagnostics`: ``"sigma"``, ``"w[3]"``, ``"term_sd[state]"``.
 
     Returns
     -------
@@ -31,7 +33,7 @@ def trace(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
     Raises
     ------
-    ValueError : no name, or one that is no such variable.
+    ValueError : no name, or one that is no such number.
 
     Examples
     --------
@@ -62,7 +64,8 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
     Parameters
     ----------
     idata : ArviZ object of a fit, such as ``model.idata``
-    names : variables of the posterior that are numbers, not vectors
+    names : variables of the posterior that are numbers, or elements of others
+        Named as in `diagnostics`: ``"sigma"``, ``"w[3]"``, ``"term_sd[state]"``.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
     Raises
     ------
-    ValueError : no name, or one that is no such variable.
+    ValueError : no name, or one that is no such number.
 
     Source: Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021).
 
@@ -99,15 +102,25 @@ def ranks(idata: InferenceData | Groups, names: Sequence[str]) -> "Figure":
 
 
 def _scalars(idata, names):
-    """Draws of the variables, shape (chains, draws) each."""
+    """Draws of the numbers, shape (chains, draws) each."""
     posterior = as_groups(idata)["posterior"]
-    known = [str(name) for name, values in posterior.data_vars.items() if values.ndim == 2]
     if len(names) == 0:
         raise ValueError("there is no parameter to draw: name at least one")
-    for name in names:
-        if name not in known:
-            raise ValueError(f"the posterior has no number {name!r}; it has {', '.join(known)}")
-    return {name: posterior[name].values for name in names}
+    return {name: _number(posterior, str(name)) for name in names}
+
+
+def _number(posterior, name):
+    """Draws of a variable that is a number, or of an element such as "w[3]"."""
+    array = posterior.get(name, posterior.get(name.split("[")[0]))
+    if array is not None:
+        elements = element_names(array)
+        if name in elements:
+            return array.values.reshape(*array.shape[:2], -1)[:, :, elements.index(name)]
+        raise ValueError(
+            f"the posterior has no number {name!r}, but {elements[0]!r} to {elements[-1]!r}"
+        )
+    known = (element_names(values)[0] for values in posterior.data_vars.values())
+    raise ValueError(f"the posterior has no number {name!r}; it has {', '.join(known)}")
 
 
 def _panels(n):

@@ -23,6 +23,13 @@ def test_traces_are_the_draws_of_each_chain(groups):
     np.testing.assert_array_equal(drawn, groups["posterior"]["b"].values)
 
 
+def test_elements_are_named_as_in_diagnostics(groups):
+    groups["posterior"] = groups["posterior"].assign_coords(component=["soil", "rain", "3"])
+    (axis,) = plots.trace(groups, ["w[rain]"]).axes
+    drawn = [line.get_ydata() for line in axis.lines]
+    np.testing.assert_array_equal(drawn, groups["posterior"]["w"].values[:, :, 1])
+
+
 def test_ranks_tell_chains_that_lie_apart(groups):
     mixed, apart = plots.ranks(groups, ["a", "b"]).axes
     for ax in (mixed, apart):
@@ -33,7 +40,9 @@ def test_ranks_tell_chains_that_lie_apart(groups):
 
 
 def test_only_numbers_of_the_posterior_are_drawn(groups):
-    with pytest.raises(ValueError, match="has no number 'w'; it has a, b, c"):
+    with pytest.raises(ValueError, match=r"no number 'w', but 'w\[0\]' to 'w\[2\]'"):
         plots.trace(groups, ["w"])
+    with pytest.raises(ValueError, match=r"no number 'd'; it has a, b, c, w\[0\]"):
+        plots.trace(groups, ["d"])
     with pytest.raises(ValueError, match="there is no parameter to draw"):
         plots.ranks(groups, [])
