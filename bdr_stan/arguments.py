@@ -118,15 +118,25 @@ def _parameters(owner, method):
 
 def _estimators_with(name, method):
     """Names of the estimators whose method, or constructor, takes an argument."""
+    return [
+        each.__name__
+        for each in _estimators()
+        if name in _parameters(each, method) and getattr(each, f"takes_{name}", True)
+    ]
+
+
+def _estimators():
     import bdr_stan
 
     public = [getattr(bdr_stan, each) for each in bdr_stan.__all__]
-    estimators = [each for each in public if isinstance(each, type) and hasattr(each, "fit")]
-    return [
-        each.__name__
-        for each in estimators
-        if name in _parameters(each, method) and getattr(each, f"takes_{name}", True)
-    ]
+    return [each for each in public if isinstance(each, type) and hasattr(each, "fit")]
+
+
+def _with_attribute(name):
+    """Names of the estimators that have a public method of this name."""
+    if name.startswith("_"):
+        return []
+    return [each.__name__ for each in _estimators() if callable(getattr(each, name, None))]
 
 
 def _is_there(owner, name):
@@ -147,6 +157,8 @@ def unknown_attribute(owner: Any, name: str, used_here: Mapping[str, str]) -> An
     answer, used = "", used_here.get(name)
     if used and _is_there(owner, re.findall(r"\w+", used)[0]):
         answer = f"; use {used}"
+    elif hasattr(type(owner), "fit") and (with_it := _with_attribute(name)):
+        answer = f": {', '.join(with_it)} have it"
     elif not name.startswith("_") and (meant := _misspelt(name, known)):
         answer = f"; did you mean {meant!r}?"
     kind = f"type object {owner.__name__!r}" if is_class else f"{type(owner).__name__!r} object"

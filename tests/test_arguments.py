@@ -54,6 +54,11 @@ def test_an_argument_by_another_name(call, says):
     assert "\n" not in str(raised.value)
 
 
+def test_a_method_that_other_estimators_have():
+    with pytest.raises(AttributeError, match="'sensitivity': BLR, Shrinkage, BDR, BLRClassifier,"):
+        RBFNetwork().sensitivity(BAGS)
+
+
 def test_signatures_stay_those_of_the_functions():
     assert list(BLR().get_params())[:2] == ["bandwidth", "bandwidth_scale"]
     assert "bags" in bdr_stan.RBFNetwork.fit.__doc__

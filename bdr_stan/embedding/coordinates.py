@@ -32,6 +32,12 @@ class Coordinates:
         # z'(P'P)^-1 z = |P'^-1 z|^2
         return np.sum(solve_triangular(self.prior_factor, z.T, trans="T") ** 2, axis=0)
 
+    def of_sample(self, m: int) -> Self:
+        """The coordinates of the sample of this number alone."""
+        own = np.asarray(self.sample == m)
+        both = np.ix_(own, own)
+        return type(self)(self.m0[own], self.basis[both], self.lam[own], self.prior_factor[both])
+
     def by_coordinate(self, values: Array) -> Array:
         """Values of bags or draws, shape (m,), or (m, M) of M samples, as (m, 1) or (m, d)."""
         return values[:, None] if self.sample is None else values[:, self.sample]

@@ -35,12 +35,7 @@ def own_population(
     parts, moved = [], []
     for m in range(draws["eta"].shape[1]):
         own, has = coordinates.sample == m, embedding.sizes[:, m] > 0
-        part = Coordinates(
-            coordinates.m0[own],
-            coordinates.basis[np.ix_(own, own)],
-            coordinates.lam[own],
-            coordinates.prior_factor[np.ix_(own, own)],
-        )
+        part = coordinates.of_sample(m)
         of_part = {
             "intercept": draws["intercept"] * (m == 0),
             "w": draws["w"][:, own],

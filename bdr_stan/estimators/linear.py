@@ -24,6 +24,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.population import population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
+from bdr_stan.estimators.sensitivity import selection_bounds
 from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
 from bdr_stan.estimators.validation import (
     check_choice,
@@ -47,7 +48,13 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
+from bdr_stan.predictive import (
+    Contrast,
+    LognormalPredictive,
+    PointPredictive,
+    Predictive,
+    SelectionBounds,
+)
 from bdr_stan.predictive.influence import (
     AlongColumn,
     find_column,
@@ -149,6 +156,63 @@ class LinearEstimator(EmbeddingEstimator):
         (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
         """
         return population(self, bags, by, weights, total, minus)
+
+    def sensitivity(
+        self,
+        bags: BagsLike,
+        *,
+        selection: ArrayLike = (1, 1.25, 1.5, 2),
+        level: float = 0.95,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        n_draws: int = 1000,
+    ) -> SelectionBounds:
+        """Bounds of each bag's expected label if its points were seen with unequal probabilities.
+
+        People of some kinds answer surveys less often than others; what they would have said is
+        not known. If the right weights of the points differ from the given ones by at most a
+        factor G, a label lies between two bounds, and no further assumption narrows them.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Of several samples, points of each may be selected.
+        selection : array, shape (K,), default (1, 1.25, 1.5, 2)
+            Factors G >= 1. With 2 some points had twice the probability that their weights imply,
+            others half of it.
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+        trials, exposure : array, shape (n,), or str, optional
+            As for `predictive`.
+        n_draws : int, default 1000
+            Draws of the posterior that are used, evenly spaced.
+
+        Returns
+        -------
+        SelectionBounds
+            With `lowest` and `highest`, the bounds, and `lower` and `upper`, the ends of their
+            intervals, each of shape (K, n); ``fails_at(a, b)``, the factor at which bag a is no
+            longer certain to be above bag b; and `to_dataframe()`. In units of y; of classes the
+            probability of the second; of families the expected label, as it increases with the
+            linear predictor, whose bounds are exact.
+
+        Raises
+        ------
+        ValueError
+            A factor below 1, or a level that is no probability.
+        TypeError
+            The labels are ordered categories, or the points lie in partitions.
+
+        Notes
+        -----
+        Under each draw the linear predictor is a mean over the bag's points of a function f, for
+        `BDR` shrunk as the bag's embedding is. Its extremes over the weights are those of a
+        linear-fractional programme, which a threshold of f solves. The bounds describe selection
+        within these bags; the parameters of the fit, effects of covariates, groups and smooths, and
+        the effective sizes of the bags are as without it. At G = 1 they are the prediction under
+        these draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
+        """
+        return selection_bounds(self, bags, selection, level, trials, exposure, n_draws)
 
     def influence(
         self, points: Any, *, sample: str | None = None, n_draws: int = 1000

@@ -48,13 +48,15 @@ def latent_moments(
     x: Array | None = None,
     gamma: Array | None = None,
     sample: Array | None = None,
+    shift: Array | None = None,
 ) -> tuple[Array, Array]:
     """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
     z, (n, d), are coordinates of all bags' embeddings, `lam`, (d,), their within-bag variances,
     zeros where embeddings are exact, which then need no `eta`; x, (n, Q), covariates. Draws of
     parameters have the shapes (S,), of w (S, d), of gamma (S, Q). With several samples `sample`,
-    (d,), is that of each coordinate, and the M columns of sizes and eta belong to them.
+    (d,), is that of each coordinate, and the M columns of sizes and eta belong to them. `shift`,
+    (S, n), adds to the means.
     """
     eta = np.ones(len(w)) if eta is None else eta
     etas = eta[:, None] if eta.ndim == 1 else eta[:, sample]
@@ -67,6 +69,8 @@ def latent_moments(
         variance[:, columns] = np.sum(etas * w**2 * (1 - s), axis=1, keepdims=True)
     if gamma is not None and x is not None:
         mean += gamma @ x[i].T
+    if shift is not None:
+        mean += shift[:, i]
     return mean, variance
 
 

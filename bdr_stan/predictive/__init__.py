@@ -7,6 +7,7 @@ from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
+from bdr_stan.predictive.selection import SelectionBounds
 from bdr_stan.predictive.totals import AggregatePredictive
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "OutcomePredictive",
     "PointPredictive",
     "Predictive",
+    "SelectionBounds",
     "mix",
 ]

@@ -7,6 +7,7 @@ from builders.mistakes import (
     BAGS,
     FITTED,
     FOLDED,
+    LAZY,
     NARROW,
     NETWORK,
     POINTS,
@@ -20,9 +21,10 @@ from builders.mistakes import (
     mistakes,
 )
 
-from bdr_stan import BDR, AggregateRegressor
+from bdr_stan import BDR, BLR, AggregateRegressor
 from bdr_stan.predictive import mix
 
+BOUNDS = FITTED.sensitivity(BAGS)
 PREDICTIONS = [
     ("before a fit", lambda: BDR().predict(BAGS), "not fitted"),
     ("of rates before a fit", lambda: AggregateRegressor().predict_points(POINTS), "not fitted"),
@@ -90,6 +92,24 @@ PREDICTIONS = [
      lambda: FITTED.influence_along("x", BAGS, n_draws="all"), "n_draws"),
     ("influence along a column with a seed of text",
      lambda: FITTED.influence_along("x", BAGS, seed="one"), "seed"),
+    ("sensitivity before a fit", lambda: BDR().sensitivity(BAGS), "not fitted"),
+    ("sensitivity of no bags", lambda: FITTED.sensitivity([]), "bags"),
+    ("sensitivity of fewer columns", lambda: FITTED.sensitivity(NARROW), "1 feature"),
+    ("sensitivity to a factor below 1",
+     lambda: FITTED.sensitivity(BAGS, selection=[0.5, 1]), ["selection", "0.5"]),
+    ("sensitivity to text", lambda: FITTED.sensitivity(BAGS, selection="double"), "selection"),
+    ("sensitivity to no factor", lambda: FITTED.sensitivity(BAGS, selection=[]), "selection"),
+    ("sensitivity to NaN", lambda: FITTED.sensitivity(BAGS, selection=[np.nan]), "selection"),
+    ("sensitivity at level 2", lambda: FITTED.sensitivity(BAGS, level=2), "level"),
+    ("sensitivity with trials", lambda: FITTED.sensitivity(BAGS, trials=5), "trials"),
+    ("sensitivity by no draws", lambda: FITTED.sensitivity(BAGS, n_draws=0), "n_draws"),
+    ("sensitivity of points in partitions",
+     lambda: BLR(5, method="exact").fit(LAZY, Y, seed=1).sensitivity(LAZY),
+     ["partitions", "load()"]),
+    ("a statement on no such bag", lambda: BOUNDS.fails_at(50, 0), ["no bag 50", "0, 1, 2"]),
+    ("a statement on a bag alone", lambda: BOUNDS.fails_at(0), ["b", "value"]),
+    ("a statement on a bag and a value", lambda: BOUNDS.fails_at(0, 1, value=2.0), "value"),
+    ("a statement on a value of text", lambda: BOUNDS.fails_at(0, value="half"), "value"),
     ("a contrast before a fit", lambda: BDR().contrast(BAGS, BAGS), "not fitted"),
     ("a contrast of other numbers of bags",
      lambda: FITTED.contrast(BAGS, TWO), ["bags_a holds 12", "bags_b 2"]),

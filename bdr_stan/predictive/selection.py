@@ -1,0 +1,175 @@
+"""What unknown selection of the points of bags can do to their expected labels."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bdr_stan.arguments import unknown_attribute
+from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.predictive.mixture import bags_at_once
+from bdr_stan.types import Array, is_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LARGEST_FACTOR = 1000.0  # beyond which a statement counts as one that selection does not change
+_FACTORS_AT_ONCE, _ROUNDS = 11, 3  # of the search for the factor at which a statement fails
+
+
+class SelectionBounds:
+    """Bounds of the expected labels of n bags whose points were seen with unknown probabilities.
+
+    The right weights of the points differ from the given ones by at most a factor G: each lies
+    between w_j / G and G w_j. Under each posterior draw the expected label of a bag is then
+    between two bounds, those of the worst weights within the factor.
+
+    Parameters
+    ----------
+    expected : callable
+        ``expected(i, factors)`` gives the least and the largest expected labels of the bags with
+        integer indices `i` within each of K factors, each of shape (K, S, len(i)).
+    n_bags, n_draws : int
+        n and S.
+    selection : array, shape (K,)
+        The factors G, at least 1.
+    level : float, default 0.95
+        Probability of the intervals.
+    ids : array, shape (n,), optional
+        Of the bags; default 0, 1, ..
+    id_name : str, default "bag"
+        What the ids name.
+
+    Attributes
+    ----------
+    selection : array, shape (K,)
+    lowest, highest : arrays, shape (K, n), units of y
+        Posterior means of the two bounds; of classes of the probability of the second. At G = 1
+        both are the expected label.
+    lower, upper : arrays, shape (K, n), units of y
+        From the lower end of the central interval of the lower bound to the upper end of that of
+        the upper bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
+    >>> bounds = model.sensitivity([bags[0] + 2.0, bags[0]], selection=[1, 1.5])
+    >>> bounds
+    SelectionBounds(2 bags, selection 1, 1.5; lowest, highest, lower, upper, fails_at(a, b))
+    >>> bool(bounds.lowest[1, 0] < bounds.lowest[0, 0] == bounds.highest[0, 0])
+    True
+    >>> bool(bounds.fails_at(0, 1) > 1.5)  # that the first bag is above the second
+    True
+    """
+
+    def __init__(
+        self,
+        expected: Callable[[Array, Array], tuple[Array, Array]],
+        n_bags: int,
+        n_draws: int,
+        selection: Array,
+        level: float = 0.95,
+        ids: Array | None = None,
+        id_name: str = "bag",
+    ) -> None:
+        ends = interval_ends(level)
+        self._expected, self.selection, self.level = expected, selection, level
+        self.ids, self.id_name = np.arange(n_bags) if ids is None else ids, id_name
+        shape = (len(selection), n_bags)
+        self.lowest, self.highest, self.lower, self.upper = np.empty((4, *shape))
+        for i in bags_at_once(n_bags, n_draws * 2 * len(selection)):
+            low, high = expected(i, selection)
+            self.lowest[:, i], self.highest[:, i] = low.mean(axis=1), high.mean(axis=1)
+            self.lower[:, i] = np.quantile(low, ends[0], axis=1)
+            self.upper[:, i] = np.quantile(high, ends[1], axis=1)
+
+    def __len__(self) -> int:
+        return self.lowest.shape[1]
+
+    def __repr__(self) -> str:
+        factors = ", ".join(f"{factor:g}" for factor in self.selection)
+        return (
+            f"SelectionBounds({len(self)} bags, selection {factors}; lowest, highest, lower, "
+            "upper, fails_at(a, b))"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return unknown_attribute(
+            self, name, {"interval": "lower and upper", "to_df": "to_dataframe()"}
+        )
+
+    def fails_at(self, a: Any, b: Any = None, *, value: float | None = None) -> float:
+        """Factor G at which "the label of bag a is above that of bag b" is no longer certain.
+
+        The statement holds within a factor if its posterior probability is at least `level` where
+        the weights of bag a are those that make its expected label lowest, and the weights of bag b
+        those that make its highest.
+
+        Parameters
+        ----------
+        a, b : ids of bags, numbers from 0 where bags have no ids
+        value : float, optional
+            Instead of `b`, a number that the label of bag a is above; of classes a probability.
+
+        Returns
+        -------
+        float
+            To 1%; 1 where the statement does not hold without selection either, infinity where it
+            holds for all factors up to 1000.
+
+        Raises
+        ------
+        ValueError
+            There is no such bag, or neither or both of `b` and `value` are given.
+        """
+        if (b is None) == (value is None):
+            raise ValueError("give one of b, a bag, and value, a number: fails_at(a, b)")
+        if value is not None and not (is_number(value) and np.isfinite(value)):
+            raise ValueError(f"value must be a finite number, found {value!r}")
+        first = self._number(a)
+        i = np.array([first] if b is None else [first, self._number(b)])
+
+        def holds(factors):
+            low, high = self._expected(i, factors)
+            certain = np.mean(low[..., 0] > (high[..., 1] if value is None else value), axis=1)
+            return certain >= self.level
+
+        low, high = 1.0, _LARGEST_FACTOR
+        at_ends = holds(np.array([low, high]))
+        if not at_ends.all():
+            for _ in range(_ROUNDS):
+                factors = np.geomspace(low, high, _FACTORS_AT_ONCE)
+                last = int(np.argmin([*holds(factors[1:-1]), False]))
+                low, high = factors[last], factors[last + 1]
+        return np.inf if at_ends.all() else low if at_ends[0] else 1.0
+
+    def _number(self, bag):
+        found = np.flatnonzero([str(each) == str(bag) for each in self.ids])
+        if not len(found):
+            raise ValueError(f"there is no bag {bag!r}: bags are named by {self._names()}")
+        return int(found[0])
+
+    def _names(self):
+        some = ", ".join(str(each) for each in self.ids[:3])
+        return f"their {self.id_name}, such as {some}"
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """The bounds in a table with a row for each bag and factor.
+
+        Returns
+        -------
+        pandas DataFrame of n K rows
+            Indexed by the bags' ids and `selection`; columns lowest, highest, lower, upper.
+        """
+        import pandas as pd
+
+        names = ("lowest", "highest", "lower", "upper")
+        index = pd.MultiIndex.from_product(
+            [self.ids, self.selection], names=[self.id_name, "selection"]
+        )
+        return pd.DataFrame({name: getattr(self, name).T.ravel() for name in names}, index=index)
