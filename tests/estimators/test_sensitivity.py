@@ -31,8 +31,8 @@ FITS = {
     "lognormal": lambda: BDR(**QUICK, method="laplace", family="lognormal").fit(
         WEIGHTED, np.exp(Y), draws=200, seed=1
     ),
-    "poisson": lambda: BDR(**QUICK, method="laplace", family="poisson").fit(
-        WEIGHTED, COUNTS, exposure="people", draws=200, seed=1
+    "poisson": lambda: Shrinkage(**QUICK, family="poisson").fit(
+        WEIGHTED, COUNTS, exposure="people", seed=1
     ),
     "binomial": lambda: BLR(5, method="laplace", family="binomial").fit(
         WEIGHTED, np.minimum(COUNTS, 50), trials=np.full(40, 50), draws=200, seed=1
