@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +16,7 @@ from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
 from bdr_stan.bags.matching import label_name
+from bdr_stan.estimators import ecological
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
@@ -41,6 +42,9 @@ from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _THINNING_DRAWS = 20
 _POINTS_CHECKED = 100
@@ -587,6 +591,179 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             )
         }
 
+    # ------------------------------------------------------------ the ecological assumption
+
+    def bounds(
+        self,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        *,
+        highest_rate: float | None = None,
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> "pd.DataFrame":
+        """Rate of a subset of each bag's points, and the bounds that the totals alone imply.
+
+        With y_a the total of bag a, P_S the weight of the subset and P_rest that of its other
+        points, the rate of the subset is between max(0, (y_a - r P_rest) / P_S) and
+        min(r, y_a / P_S) if the rates of all points are between 0 and r, whatever the model. What
+        lies between the bounds rests on the model: on rates that depend on the columns of a point
+        and not on the district around it, but for the district's effect.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Of the fit, or new. Bags of the fit have their effects, where the model has such.
+        y : array, shape (n,), or str
+            Their totals, as for `fit`.
+        subset : Bags
+            Some of their points in bags of the same ids, as from ``bags.where(urban=1)``.
+        highest_rate : float, optional
+            r, in units of y per weight: 1 where no one is counted twice. Default none, and 1 of
+            the binomial likelihood.
+        trials : as for `predict`
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame with a row for each bag of the subset
+            lowest, highest: the bounds; mean, lower, upper: posterior of the subset's rate, in
+            units of y per weight; inside: posterior probability of a rate between the bounds.
+
+        Raises
+        ------
+        ValueError
+            A total is above what `highest_rate` allows, or the subset is none of the bags' points.
+
+        Notes
+        -----
+        The bounds are those of rates whose sum is y_a, as of events that were counted. Expected
+        rates, of which the posterior is, differ from these by chance: where counts are small part
+        of the posterior may exceed the bounds, and of a survey (binomial) y_a / trials is an
+        estimate. Where counts are large, a posterior outside of the bounds, with `inside` near 0,
+        contradicts the data. Source: Duncan and Davis (1953), "An alternative to ecological
+        correlation".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import AggregateRegressor, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
+        >>> districts = Bags.from_points(
+        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
+        ... )
+        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
+        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
+        >>> model = model.fit(districts, ill, draws=200, seed=1)
+        >>> table = model.bounds(districts, ill, districts.where(urban=1), highest_rate=1)
+        >>> table.columns.tolist()
+        ['lowest', 'highest', 'mean', 'lower', 'upper', 'inside']
+        >>> bool(np.all(table["lowest"] <= table["highest"]))
+        True
+        """
+        return ecological.bounds(self, bags, y, subset, highest_rate, trials, level)
+
+    def context(
+        self,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        *,
+        shares: ArrayLike = (0.0, 0.25, 0.5),
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> "pd.DataFrame":
+        """Rate of a subset of each bag's points if rates depend on the district as well.
+
+        The rate of a point is (1 - k) times that of the model plus k times the rate of its whole
+        bag: from the model (k = 0) to the neighbourhood model (k = 1), in which all points of a bag
+        have one rate. All k fit the totals alike, so that these do not identify k: it is assumed.
+
+        Parameters
+        ----------
+        bags, y, subset : as for `bounds`
+        shares : array, shape (K,), default (0, 0.25, 0.5)
+            The shares k, from 0 to 1.
+        trials : as for `predict`
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame with a row for each bag of the subset and each share
+            mean, lower, upper: posterior of the subset's rate, in units of y per weight.
+
+        Raises
+        ------
+        ValueError
+            A share is outside 0 to 1, or the subset is none of the bags' points.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import AggregateRegressor, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
+        >>> districts = Bags.from_points(
+        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
+        ... )
+        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
+        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
+        >>> model = model.fit(districts, ill, draws=200, seed=1)
+        >>> table = model.context(districts, ill, districts.where(urban=1))
+        >>> table.groupby("share")["mean"].mean().round(1).tolist()
+        [0.6, 0.5, 0.5]
+        """
+        return ecological.context(self, bags, y, subset, shares, trials, level)
+
+    def check_context(self, *, level: float = 0.95) -> "pd.DataFrame":
+        """Whether the effects of the districts go with the means of their columns (Mundlak).
+
+        Rates that depend on the district around a point, beyond what the totals' own dependence on
+        the columns absorbs, leave effects of districts that go with the districts' means. A slope
+        whose interval excludes 0 contradicts the model; slopes near 0 are weak evidence for it, as
+        totals alone hardly identify such effects.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame with a row for each column of the points
+            mean, sd, lower, upper: slope of the effect, on the log rate (with "logit" the log
+            odds), per standard deviation of the bags' means of the column, all in one regression.
+
+        Raises
+        ------
+        ValueError
+            The model has no effects, or the bags are fewer than the columns.
+
+        Notes
+        -----
+        Source: Mundlak (1978), "On the pooling of time series and cross section data".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import AggregateRegressor, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> rain = rng.uniform(size=(1000, 1))
+        >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int), features=["rain"])
+        >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))
+        >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
+        >>> model = model.fit(districts, cases, draws=200, seed=1)
+        >>> slopes = model.check_context()
+        >>> bool(slopes.loc["rain", "lower"] < 0 < slopes.loc["rain", "upper"])
+        True
+        """
+        check_is_fitted(self, "result_")
+        return ecological.check_context(self, level)
+
     # ------------------------------------------------------------ parts of a fit
 
     def check_labels(
@@ -622,9 +799,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         itself: Array,
     ) -> AggregatePredictive | Predictive:
         trials, drawn = self._trials_of(bags, trials), self._draws()
-        means = self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
-        )
+        means = self._mean_totals(bags, effects)
         if self._family.has_effects and np.any(number >= 0):
             share = np.ones(len(bags))
             inside = number >= 0
@@ -632,6 +807,16 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             share[inside] /= self.result_.constants["expected_total"][number[inside]]
             drawn |= self._family.scales_of_parts(share, itself, **self._scales(drawn))
         return self._predictive(means, noise_factor(bags), drawn, trials)
+
+    def _mean_totals(self, bags: Bags, effects: Array | None) -> Array:
+        """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
+
+        Of the binomial likelihood the probability.
+        """
+        drawn = self._draws()
+        return self._link.means_of_bags(
+            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
+        )
 
     @property
     def _family(self) -> Likelihood:

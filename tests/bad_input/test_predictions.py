@@ -5,15 +5,18 @@ import pyarrow as pa
 from builders.mistakes import (
     AT_POINTS,
     BAGS,
+    COUNTS,
     FITTED,
     FOLDED,
     LAZY,
+    MEASURED,
     NARROW,
     NETWORK,
     POINTS,
     PREDICTIVE,
     RATES,
     RENAMED,
+    SIZES,
     TABLE,
     TWO,
     Y,
@@ -21,10 +24,11 @@ from builders.mistakes import (
     mistakes,
 )
 
-from bdr_stan import BDR, BLR, AggregateRegressor
+from bdr_stan import BDR, BLR, AggregateRegressor, Bags
 from bdr_stan.predictive import mix
 
 BOUNDS = FITTED.sensitivity(BAGS)
+SUBSET = Bags.from_list([bag[:1] for bag in BAGS], features=["x", "z"])
 PREDICTIONS = [
     ("before a fit", lambda: BDR().predict(BAGS), "not fitted"),
     ("of rates before a fit", lambda: AggregateRegressor().predict_points(POINTS), "not fitted"),
@@ -110,6 +114,34 @@ PREDICTIONS = [
     ("a statement on a bag alone", lambda: BOUNDS.fails_at(0), ["b", "value"]),
     ("a statement on a bag and a value", lambda: BOUNDS.fails_at(0, 1, value=2.0), "value"),
     ("a statement on a value of text", lambda: BOUNDS.fails_at(0, value="half"), "value"),
+    ("bounds before a fit",
+     lambda: AggregateRegressor().bounds(BAGS, COUNTS, SUBSET), "not fitted"),
+    ("bounds of no subset", lambda: RATES.bounds(BAGS, COUNTS, None), "bags"),
+    ("bounds of too few totals", lambda: RATES.bounds(BAGS, COUNTS[:3], SUBSET), "12 bags"),
+    ("bounds of a column of totals", lambda: RATES.bounds(BAGS, "ill", SUBSET), "'ill'"),
+    ("bounds of a subset that is larger",
+     lambda: RATES.bounds(BAGS, COUNTS, Bags.from_points(POINTS, sizes=SIZES[::-1])),
+     ["bag 0", "bags.where"]),
+    ("bounds of fewer subsets", lambda: RATES.bounds(BAGS, COUNTS, SUBSET[:2]), ["12", "2"]),
+    ("bounds of other bags",
+     lambda: RATES.bounds(MEASURED, COUNTS, Bags.from_list([POINTS[:1]], ids=["t99"])), "'t99'"),
+    ("bounds of rates above the highest",
+     lambda: RATES.bounds(BAGS, COUNTS * 3, SUBSET, highest_rate=2), ["bag 0", "highest_rate=2"]),
+    ("bounds of a highest rate of 0",
+     lambda: RATES.bounds(BAGS, COUNTS, SUBSET, highest_rate=0), "highest_rate"),
+    ("bounds of a highest rate of text",
+     lambda: RATES.bounds(BAGS, COUNTS, SUBSET, highest_rate="all"), "highest_rate"),
+    ("bounds at level 1", lambda: RATES.bounds(BAGS, COUNTS, SUBSET, level=1), "level"),
+    ("bounds with trials", lambda: RATES.bounds(BAGS, COUNTS, SUBSET, trials=5), "trials"),
+    ("context of a share of 2",
+     lambda: RATES.context(BAGS, COUNTS, SUBSET, shares=[0, 2]), "shares"),
+    ("context of shares of text",
+     lambda: RATES.context(BAGS, COUNTS, SUBSET, shares="half"), "shares"),
+    ("a check of context before a fit", lambda: AggregateRegressor().check_context(), "not fitted"),
+    ("a check of context at level 0", lambda: RATES.check_context(level=0), "level"),
+    ("a check of context without effects",
+     lambda: AggregateRegressor("poisson", n_landmarks=5, method="vb", learn_kernel=False)
+     .fit(BAGS, COUNTS, seed=1).check_context(), ["effects", "negative binomial"]),
     ("a contrast before a fit", lambda: BDR().contrast(BAGS, BAGS), "not fitted"),
     ("a contrast of other numbers of bags",
      lambda: FITTED.contrast(BAGS, TWO), ["bags_a holds 12", "bags_b 2"]),

@@ -1,0 +1,198 @@
+"""Bounds and context of rates of subsets of points; see `AggregateRegressor.bounds`."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from bdr_stan.aggregate.ecological import deterministic_bounds, slopes_of_effects
+from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.types import Array, ArrayLike, is_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROUNDING = 1e-9  # relative, of weights and totals
+
+
+class SubsetRates(NamedTuple):
+    """Rates of subsets of the points of districts, and what is known of the districts."""
+
+    subset: Bags
+    rates: Array  # of the subsets under each draw, shape (S, m)
+    totals: Array  # observed, of the districts that the subsets are of, shape (m,)
+    weights: Array  # of these districts, shape (m,)
+    names: list[str]  # of these districts, in messages
+
+
+def bounds(
+    model: Any,
+    bags: BagsLike,
+    y: ArrayLike | str,
+    subset: BagsLike,
+    highest_rate: float | None,
+    trials: ArrayLike | str | None,
+    level: float,
+) -> "pd.DataFrame":
+    """Table of the bounds of the rates of subsets, and of their posteriors."""
+    ends = interval_ends(level)
+    found = subset_rates(model, bags, y, subset, trials)
+    highest_rate = _highest_rate(model, highest_rate)
+    too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
+    if len(too_many):
+        i = too_many[0]
+        raise ValueError(
+            f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
+            f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or check "
+            "the weights of the points"
+        )
+    part = found.subset.totals
+    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
+    lower, upper = np.quantile(found.rates, ends, axis=0)
+    return _table(
+        found.subset,
+        lowest=lowest,
+        highest=highest,
+        mean=found.rates.mean(axis=0),
+        lower=lower,
+        upper=upper,
+        inside=np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0),
+    )
+
+
+def context(
+    model: Any,
+    bags: BagsLike,
+    y: ArrayLike | str,
+    subset: BagsLike,
+    shares: ArrayLike,
+    trials: ArrayLike | str | None,
+    level: float,
+) -> "pd.DataFrame":
+    """Table of the rates of subsets by the share of the districts' own rates in them."""
+    import pandas as pd
+
+    ends = interval_ends(level)
+    shares = _shares(shares)
+    found = subset_rates(model, bags, y, subset, trials)
+    tables = {}
+    for share in shares:
+        rates = (1 - share) * found.rates + share * found.totals / found.weights
+        lower, upper = np.quantile(rates, ends, axis=0)
+        tables[share] = _table(found.subset, mean=rates.mean(axis=0), lower=lower, upper=upper)
+    table = pd.concat(tables, names=["share"]).swaplevel()
+    return table.loc[[(each, share) for each in found.subset.index for share in shares]]
+
+
+def check_context(model: Any, level: float) -> "pd.DataFrame":
+    """Table of the slopes of the districts' effects in the means of the columns."""
+    import pandas as pd
+
+    interval_ends(level)
+    training = model._training_effects
+    if training.effects is None or training.mean_points is None:
+        raise ValueError(
+            "the check needs effects of the training bags, which this fit does not have: use "
+            "likelihood='negative binomial' or bag_effects=True, with bags in memory"
+        )
+    n, p = training.mean_points.shape
+    if n < p + 3:
+        raise ValueError(f"{n} bags are too few for slopes in {p} columns: at least {p + 3}")
+    slope, sd = slopes_of_effects(training.effects, training.mean_points)
+    z = ndtri((1 + level) / 2)
+    names = model.result_.settings.get("feature_names") or [f"x{k}" for k in range(p)]
+    index = pd.Index(names, name="column")
+    columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
+    return pd.DataFrame(columns, index=index)
+
+
+def subset_rates(
+    model: Any,
+    bags: BagsLike,
+    y: ArrayLike | str,
+    subset: BagsLike,
+    trials: ArrayLike | str | None,
+) -> SubsetRates:
+    """Rates of subsets under each draw, with the effects of their districts where these have."""
+    bags, subset = model._like_training(bags), model._like_training(subset)
+    if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
+        raise TypeError(
+            "bounds need points in memory, but these lie in partitions: use bags.load()"
+        )
+    totals = model.check_labels(bags, y, _given_trials(model, trials))
+    if model._family.has_trials:
+        totals = bags.totals * totals / model._trials_of(bags, trials)
+    negative = np.flatnonzero(totals < 0)
+    if len(negative):
+        i = negative[0]
+        raise ValueError(
+            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but rates "
+            "between 0 and highest_rate have no negative sums"
+        )
+    rows = _rows_of_districts(bags, subset)
+    weights = bags.totals[rows]
+    if np.any(subset.totals > weights * (1 + _ROUNDING)):
+        i = np.argmax(subset.totals / weights)
+        raise ValueError(
+            f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but all "
+            f"its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
+        )
+    training = model._training_effects
+    number = training.districts(bags, True)[0][rows]
+    effects = training.of_bags(subset, number, number >= 0, model._draws().get("tau"))
+    rates = model._mean_totals(subset, effects)
+    if not model._family.has_trials:
+        rates = rates / subset.totals
+    names = [bags.name(row) for row in rows]
+    return SubsetRates(subset, rates, totals[rows], weights, names)
+
+
+def _rows_of_districts(bags, subset):
+    """Row among the bags of the district that each subset is of."""
+    import pandas as pd
+
+    if bags.ids is not None and subset.ids is not None:
+        rows = pd.Index(bags.ids).get_indexer(pd.Index(subset.ids))
+        if np.any(rows < 0):
+            i = np.flatnonzero(rows < 0)[0]
+            raise ValueError(
+                f"the subset has {subset.name(i)}, which is none of the bags "
+                f"({np.sum(rows < 0)} in all): take it from the same bags, as bags.where(...)"
+            )
+        return rows
+    if len(bags) != len(subset):
+        raise ValueError(
+            f"there are {len(bags)} bags and {len(subset)} subsets, without ids to match: give the "
+            "bags ids"
+        )
+    return np.arange(len(bags))
+
+
+def _given_trials(model, trials):
+    column = model.result_.settings.get("trials_column")
+    return column if trials is None else trials
+
+
+def _highest_rate(model, rate):
+    if rate is None:
+        return 1.0 if model._family.has_trials else np.inf
+    if not is_number(rate) or not 0 < rate < np.inf:
+        raise ValueError(f"highest_rate must be a positive number, found {rate!r}")
+    return float(rate)
+
+
+def _shares(shares):
+    try:
+        found = np.atleast_1d(np.asarray(shares, float))
+    except (TypeError, ValueError):
+        found = np.array([np.nan])
+    if found.ndim != 1 or not len(found) or not np.all((found >= 0) & (found <= 1)):
+        raise ValueError(f"shares must be numbers from 0 to 1, such as [0, 0.5], found {shares!r}")
+    return np.unique(found)
+
+
+def _table(bags, **columns):
+    import pandas as pd
+
+    return pd.DataFrame(columns, index=pd.Index(bags.index, name=bags.id_name))
