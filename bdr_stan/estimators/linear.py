@@ -165,6 +165,7 @@ class LinearEstimator(EmbeddingEstimator):
         level: float = 0.95,
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
         n_draws: int = 1000,
     ) -> SelectionBounds:
         """Bounds of each bag's expected label if its points were seen with unequal probabilities.
@@ -182,7 +183,7 @@ class LinearEstimator(EmbeddingEstimator):
             others half of it.
         level : float, 0 < level < 1, default 0.95
             Probability of the intervals.
-        trials, exposure : array, shape (n,), or str, optional
+        trials, exposure, offset : array, shape (n,), or str, optional
             As for `predictive`.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
@@ -190,11 +191,11 @@ class LinearEstimator(EmbeddingEstimator):
         Returns
         -------
         SelectionBounds
-            With `lowest` and `highest`, the bounds, and `lower` and `upper`, the ends of their
-            intervals, each of shape (K, n); ``fails_at(a, b)``, the factor at which bag a is no
-            longer certain to be above bag b; and `to_dataframe()`. In units of y; of classes the
-            probability of the second; of families the expected label, as it increases with the
-            linear predictor, whose bounds are exact.
+            With `lowest` and `highest`, bounds of the expected label, and `lower` and `upper`, the
+            ends of their predictive intervals, each of shape (K, n); ``fails_at(a, b)``, the factor
+            at which bag a is no longer certain to be above bag b; and `to_dataframe()`. In units of
+            y, of families too: the expected label increases with the linear predictor, whose bounds
+            are exact. Of classes the probability of the second.
 
         Raises
         ------
@@ -212,7 +213,8 @@ class LinearEstimator(EmbeddingEstimator):
         the effective sizes of the bags are as without it. At G = 1 they are the prediction under
         these draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
         """
-        return selection_bounds(self, bags, selection, level, trials, exposure, n_draws)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        return selection_bounds(self, bags, selection, level, n_draws, **given)
 
     def influence(
         self, points: Any, *, sample: str | None = None, n_draws: int = 1000

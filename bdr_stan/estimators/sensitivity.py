@@ -23,11 +23,13 @@ def selection_bounds(
     bags: BagsLike,
     selection: ArrayLike,
     level: float,
-    trials: ArrayLike | str | None,
-    exposure: ArrayLike | str | None,
     n_draws: int,
+    **given: ArrayLike | str | None,
 ) -> SelectionBounds:
-    """Bounds of the expected labels of bags whose weights are right up to each factor."""
+    """Bounds of the expected labels of bags whose weights are right up to each factor.
+
+    `given` are trials, exposure and offset.
+    """
     factors = _factors(selection)
     check_level(level)
     check_counts(n_draws=n_draws)
@@ -43,8 +45,8 @@ def selection_bounds(
                 "pass bags.load()"
             )
     if isinstance(bags, Samples):
-        bags.check_order(trials=trials, exposure=exposure)
-    known = model.known_of_bags(bags, trials=trials, exposure=exposure)
+        bags.check_order(**given)
+    known = model.known_of_bags(bags, **given)
     embedded = embed_samples if isinstance(bags, Samples) else embed
     embedding = replace(embedded(bags, model._feature_map), **known)
     draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in model._draws().items()}
@@ -61,18 +63,16 @@ def selection_bounds(
                 found[..., column] += shift
         return found
 
-    def expected(i, factors):
+    def predictives(i, factors):
+        """Of each factor the distributions of bags i where predictors are least, and largest."""
         some = embedding.take(i)
-
-        def label(shift):
-            predictive = model._predictive(some, draws | {"shift": shift}, classes)
-            return predictive.expected(np.arange(len(i)))
-
-        low, high = shifts(i, factors)
-        return np.array([label(each) for each in low]), np.array([label(each) for each in high])
+        return [
+            tuple(model._predictive(some, draws | {"shift": each}, classes) for each in of_factor)
+            for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
+        ]
 
     n = len(embedding.mean)
-    return SelectionBounds(expected, n, n_draws, factors, level, bags.ids, bags.id_name)
+    return SelectionBounds(predictives, n, n_draws, factors, level, bags.ids, bags.id_name)
 
 
 def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array]) -> list[Any]:

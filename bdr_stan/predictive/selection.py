@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from bdr_stan.arguments import unknown_attribute
+from bdr_stan.predictive.classes import ClassPredictive
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.types import Array, is_number
@@ -26,11 +28,12 @@ class SelectionBounds:
 
     Parameters
     ----------
-    expected : callable
-        ``expected(i, factors)`` gives the least and the largest expected labels of the bags with
-        integer indices `i` within each of K factors, each of shape (K, S, len(i)).
+    predictives : callable
+        ``predictives(i, factors)`` gives, for each of some factors, the predictive distributions of
+        the bags with integer indices `i` under the weights that make their expected labels least,
+        and largest: a list of pairs.
     n_bags, n_draws : int
-        n and S.
+        n, and the draws S of the posterior.
     selection : array, shape (K,)
         The factors G, at least 1.
     level : float, default 0.95
@@ -44,11 +47,11 @@ class SelectionBounds:
     ----------
     selection : array, shape (K,)
     lowest, highest : arrays, shape (K, n), units of y
-        Posterior means of the two bounds; of classes of the probability of the second. At G = 1
-        both are the expected label.
+        Least and largest expected labels, averaged over the posterior; of classes probabilities of
+        the second. At G = 1 both are the prediction.
     lower, upper : arrays, shape (K, n), units of y
-        From the lower end of the central interval of the lower bound to the upper end of that of
-        the upper bound.
+        Lower end of the predictive interval under the weights of `lowest`, and upper end of that
+        under the weights of `highest`.
 
     Examples
     --------
@@ -69,7 +72,7 @@ class SelectionBounds:
 
     def __init__(
         self,
-        expected: Callable[[Array, Array], tuple[Array, Array]],
+        predictives: Callable[[Array, Array], list[tuple[Any, Any]]],
         n_bags: int,
         n_draws: int,
         selection: Array,
@@ -78,15 +81,13 @@ class SelectionBounds:
         id_name: str = "bag",
     ) -> None:
         ends = interval_ends(level)
-        self._expected, self.selection, self.level = expected, selection, level
+        self._predictives, self.selection, self.level = predictives, selection, level
         self.ids, self.id_name = np.arange(n_bags) if ids is None else ids, id_name
-        shape = (len(selection), n_bags)
-        self.lowest, self.highest, self.lower, self.upper = np.empty((4, *shape))
+        self.lowest, self.highest, self.lower, self.upper = np.empty((4, len(selection), n_bags))
         for i in bags_at_once(n_bags, n_draws * 2 * len(selection)):
-            low, high = expected(i, selection)
-            self.lowest[:, i], self.highest[:, i] = low.mean(axis=1), high.mean(axis=1)
-            self.lower[:, i] = np.quantile(low, ends[0], axis=1)
-            self.upper[:, i] = np.quantile(high, ends[1], axis=1)
+            for k, (low, high) in enumerate(predictives(i, selection)):
+                self.lowest[k, i], self.highest[k, i] = low.mean, high.mean
+                self.lower[k, i], self.upper[k, i] = low.quantile(ends[0]), high.quantile(ends[1])
 
     def __len__(self) -> int:
         return self.lowest.shape[1]
@@ -106,9 +107,10 @@ class SelectionBounds:
     def fails_at(self, a: Any, b: Any = None, *, value: float | None = None) -> float:
         """Factor G at which "the label of bag a is above that of bag b" is no longer certain.
 
-        The statement holds within a factor if its posterior probability is at least `level` where
-        the weights of bag a are those that make its expected label lowest, and the weights of bag b
-        those that make its highest.
+        The statement holds within a factor if its probability is at least `level` where the weights
+        of bag a are those that make its expected label least, and those of bag b the ones that make
+        its largest. Given a draw, labels of numbers are taken as normal with their predictive
+        variances; of classes the statement is on the probabilities of the second class.
 
         Parameters
         ----------
@@ -135,9 +137,9 @@ class SelectionBounds:
         i = np.array([first] if b is None else [first, self._number(b)])
 
         def holds(factors):
-            low, high = self._expected(i, factors)
-            certain = np.mean(low[..., 0] > (high[..., 1] if value is None else value), axis=1)
-            return certain >= self.level
+            pairs = self._predictives(i, factors)
+            above = [_above(low, None if b is None else high, value) for low, high in pairs]
+            return np.array(above) >= self.level
 
         low, high = 1.0, _LARGEST_FACTOR
         at_ends = holds(np.array([low, high]))
@@ -173,3 +175,24 @@ class SelectionBounds:
             [self.ids, self.selection], names=[self.id_name, "selection"]
         )
         return pd.DataFrame({name: getattr(self, name).T.ravel() for name in names}, index=index)
+
+
+def _above(first, second, value):
+    """Probability that the first label of a distribution is above the second of another."""
+    mean, variance = _moments(first, 0)
+    if second is not None:
+        value, other = _moments(second, 1)
+        variance = variance + other
+    difference = mean - value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = difference / np.sqrt(variance)
+    return np.mean(ndtr(np.where(variance > 0, scaled, np.where(difference > 0, np.inf, -np.inf))))
+
+
+def _moments(predictive, bag):
+    """Mean and variance of a label under each draw, shape (S,); of classes of the probability."""
+    i = np.array([bag])
+    if isinstance(predictive, ClassPredictive):
+        return predictive.expected(i)[:, 0], 0.0
+    mean, variance = predictive.label_moments(i)
+    return mean[:, 0], variance[:, 0]
