@@ -43,6 +43,7 @@ SAYS = {
     "experiments/real_tables.py": "random forest",
     "experiments/real_totals.py": "How far the units of a group differ",
     "experiments/malaria.py": "The true rates give a bag NLL of",
+    "experiments/sensitivity.py": "from linear programming: ",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",
     "benchmarks/aggregate_compression.py": "largest relative difference of a district's total",
