@@ -30,6 +30,7 @@ from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covar
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
+from bdr_stan.estimators.doubts import doubts
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.validation import (
@@ -46,6 +47,7 @@ from bdr_stan.models.label_shape import dispersion_advice, label_advice
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
+from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -473,6 +475,47 @@ class EmbeddingEstimator(PosteriorEstimator):
             for bags, each in zip(versions, known, strict=True)
         )
         return Contrast.between(first, second).with_ids_of(versions[0])
+
+    def doubts(self, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
+        """What could make a conclusion from the predictions wrong, and how strong it must be.
+
+        Gathers what applies to the fit: selection of points (`sensitivity`), poor diagnostics of
+        the sampler, and means of small bags that the model takes as exact (attenuation).
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p), n >= 2
+        above : (id, id), optional
+            The conclusion: that the label of the first of these bags is above that of the second.
+            Default: that the bag of the highest prediction is above that of the lowest.
+        level : float, 0 < level < 1, default 0.95
+            Probability at which the conclusion is certain, and of intervals.
+
+        Returns
+        -------
+        Doubts
+            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
+            be to change the conclusion. `to_dataframe()` gives the table.
+
+        Raises
+        ------
+        ValueError
+            `above` names no two of the bags.
+        TypeError
+            The labels are categories, or more than two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import BLR
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.normal(size=40)
+        >>> bags = [rng.normal(mean, size=(20, 1)) for mean in y]
+        >>> doubts = BLR(5, method="exact").fit(bags, y, seed=1).doubts(bags, above=(2, 1))
+        >>> doubts.to_dataframe().index.tolist()
+        ['Points seen with unequal probabilities (selection)']
+        """
+        return doubts(self, bags, above, level)
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""

@@ -3,6 +3,7 @@
 from bdr_stan.predictive.blend import Blend, mix
 from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, OrdinalPredictive
 from bdr_stan.predictive.contrast import Contrast
+from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
@@ -15,6 +16,7 @@ __all__ = [
     "Blend",
     "ClassPredictive",
     "Contrast",
+    "Doubts",
     "GridPredictive",
     "LognormalPredictive",
     "MulticlassPredictive",
