@@ -69,6 +69,10 @@ class UncertainEmbeddings(LinearEstimator):
 
     def predictive_features(self, embedding: Embedding) -> Any:
         predictive = super().predictive_features(embedding)
+        self._warn_of_shift(embedding)
+        return predictive
+
+    def _warn_of_shift(self, embedding):
         shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self._draws())
         if shift:
             warn(
@@ -77,7 +81,6 @@ class UncertainEmbeddings(LinearEstimator):
                 f"standard deviation is {sd:.2g}; for subgroups, or bags from elsewhere, use "
                 "population(bags, by=..)"
             )
-        return predictive
 
     def _is_tailored(self):
         return super()._is_tailored() or self.embedding_prior != "empirical"

@@ -30,6 +30,7 @@ from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covar
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
+from bdr_stan.estimators.conformal import check_conformal, conformal
 from bdr_stan.estimators.doubts import doubts
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -48,6 +49,7 @@ from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
 from bdr_stan.predictive.doubts import Doubts
+from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -428,13 +430,79 @@ class EmbeddingEstimator(PosteriorEstimator):
         used the same way, that is with normal noise of standard deviation sigma. The measurement
         errors `label_sd` of the training labels are not part of it.
         """
-        bags = self._like_training(bags)
-        if isinstance(bags, Samples):
-            bags.check_order(trials=trials, exposure=exposure, offset=offset)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        known = self.known_of_bags(bags, **given, groups=groups)
-        found = self.predictive_features(_embedded(bags, self._feature_map, known))
-        return found.with_ids_of(bags)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        embedding, bags = self._embedded(bags, given, groups)
+        return self.predictive_features(embedding).with_ids_of(bags)
+
+    def conformal(
+        self,
+        bags: BagsLike,
+        level: float = 0.95,
+        *,
+        by_size: bool | int = True,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+    ) -> ConformalIntervals | ConformalClasses:
+        """Regions of the labels of new bags that have their level even where the model is wrong.
+
+        Conformal Bayes: a label belongs to the region unless it agrees less with the posterior
+        than the labels of nearly all training bags of similar size.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        level : float, 0 < level < 1, default 0.95
+            Share of new bags, at least, whose label is in its region.
+        by_size : bool or int, default True
+            Classes of bag sizes in each of which regions have the level: at most this number,
+            bounded by quantiles of the sizes; True for up to 4, of at least 4 / (1 - level)
+            training bags each; False for one of all bags. Where bags have several samples, sizes
+            are points of all.
+        trials, exposure, offset : array, shape (n,), or str, optional
+            As for `predictive`.
+
+        Returns
+        -------
+        ConformalIntervals, or ConformalClasses for classes and ordered categories
+            With `lower`, `upper` and `pieces`, as regions may be unions of intervals, or `labels`;
+            `size_class`, `pareto_k`, `contains(y)` and `to_dataframe()`.
+
+        Raises
+        ------
+        ValueError
+            Too few training bags for the level and the size classes; a fit by optimisation, which
+            has one draw, with `label_sd` or `stan_file`, or without log_likelihood.
+
+        Warns
+        -----
+        UserWarning
+            Bags for which the weights of the draws are unreliable, see `pareto_k`.
+
+        Notes
+        -----
+        The guarantee: if training bags and a new bag are exchangeable, that is if any of them could
+        as well have been the new one, its label is in the region with a probability of at least
+        `level`, in each class of sizes, whatever the distribution of labels and however wrong the
+        model. It fails for bags from elsewhere or from a later time, and it is an average over bags
+        of a class: it does not hold for each single bag.
+
+        The regions are those of refitting the model to the training bags and the new bag with each
+        candidate label, which importance weights of the draws approximate (Fong and Holmes 2021):
+        closely where one more bag changes the posterior little, less so in NUTS fits to few bags,
+        where `pareto_k` shows it. Kernel, landmarks, and where `method` fixes them the scales of
+        the priors stay those of the training bags. Labels are compared by their predictive
+        density times the spread of their predictive distribution. At most 1,000 draws are used, of
+        families other than normal and lognormal 125, whose densities are integrals.
+        `InverseBDR`, whose posterior is not conditioned on labels, compares with the densities of
+        held-out labels instead, an approximation without weights.
+        """
+        check_is_fitted(self, "result_")
+        check_conformal(self, level, by_size)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        embedding, bags = self._embedded(bags, given)
+        self._warn_of_shift(embedding)
+        return conformal(self, embedding, bags, level, by_size)
 
     def contrast(
         self,
@@ -516,6 +584,14 @@ class EmbeddingEstimator(PosteriorEstimator):
         ['Points seen with unequal probabilities (selection)']
         """
         return doubts(self, bags, above, level)
+
+    def _embedded(self, bags, given, groups=True):
+        """New bags embedded with what is known of their labels, such as trials, and the bags."""
+        bags = self._like_training(bags)
+        if isinstance(bags, Samples):
+            bags.check_order(**given)
+        known = self.known_of_bags(bags, **given, groups=groups)
+        return _embedded(bags, self._feature_map, known), bags
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
@@ -690,6 +766,9 @@ class EmbeddingEstimator(PosteriorEstimator):
     ) -> Predictive | ClassPredictive:
         """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
         raise NotImplementedError
+
+    def _warn_of_shift(self, embedding: Embedding) -> None:
+        """Warn where embeddings are shrunk towards training bags that they are unlike."""
 
     def _by_draws(self, embedding: Embedding) -> Any:
         """Predictive distribution of embedded bags as a mixture over posterior draws."""

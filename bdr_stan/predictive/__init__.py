@@ -8,6 +8,7 @@ from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
+from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.predictive.selection import SelectionBounds
 from bdr_stan.predictive.totals import AggregatePredictive
 
@@ -15,6 +16,8 @@ __all__ = [
     "AggregatePredictive",
     "Blend",
     "ClassPredictive",
+    "ConformalClasses",
+    "ConformalIntervals",
     "Contrast",
     "Doubts",
     "GridPredictive",

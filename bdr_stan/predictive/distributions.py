@@ -24,7 +24,9 @@ USED_HERE = {
     **dict.fromkeys(("to_df", "to_pandas"), "to_dataframe()"),
 }
 # What other modules use; completions of a user's prompt omit it.
-_FOR_MODULES = {"components", "label_moments", "pooled", "with_ids_of"}
+_FOR_MODULES = {
+    *("components", "label_moments", "log_density_function", "pooled", "with_ids_of"),
+}
 
 
 class Distributions(ABC):

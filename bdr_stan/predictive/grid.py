@@ -106,6 +106,11 @@ class GridPredictive(NumericMixture):
             value[i] = self._reader(i, y[i])(density)
         return value
 
+    def log_density_function(self, i: Array) -> Callable[[Array], Array]:
+        """As for other distributions, of the bags `i`, but averaged over the draws, (1, m)."""
+        density = self._density(i)
+        return lambda labels: self._reader(i, labels)(density)[None]
+
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
         raise TypeError("densities on grids have no draws to pool: use bdr_stan.predictive.mix")

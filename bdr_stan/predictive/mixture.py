@@ -135,6 +135,14 @@ class LabelMixture(Mixture):
         """Log density or probability of labels `y`, shape (n,), under each draw; shape (S, n)."""
         return np.concatenate([each for _, each in self._log_components(y)], axis=1)
 
+    def log_density_function(self, i: Array) -> Callable[[Array], Array]:
+        """Function from labels of the bags `i` to their log densities under each draw, (S, m).
+
+        Classes are given by their codes 0, 1, ..
+        """
+        components = self.components(i)
+        return lambda labels: self._log_density(components, i, labels)
+
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
         """Draw labels from the predictive distribution.
 

@@ -278,6 +278,10 @@ class LognormalPredictive(Predictive):
         with np.errstate(divide="ignore"):
             return np.log(np.maximum(super()._label_values(y), 0))
 
+    def log_density_function(self, i: Array) -> Callable[[Array], Array]:
+        of_logarithms = super().log_density_function(i)
+        return lambda labels: of_logarithms(np.log(labels))
+
     def _moments(self, components, i):
         location, scale = components
         mean = np.exp(location + scale**2 / 2)

@@ -1,0 +1,126 @@
+"""Conformal regions of the labels of new bags, from the fit of an estimator."""
+
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.predictive import (
+    ClassPredictive,
+    ConformalClasses,
+    ConformalIntervals,
+    MulticlassPredictive,
+)
+from bdr_stan.predictive.conformal import (
+    POSITIVE,
+    REAL,
+    SHARES,
+    Labels,
+    TrainingLabels,
+    conformal_classes,
+    conformal_intervals,
+)
+from bdr_stan.predictive.distributions import check_level
+from bdr_stan.predictive.size_classes import Compared, SizeClasses
+from bdr_stan.results.leave_one_out import GOOD_K
+from bdr_stan.types import Array, is_integer
+from bdr_stan.user_warnings import warn
+
+# Draws, evenly spaced: more change regions by little, and densities of families are integrals.
+_MOST_DRAWS, _MOST_INTEGRATED_DRAWS = 1000, 125
+_BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHARES}
+
+
+def check_conformal(model: Any, level: float, by_size: bool | int) -> None:
+    """Raise where a fit has no conformal regions, or an argument is of no use."""
+    check_level(level)
+    if not isinstance(by_size, (bool, np.bool_)) and not (is_integer(by_size) and by_size >= 1):
+        raise ValueError(
+            f"by_size must be True, False or a number of size classes >= 1, found {by_size!r}"
+        )
+    name, groups = type(model).__name__, model.result_.groups
+    if model.stan_file is not None:
+        raise ValueError(
+            "conformal regions compare densities of new labels with those of the training labels, "
+            "and your Stan program gives no densities of new ones: fit without stan_file"
+        )
+    if "label_sd" in model.result_.constants:
+        raise ValueError(
+            "conformal regions need new labels that are like the training labels, but these have "
+            "known errors, label_sd, and predictions are of labels without: fit without label_sd"
+        )
+    if groups["posterior"].sizes["chain"] * groups["posterior"].sizes["draw"] == 1:
+        raise ValueError(
+            f"{name}(method={model.method!r}) has one draw, and conformal regions weight draws "
+            "from the posterior: fit with method='nuts' or 'laplace'"
+        )
+    if "log_likelihood" not in groups and model.has_likelihood:
+        raise ValueError(
+            "the fit keeps no log_likelihood of its training bags, as draws x bags are too many, "
+            "or the bags in partitions: ask fit for fewer draws, or fit to bags in memory"
+        )
+    if not model.has_likelihood and not np.isfinite(model.held_out_).all():
+        raise ValueError(
+            f"{name} could not hold out every training bag, and conformal regions compare with "
+            "densities of held-out labels: give more bags, and several of each class"
+        )
+
+
+def conformal(
+    model: Any, embedding: Embedding, bags: Any, level: float, by_size: bool | int
+) -> ConformalIntervals | ConformalClasses:
+    """Regions of the labels of embedded bags; see `EmbeddingEstimator.conformal`."""
+    draws = model._draws()
+    most = _MOST_DRAWS if model._family is None else _MOST_INTEGRATED_DRAWS
+    step = -(-len(next(iter(draws.values()))) // most)
+    thinned = {name: values[::step] for name, values in draws.items()}
+    predictive = model._predictive(embedding, thinned, getattr(model, "classes_", None))
+    groups = model.result_.groups
+    if model.has_likelihood:
+        log_likelihood = _flat(groups["log_likelihood"])[::step]
+    else:
+        log_likelihood = model.held_out_[None]
+    training = TrainingLabels(
+        log_likelihood,
+        _flat(groups["posterior_predictive"]),
+        _points(model.result_.constants["bag_size"]),
+    )
+    n_classes = None if by_size is True else int(by_size) or 1
+    compared = Compared(
+        SizeClasses(training.sizes, level, n_classes), _points(embedding.sizes), bags
+    )
+    if isinstance(predictive, (ClassPredictive, MulticlassPredictive)):
+        regions: Any = conformal_classes(predictive, training, compared)
+    else:
+        labels = _labels(model, predictive)
+        regions = conformal_intervals(predictive, training, compared, labels)
+    high = regions.pareto_k > GOOD_K
+    if high.any():
+        warn(
+            f"regions of {np.sum(high)} of {len(high)} bags are unreliable, because each of these "
+            "bags would change the fit much (Pareto k-hat of the weights that add it up to "
+            f"{np.nanmax(regions.pareto_k):.2f}, {GOOD_K} is good): ask fit for more draws; where "
+            "that does not help, the bag is unlike those of the fit"
+        )
+    return regions
+
+
+def _labels(model, predictive):
+    """Which numbers are labels of a model."""
+    family = model._family
+    if family is None:
+        return POSITIVE if getattr(model, "family", "normal") == "lognormal" else REAL
+    if family.likelihood.is_count:
+        return Labels(is_count=True, trials=predictive.trials)
+    return _BY_BOUNDS[family.bounds]
+
+
+def _flat(group):
+    """Values of each training label under each draw, all chains in one, shape (S, n)."""
+    values = group["y"].values
+    return values.reshape(-1, values.shape[-1])
+
+
+def _points(sizes: Array) -> Array:
+    """Effective sizes of bags, of all samples together, shape (n,)."""
+    return sizes if sizes.ndim == 1 else sizes.sum(axis=1)

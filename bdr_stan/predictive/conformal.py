@@ -1,0 +1,296 @@
+"""Conformal Bayes: regions of labels of new bags whose coverage does not rest on the model.
+
+A candidate y for the label of a new bag is kept unless its score is among the lowest of those of
+the training bags of similar size. The scores are those of the posterior that has seen the new bag
+with the label y as well: the draws theta_s of the posterior of the training bags, with weights
+
+    w_s = p(y | theta_s, new bag) / sum_t p(y | theta_t, new bag)
+    score of bag i = spread_i sum_s w_s p(y_i | theta_s, bag i)
+
+so that nothing is fitted again. The spread, that of the predictive distribution of bag i, puts the
+densities of wide and of narrow distributions on one scale. If the bags are exchangeable, regions
+have the coverage that is asked for, or more, in each class of sizes; see `size_classes`.
+
+Source: Fong and Holmes (2021), "Conformal Bayesian computation".
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive
+from bdr_stan.predictive.mixture import LabelMixture, bags_at_once
+from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
+from bdr_stan.predictive.size_classes import Compared
+from bdr_stan.results.diagnostics import pareto_smoothed
+from bdr_stan.types import Array
+
+# Of candidates in spreads about the centre; while one of the ends is kept, the reach is doubled.
+_REACH, _CANDIDATES, _DOUBLINGS = 6.0, 25, 12
+# Of the search for an end, in steps between two candidates, and the most evaluations.
+_TOLERANCE, _MOST_STEPS = 1e-3, 40
+_ROUNDING = 1e-9  # of log scores: equal ones are kept
+_NEARLY_KEPT = 1.0  # of log scores of classes, below the least that is kept
+_CENTRAL = (1 / 6, 1 / 2, 5 / 6)  # of a normal the outer two are nearly two sds apart
+
+
+class Labels(NamedTuple):
+    """Which numbers are labels, and the scale on which candidates are evenly spaced."""
+
+    to_scale: Callable[[Array], Array] = np.asarray
+    from_scale: Callable[[Array], Array] = np.asarray
+    is_count: bool = False
+    trials: Array | None = None  # of counts, shape (n,)
+
+    def at(self, x: Array, bags: Array) -> Array:
+        """Labels of bags at places x of the scale."""
+        if not self.is_count:
+            return self.from_scale(x)
+        return np.clip(np.round(x), 0, np.inf if self.trials is None else self.trials[bags])
+
+
+REAL, POSITIVE, SHARES = Labels(), Labels(np.log, np.exp), Labels(logit, expit)
+
+
+class TrainingLabels(NamedTuple):
+    """What scores need of the n training labels.
+
+    log_likelihood : array, shape (S, n), of each label under each draw, or (1, n) of their averages
+    draws : array, shape (D, n), labels drawn from the predictive distributions; None for classes
+    sizes : array, shape (n,), of their bags
+    """
+
+    log_likelihood: Array
+    draws: Array | None
+    sizes: Array
+
+
+class Ranks:
+    """Scores of candidates beside those of k training bags of similar size.
+
+    `log_likelihood` has shape (S, k), `log_spread` (k,). Kept are candidates with the score of
+    `rank` or a higher one; 1 is the lowest.
+    """
+
+    def __init__(self, log_likelihood: Array, log_spread: Array, rank: int) -> None:
+        largest = log_likelihood.max(axis=0)
+        self.likelihood, self.log_factor = np.exp(log_likelihood - largest), largest + log_spread
+        self.rank = rank
+
+    @property
+    def are_weighted(self) -> bool:
+        """Whether the likelihoods are those of draws with weights, not averages."""
+        return len(self.likelihood) > 1
+
+    def excess(self, log_density: Array, log_spread: Array) -> Array:
+        """Log score of candidates less that of the rank, shape (m,): kept are those >= 0.
+
+        `log_density`, (S, m), is of a candidate per new bag; `log_spread`, (m,), of these bags.
+        """
+        largest = log_density.max(axis=0)
+        possible = largest > -np.inf
+        largest = np.where(possible, largest, 0)
+        density = np.exp(log_density - largest)
+        with np.errstate(divide="ignore"):  # what underflows ranks last
+            if self.are_weighted:
+                total = np.where(possible, density.sum(axis=0), 1)
+                own = np.log(np.sum(density**2, axis=0) / total)
+                scores = np.log(density.T @ self.likelihood / total[:, None]) + self.log_factor
+            else:
+                own, scores = np.log(density.mean(axis=0)), self.log_factor[None]
+        kth = np.partition(scores, self.rank - 1, axis=1)[:, self.rank - 1]
+        kept = own[possible] + largest[possible] + log_spread[possible]
+        excess = np.full(len(possible), -np.inf)
+        excess[possible] = kept - np.broadcast_to(kth, len(possible))[possible] + _ROUNDING
+        return excess
+
+
+class _NewBags(NamedTuple):
+    """New bags against training bags of similar size; `log_spread` is of all n of them."""
+
+    predictive: LabelMixture
+    ranks: Ranks
+    log_spread: Array
+
+    def excess(self, i: Array) -> Callable[[Array], Array]:
+        """Function from labels of the bags `i`, which may repeat, to `Ranks.excess` of them."""
+        log_density = self.predictive.log_density_function(i)
+        return lambda labels: self.ranks.excess(log_density(labels), self.log_spread[i])
+
+    def pareto_k(self, i: Array, labels: Array) -> Array:
+        """Pareto k-hat of the weights that add each bag with its label; NaN without weights."""
+        if not self.ranks.are_weighted or not len(i):
+            return np.full(len(i), np.nan)
+        log_density = self.predictive.log_density_function(i)(labels)
+        with np.errstate(all="ignore"):  # in ArviZ, of weights that are nearly equal
+            return np.array([pareto_smoothed(each)[1] for each in log_density.T])
+
+
+def conformal_intervals(
+    predictive: LabelMixture,
+    training: TrainingLabels,
+    compared: Compared,
+    labels: Labels,
+) -> ConformalIntervals:
+    """Regions of the labels, which are numbers, of the n new bags that `predictive` is of.
+
+    Its draws are those of the training labels' likelihoods.
+    """
+    centre, scale, spread = _centres(predictive, labels)
+    spreads = _spreads(training.draws, labels)
+    n = len(compared)
+    pareto_k = np.full(n, np.nan)
+    pieces: list[Array] = [np.empty((0, 2))] * n
+    for new, i in _by_class(predictive, training, compared, spreads, spread):
+        for bag, piece in _pieces(new, i, labels, centre, scale):
+            pieces[bag] = piece
+        for end in (0, -1):
+            found = [bag for bag in i if len(pieces[bag]) and np.isfinite(pieces[bag].flat[end])]
+            bags, at = np.array(found, dtype=int), np.array([pieces[b].flat[end] for b in found])
+            pareto_k[bags] = np.fmax(pareto_k[bags], new.pareto_k(bags, at))
+    return ConformalIntervals(**compared.described, pareto_k=pareto_k, pieces=pieces)
+
+
+def conformal_classes(
+    predictive: ClassPredictive | MulticlassPredictive,
+    training: TrainingLabels,
+    compared: Compared,
+) -> ConformalClasses:
+    """Regions of the labels, which are classes, of the n new bags that `predictive` is of."""
+    n, classes = len(compared), predictive.classes
+    is_in, pareto_k = np.zeros((n, len(classes)), dtype=bool), np.full(n, np.nan)
+    for new, i in _by_class(
+        predictive, training, compared, np.ones(len(training.sizes)), np.ones(n)
+    ):
+        excess = new.excess(i)
+        for code in range(len(classes)):
+            given = np.full(len(i), code)
+            above = excess(given)
+            is_in[i, code] = above >= 0
+            near = above > -_NEARLY_KEPT  # of others weights do not matter
+            pareto_k[i[near]] = np.fmax(pareto_k[i[near]], new.pareto_k(i[near], given[near]))
+    return ConformalClasses(**compared.described, pareto_k=pareto_k, classes=classes, is_in=is_in)
+
+
+def _by_class(predictive, training, compared, spreads, spread):
+    """New bags of one size class, some at a time, and their indices."""
+    for i, bags, rank in compared.by_class():
+        ranks = Ranks(training.log_likelihood[:, bags], np.log(spreads[bags]), rank)
+        new = _NewBags(predictive, ranks, np.log(spread))
+        for part in bags_at_once(len(i), predictive._numbers_per_bag):
+            yield new, i[part]
+
+
+def _centres(predictive, labels):
+    """Centre and scale of the candidates of new bags, and spreads of their labels, each (n,)."""
+    if labels.is_count:
+        spread = _spread_of_counts(predictive.sd)
+        return predictive.mean, spread, spread
+    quantiles = predictive.quantile(_CENTRAL)
+    low, middle, high = labels.to_scale(quantiles)
+    return middle, (high - low) / 2, (quantiles[2] - quantiles[0]) / 2
+
+
+def _spreads(draws, labels):
+    """Spreads, shape (n,), as those of `_centres`, of distributions that draws, (D, n), are of."""
+    if labels.is_count:
+        return _spread_of_counts(draws.std(axis=0))
+    low, high = np.quantile(draws, (_CENTRAL[0], _CENTRAL[2]), axis=0)
+    return (high - low) / 2
+
+
+def _spread_of_counts(sd):
+    """With the variance of rounding: the usual 0 of a bag that has no other count is not rare."""
+    return np.sqrt(sd**2 + 1 / 12)
+
+
+def _pieces(new, i, labels, centre, scale):
+    """Pairs of a bag out of `i` and its pieces, shape (r, 2), where there are any."""
+    bag, x, kept = _scan(new, i, labels, centre, scale)
+    follows = np.append(False, bag[1:] == bag[:-1])  # whether the candidate before is of its bag
+    is_followed = np.append(follows[1:], False)
+    starts = np.flatnonzero(kept & ~(follows & np.roll(kept, 1)))
+    stops = np.flatnonzero(kept & ~(is_followed & np.roll(kept, -1)))
+    lower = _ends(new, labels, bag, x, starts, follows[starts], -1)
+    upper = _ends(new, labels, bag, x, stops, is_followed[stops], 1)
+    ends = np.column_stack([lower, upper])
+    bags, first = np.unique(bag[starts], return_index=True)
+    return zip(bags, np.split(ends, first)[1:], strict=True)
+
+
+def _scan(new, i, labels, centre, scale):
+    """Candidates of the bags `i` sorted by bag and place: bag, place, and whether each is kept."""
+
+    def tried(bags, x, excess):
+        at = labels.at(x, bags)
+        return bags, at if labels.is_count else x, excess(at) >= 0
+
+    excess = new.excess(i)
+    steps = np.linspace(-_REACH, _REACH, _CANDIDATES)
+    found = [tried(i, centre[i] + step * scale[i], excess) for step in steps]
+    for sign, (bags, place, kept) in ((-1, found[0]), (1, found[-1])):
+        for doubling in range(1, _DOUBLINGS + 1):
+            bags, before = bags[kept], place[kept]
+            if not len(bags):
+                break
+            x = centre[bags] + sign * _REACH * 2.0**doubling * scale[bags]
+            bags, place, kept = tried(bags, x, new.excess(bags))
+            found.append((bags, place, kept))
+            kept = kept & (place != before)  # a count can be the last one
+    bag, place, kept = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((place, bag))
+    bag, place, kept = bag[order], place[order], kept[order]
+    is_new = np.append(True, (bag[1:] != bag[:-1]) | (place[1:] != place[:-1]))
+    return bag[is_new], place[is_new], kept[is_new]
+
+
+def _ends(new, labels, bag, place, kept, bounded, direction):
+    """Labels at the ends of pieces, from the last candidates that are kept.
+
+    Where `bounded`, the next candidate is not kept. Ends of counts are kept themselves.
+    """
+    bags, inside = bag[kept], place[kept]
+    following = place[np.clip(kept + direction, 0, len(place) - 1)]
+    ends = np.where(bounded, inside, direction * np.inf)
+    j = np.flatnonzero(bounded)
+    if len(j):
+        excess = new.excess(bags[j])
+        root = _last_count if labels.is_count else _root
+        ends[j] = root(lambda x: excess(labels.at(x, bags[j])), inside[j], following[j])
+    return labels.at(ends, bags)
+
+
+def _last_count(excess, inside, outside):
+    """Counts next to the first ones at which `excess` is below 0, by bisection; shapes (m,)."""
+    while np.max(np.abs(outside - inside)) > 1:
+        middle = np.where(np.abs(outside - inside) > 1, np.floor((inside + outside) / 2), inside)
+        kept = excess(middle) >= 0
+        inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
+    return inside
+
+
+def _root(excess, inside, outside):
+    """Roots of `excess` between places where it is not below 0 and where it is, shapes (m,).
+
+    Regula falsi, which halves the value at an end that stays (Illinois); bisection where a value is
+    infinite, as that of impossible labels is.
+    """
+    a, b, at_a, at_b = inside, outside, excess(inside), excess(outside)
+    tolerance, last = _TOLERANCE * np.abs(b - a), np.zeros(len(a))
+    x, found = a, np.zeros(len(a), dtype=bool)
+    for _ in range(_MOST_STEPS):
+        finite = np.isfinite(at_a) & np.isfinite(at_b)
+        share = np.divide(at_a, at_a - at_b, out=np.full(len(a), 0.5), where=finite)
+        before, x = x, np.where(found, x, a + share * (b - a))
+        found |= np.abs(x - before) <= tolerance
+        if found.all():
+            break
+        value = excess(x)
+        side = np.where(value >= 0, 1, -1)
+        again = side == last
+        at_a = np.where(side > 0, value, np.where(again, at_a / 2, at_a))
+        at_b = np.where(side < 0, value, np.where(again, at_b / 2, at_b))
+        a, b, last = np.where(side > 0, x, a), np.where(side < 0, x, b), side
+    return x
