@@ -1,5 +1,6 @@
 """Groups of bags by columns of their metadata, and the weights of bags in sums over a group."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,11 @@ def sum_coefficients(
     bags: Bags, group: Array, n_groups: int, weights: ArrayLike | str | None, total: bool
 ) -> csc_array:
     """Coefficients, shape (k, n), of the weighted means, or totals, of values of bags in groups."""
-    values = np.ones(len(bags)) if weights is None else _weights(bags, weights)
+    if weights is None:
+        values = np.ones(len(bags))
+    else:
+        in_order = values_of_bags(bags, weights, "weights")
+        values = weights_of_bags(in_order, len(bags), bags.name)
     sums = np.bincount(group, values, minlength=n_groups)
     empty = np.flatnonzero(sums == 0)
     if len(empty):
@@ -51,16 +56,17 @@ def sum_coefficients(
     return csc_array((coefficients, (group, np.arange(len(bags)))), shape=(n_groups, len(bags)))
 
 
-def _weights(bags: Bags, weights: Any) -> Array:
+def weights_of_bags(weights: Any, n: int, name: Callable[[int], str]) -> Array:
+    """Weights in the order of n bags, whose names are ``name(i)``, as numbers >= 0, shape (n,)."""
     try:
-        values = as_real_numbers(values_of_bags(bags, weights, "weights"))
-    except TypeError:
+        values = as_real_numbers(weights)
+    except (TypeError, ValueError):
         raise TypeError("weights are not numbers: pass one number per bag") from None
-    values = as_vector(values, len(bags), "weights", "bag")
+    values = as_vector(values, n, "weights", "bag")
     bad = np.flatnonzero(~((values >= 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
-            f"the weight of {bags.name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in all): weights "
+            f"the weight of {name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in all): weights "
             "are numbers from 0"
         )
     return values

@@ -50,6 +50,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
 from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
+from bdr_stan.predictive.robustness import Regression
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -526,7 +527,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         Returns
         -------
         Contrast
-            With `mean`, `sd`, `quantile(q)`, `interval(level)` and `draws`.
+            With `mean`, `sd`, `quantile(q)`, `interval(level)` and `draws`; of normal labels with
+            `robustness()` against omitted causes.
 
         Raises
         ------
@@ -542,7 +544,14 @@ class EmbeddingEstimator(PosteriorEstimator):
             self._by_draws(_embedded(bags, self._feature_map, each))
             for bags, each in zip(versions, known, strict=True)
         )
-        return Contrast.between(first, second).with_ids_of(versions[0])
+        regression = self._regression_of_contrast(*(each.get("covariates") for each in known))
+        return Contrast.between(first, second, regression=regression).with_ids_of(versions[0])
+
+    def _regression_of_contrast(
+        self, first: Array | None, second: Array | None
+    ) -> Regression | None:
+        """That in which contrasts are linear, if any; of versions with these columns x, (n, Q)."""
+        return None
 
     def doubts(self, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
         """What could make a conclusion from the predictions wrong, and how strong it must be.

@@ -61,6 +61,7 @@ from bdr_stan.predictive.influence import (
     posterior_of_influence,
     without_gaps,
 )
+from bdr_stan.predictive.robustness import Regression
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
 
@@ -590,6 +591,25 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
         drawn = effects @ columns.T
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
+
+    def _regression_of_contrast(
+        self, first: Array | None, second: Array | None
+    ) -> Regression | None:
+        if self.family != "normal" or self.stan_file is not None:
+            return None
+        n = len(self.result_.labels) - 1
+        if self._covariates is None or first is None or second is None:
+            return Regression(n)
+        # A covariate that differs between the versions is part of the contrast: no benchmark.
+        changed = np.any(first != second, axis=0)
+        gamma = self._draws()["gamma"]
+        levels = self._covariates.levels.values()
+        coefficients = {
+            name: gamma[:, columns]
+            for name, columns in self._covariates.slices.items()
+            if not changed[columns].any()
+        }
+        return Regression(n - sum(len(each or (0, 1)) - 1 for each in levels), coefficients)
 
     def fit_features(
         self,

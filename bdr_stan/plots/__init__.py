@@ -1,4 +1,4 @@
-"""Plots of predictions, influence, shrinkage, terms, landmarks, draws and maps.
+"""Plots of predictions, influence, robustness, shrinkage, terms, landmarks, draws and maps.
 
 For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn; without it
 every plot raises ImportError.
@@ -22,6 +22,7 @@ from bdr_stan.plots.draws import ranks, trace
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.influence import influence, rate_along
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
+from bdr_stan.plots.robustness import robustness
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 from bdr_stan.plots.terms import terms
 
@@ -46,6 +47,7 @@ __all__ = [
     "rate_map",
     "rate_maps",
     "reliability",
+    "robustness",
     "rootogram",
     "shrinkage_spectrum",
     "terms",

@@ -9,6 +9,7 @@ from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
+from bdr_stan.predictive.robustness import Robustness
 from bdr_stan.predictive.selection import SelectionBounds
 from bdr_stan.predictive.totals import AggregatePredictive
 
@@ -27,6 +28,7 @@ __all__ = [
     "OutcomePredictive",
     "PointPredictive",
     "Predictive",
+    "Robustness",
     "SelectionBounds",
     "mix",
 ]

@@ -5,9 +5,16 @@ from typing import Self
 
 import numpy as np
 
-from bdr_stan.predictive.distributions import draw_quantiles
+from bdr_stan.bags.checks import describe
+from bdr_stan.bags.groups import weights_of_bags
+from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.predictive.distributions import draw_quantiles, interval_ends
 from bdr_stan.predictive.mixture import LabelMixture, Mixture
-from bdr_stan.types import Array
+from bdr_stan.predictive.robustness import Regression, Robustness
+from bdr_stan.types import Array, ArrayLike
+
+# Spread of the contrast below which its draws are equal but for rounding, relative to their size.
+_ROUNDING = 1e-12
 
 
 class Contrast(Mixture):
@@ -25,6 +32,8 @@ class Contrast(Mixture):
         n and S.
     weights : array, shape (S,), optional
         Weight of each draw, of sum 1; default equal weights.
+    regression : Regression, optional
+        In which the contrast is linear, for `robustness`.
 
     Attributes
     ----------
@@ -42,7 +51,7 @@ class Contrast(Mixture):
     >>> bag = [rng.normal(0, size=(100, 1))]
     >>> contrast = model.contrast([bag[0] + 0.5], bag)  # were all its points higher by 0.5
     >>> contrast
-    Contrast(1 bags, 1000 draws; mean, sd, quantile(q), interval(level), draws)
+    Contrast(1 bags, 1000 draws; mean, sd, quantile(q), interval(level), draws, robustness())
     >>> lower, upper = contrast.interval(0.95)
     >>> bool(lower[0] < 0.5 < upper[0])
     True
@@ -54,11 +63,20 @@ class Contrast(Mixture):
         n_bags: int,
         n_draws: int,
         weights: Array | None = None,
+        *,
+        regression: Regression | None = None,
     ) -> None:
         super().__init__(differences, n_bags, n_draws, weights)
+        self.regression = regression
 
     @classmethod
-    def between(cls, first: LabelMixture, second: LabelMixture) -> Self:
+    def between(
+        cls,
+        first: LabelMixture,
+        second: LabelMixture,
+        *,
+        regression: Regression | None = None,
+    ) -> Self:
         """The expected label of one version of the bags less that of another.
 
         Parameters
@@ -66,23 +84,84 @@ class Contrast(Mixture):
         first, second : Predictive, ClassPredictive or AggregatePredictive
             Of the same number of bags, under the same draws. Of classes, the difference is that of
             the probability of the second class.
+        regression : Regression, optional
+            In which the difference is linear, for `robustness`.
         """
 
         def differences(i):
             return first.expected(i) - second.expected(i)
 
-        return cls(differences, len(first), first.n_draws, first.weights)
+        return cls(differences, len(first), first.n_draws, first.weights, regression=regression)
 
     def __repr__(self) -> str:
         return (
             f"Contrast({len(self)} bags, {self.n_draws} draws; mean, sd, quantile(q), "
-            "interval(level), draws)"
+            "interval(level), draws, robustness())"
         )
 
     @property
     def draws(self) -> Array:
         """The difference of each bag under each draw, shape (S, n), units of y."""
         return np.concatenate([difference for _, difference in self._chunks()], axis=1)
+
+    def robustness(self, weights: ArrayLike | None = None, *, level: float = 0.95) -> Robustness:
+        """How strong a cause that the model omits must be to change the average contrast.
+
+        Parameters
+        ----------
+        weights : array, shape (n,), or Series by the bags' ids, optional
+            Weight of each bag in the average, >= 0; default equal weights.
+        level : float, 0 < level < 1, default 0.95
+            Of the interval.
+
+        Returns
+        -------
+        Robustness
+            With `value`, `interval_value`, `bias(c_y, c_d)`, `bounds(c_y, c_d)` and
+            `benchmarks()`; `print` writes a sentence, `bdr_stan.plots.robustness` draws it.
+
+        Raises
+        ------
+        TypeError
+            The contrast is not linear in a regression: it is of another model than BLR, BDR and
+            Shrinkage with normal labels.
+        ValueError
+            Unusable weights; the versions do not differ; or the posterior has one draw.
+
+        Notes
+        -----
+        The formulas are in `Robustness`. The standard deviation includes the uncertainty of sigma,
+        rho and eta: where it is large, as that of eta with few bags, values are a few percent too
+        low. They are inexact where `prior` keeps these scales far from values that suit the data.
+        """
+        if self.regression is None:
+            raise TypeError(
+                "robustness is known of a contrast that is linear in a regression, that of BLR, "
+                "BDR or Shrinkage with family='normal' and without stan_file; this one is not: fit "
+                "one of these to the same bags"
+            )
+        ends = interval_ends(level)
+        theta = self.draws @ self._shares(weights)
+        spread, size = np.std(theta), np.max(np.abs(theta))
+        if size == 0:
+            raise ValueError("the two versions of the bags do not differ: pass bags that do")
+        if not spread > _ROUNDING * size:
+            raise ValueError(
+                "the contrast has the same value in all draws, so that its robustness is unknown: "
+                "fit with method='nuts' or 'laplace'"
+            )
+        lower, upper = draw_quantiles(theta, np.array(ends), self.weights)
+        return Robustness.of_draws(theta, self.regression, (lower, upper), level)
+
+    def _shares(self, weights):
+        """Weights of the bags in their average, shape (n,), of sum 1."""
+        if weights is None:
+            return np.full(len(self), 1 / len(self))
+        in_order = match_to_ids(weights, self.ids, "weights")
+        weights = weights_of_bags(in_order, len(self), lambda i: describe(i, self.ids))
+        if not weights.any():
+            raise ValueError("all weights are zero: give a bag a positive one")
+        return weights / weights.sum()
 
     def _moments(self, difference, i):
         return difference, 0.0

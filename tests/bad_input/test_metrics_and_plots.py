@@ -19,6 +19,8 @@ from builders.mistakes import (
 
 from bdr_stan import metrics, plots
 
+ROBUST = FITTED.contrast([bag + 1 for bag in BAGS], BAGS).robustness()
+
 SCORES = [
     ("labels of another length", lambda: metrics.mse(Y, Y[:3]), "mean has shape"),
     ("a label of NaN", lambda: metrics.mse(changed(Y, 2, np.nan), Y), "bag 2"),
@@ -62,6 +64,10 @@ SCORES = [
     ("a picture of no influence", lambda: plots.influence(NETWORK, 0), "AggregateNN"),
     ("a picture of no such column", lambda: plots.influence(FITTED, "age", BAGS), "age"),
     ("a picture of a level of 2", lambda: plots.influence(FITTED, "x", level=2), "level"),
+    ("a picture of no robustness",
+     lambda: plots.robustness(FITTED.contrast(BAGS, BAGS)), "contrast.robustness()"),
+    ("axes of robustness to 1", lambda: plots.robustness(ROBUST, largest=1.0), "largest"),
+    ("axes of robustness to text", lambda: plots.robustness(ROBUST, largest="all"), "largest"),
     ("a spectrum of no shrinkage", lambda: plots.shrinkage_spectrum(FITTED), "BLR"),
     ("a spectrum of bags of no points",
      lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),

@@ -20,6 +20,7 @@ from builders.mistakes import (
     TABLE,
     TWO,
     Y,
+    changed,
     check_call,
     mistakes,
 )
@@ -29,6 +30,9 @@ from bdr_stan.predictive import mix
 
 BOUNDS = FITTED.sensitivity(BAGS)
 SUBSET = Bags.from_list([bag[:1] for bag in BAGS], features=["x", "z"])
+HIGHER = [bag + 1 for bag in BAGS]
+ROBUST = FITTED.contrast(HIGHER, BAGS).robustness()
+
 PREDICTIONS = [
     ("before a fit", lambda: BDR().predict(BAGS), "not fitted"),
     ("of rates before a fit", lambda: AggregateRegressor().predict_points(POINTS), "not fitted"),
@@ -176,6 +180,25 @@ PREDICTIONS = [
     ("a contrast with nothing", lambda: FITTED.contrast(BAGS, None), "bags"),
     ("a contrast's interval of level 2", lambda: FITTED.contrast(BAGS, BAGS).interval(2), "level"),
     ("a contrast's quantile of 1", lambda: FITTED.contrast(BAGS, BAGS).quantile(1.0), "q"),
+    ("robustness of bags that do not differ",
+     lambda: FITTED.contrast(BAGS, BAGS).robustness(), "do not differ"),
+    ("robustness of totals", lambda: RATES.contrast(HIGHER, BAGS).robustness(), "BLR"),
+    ("robustness of a mixture",
+     lambda: mix([FITTED.contrast(HIGHER, BAGS)] * 2, [0.5, 0.5]).robustness(), "BLR"),
+    ("robustness of level 2",
+     lambda: FITTED.contrast(HIGHER, BAGS).robustness(level=2), "level"),
+    ("robustness with too few weights",
+     lambda: FITTED.contrast(HIGHER, BAGS).robustness([1.0, 2.0]), "weights"),
+    ("robustness with a negative weight",
+     lambda: FITTED.contrast(HIGHER, BAGS).robustness(changed(SIZES, 1, -1)), "weights"),
+    ("robustness without weight",
+     lambda: FITTED.contrast(HIGHER, BAGS).robustness(np.zeros(12)), "weights"),
+    ("robustness with weights of text",
+     lambda: FITTED.contrast(HIGHER, BAGS).robustness(["a"] * 12), "weights"),
+    ("a strength above 1", lambda: ROBUST.bias(1.2, 0.1), "c_y"),
+    ("a strength below 0", lambda: ROBUST.bounds(0.1, -0.1), "c_d"),
+    ("a share of the contrast of 1", lambda: ROBUST.bias(0.1, 1.0), ["c_d", "less than 1"]),
+    ("a strength of text", lambda: ROBUST.bias("large", 0.1), "c_y"),
     ("mixed contrasts of other bags",
      lambda: mix([FITTED.contrast(BAGS, BAGS), FITTED.contrast(TWO, TWO)], [0.5, 0.5]), "bags"),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import rioxarray  # noqa: F401
 import xarray as xr
 
 from bdr_stan import BLR, Bags, Shrinkage, plots
+from bdr_stan.predictive import Robustness
 from bdr_stan.results.inference_data import dataset
 
 
@@ -84,6 +85,7 @@ DRAW = {
     "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
+    "robustness": lambda case: plots.robustness(Robustness(1.0, 0.4, 0.2, 1.8, 0.95, 50)),
     "rootogram": lambda case: plots.rootogram(np.arange(len(case[0])), Counts()),
     "shrinkage_spectrum": lambda case: plots.shrinkage_spectrum([1.0, 2.0], 1.0),
 }

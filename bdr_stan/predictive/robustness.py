@@ -1,0 +1,252 @@
+"""How strong an omitted cause must be to change a contrast (omitted variable bias).
+
+A contrast theta = Dbar' b is linear in the coefficients b of the regression y ~ N(X b, W^-1) on
+embeddings and covariates. Leaving out a cause u of the labels changes it by
+
+    bias^2 = c_y c_d / (1 - c_d) |y - X b|^2 Dbar' M^-1 Dbar,    M = X'WX + prior precision of b,
+
+exactly, where sums of squares have weights W and include the prior as pseudo-observations: c_y is
+the share of |y - X b|^2 that u explains, and 1 - c_d the factor by which adjusting for u multiplies
+the precision of theta. Sources: Cinelli and Hazlett (2020); Chernozhukov et al. (2022), where
+Dbar' M^-1 x is the Riesz representer of theta; both without a prior. The prior belongs to M: with
+many landmarks X'WX is singular. Dbar' M^-1 Dbar is the posterior variance of theta, and |y - X b|^2
+the number of bags at the scales of highest evidence, less one for each coefficient whose prior has
+a fixed, wide scale. The draws of theta and the number of bags are therefore enough.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bdr_stan.types import Array, is_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NULL = 1e-9  # of the largest eigenvalue: levels of a covariate have a direction without variance
+# Draws per coefficient from which the covariance of a term's coefficients is estimated.
+_DRAWS_PER_COEFFICIENT = 10
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What the robustness of a contrast takes of the regression, under the draws of the contrast.
+
+    Attributes
+    ----------
+    n_residual : int
+        Number of training bags less that of intercept and covariates' coefficients.
+    coefficients : dict of arrays, shapes (S, k)
+        Draws of the coefficients of covariates and terms by name.
+    """
+
+    n_residual: int
+    coefficients: Mapping[str, Array] = field(default_factory=dict)
+
+
+def robustness_value(squared_ratio: float) -> float:
+    """The c with c^2 / (1 - c) = q, q = theta^2 / (|y - X b|^2 Dbar' M^-1 Dbar)."""
+    q = squared_ratio
+    # (sqrt(q^2 + 4 q) - q) / 2 without the cancellation for large q.
+    return float(2 * q / (np.sqrt(q**2 + 4 * q) + q)) if q > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """How strong an omitted cause must be to change the sign, or the interval, of a contrast.
+
+    An omitted cause of the labels has two strengths, from 0 to 1. c_y is the share of the labels'
+    residual variance that it explains. c_d is the share by which adjusting for it reduces the
+    precision of the contrast; of the coefficient of one column, the share of that column's residual
+    variance, given the others, that it explains (a partial R^2, as c_y is).
+
+    Attributes
+    ----------
+    mean, sd, lower, upper : float, units of y
+        Of the contrast, lower and upper the ends of its central interval.
+    level : float
+        Of the interval.
+    n_residual : int
+        Residual degrees of freedom: number of training bags less that of intercept and covariates.
+    value : float
+        The robustness value: an omitted cause of c_y = c_d = `value` can bring the mean to 0, one
+        with smaller c_y and c_d cannot.
+    interval_value : float
+        The same for the interval to reach 0; 0 where it contains 0 already.
+    strengths : dict
+        Name of each covariate and term -> (c_y, c_d) of an omitted cause that explains as much of
+        labels and contrast as this one.
+
+    Notes
+    -----
+    An omitted cause of these strengths changes the contrast by at most
+
+        bias = sqrt(c_y c_d / (1 - c_d) n_residual) sd,
+
+    and the robustness value is the c = c_y = c_d whose bias is the absolute mean. In least squares
+    this is the bound of Cinelli and Hazlett (2020, "Making sense of sensitivity") and of
+    Chernozhukov et al. (2022, "Long story short: omitted variable bias in causal machine
+    learning"); here the prior of the coefficients counts as further bags.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=100)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in x]
+    >>> model = BLR(5, method="exact").fit(bags, x + rng.normal(size=100), seed=1)
+    >>> robust = model.contrast([bag + 0.5 for bag in bags], bags).robustness()
+    >>> 0 < robust.interval_value < robust.value < 1
+    True
+    >>> lower, upper = robust.bounds(robust.value, robust.value)
+    >>> lower < 0 < upper
+    True
+    """
+
+    mean: float
+    sd: float
+    lower: float
+    upper: float
+    level: float
+    n_residual: int
+    strengths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of_draws(
+        cls, theta: Array, regression: Regression, ends: tuple[float, float], level: float
+    ) -> "Robustness":
+        """From draws of the contrast, shape (S,), and the ends of its interval.
+
+        Parameters
+        ----------
+        theta : array, shape (S,), units of y
+        regression : Regression
+            Under the same draws.
+        ends : tuple of two floats
+            The interval's.
+        level : float
+            The interval's.
+        """
+        n = regression.n_residual
+        strengths = {
+            name: _strengths(theta, gamma, n)
+            for name, gamma in regression.coefficients.items()
+            if len(gamma) >= _DRAWS_PER_COEFFICIENT * gamma.shape[1]
+        }
+        mean, sd = float(np.mean(theta)), float(np.std(theta))
+        return cls(mean, sd, float(ends[0]), float(ends[1]), level, n, strengths)
+
+    @property
+    def value(self) -> float:
+        """c_y = c_d at which an omitted cause can bring the mean to 0."""
+        return robustness_value((self.mean / self.sd) ** 2 / self.n_residual)
+
+    @property
+    def interval_value(self) -> float:
+        """c_y = c_d at which an omitted cause can bring the interval to 0."""
+        if self.lower <= 0 <= self.upper:
+            return 0.0
+        nearest = min(abs(self.lower), abs(self.upper))
+        return robustness_value((nearest / self.sd) ** 2 / self.n_residual)
+
+    def bias(self, c_y: float, c_d: float) -> float:
+        """Largest change of the mean by adjusting for an omitted cause, either way; units of y.
+
+        Parameters
+        ----------
+        c_y : float, 0 <= c_y <= 1
+            Share of the labels' residual variance that the cause explains.
+        c_d : float, 0 <= c_d < 1
+            Share by which adjusting for it reduces the precision of the contrast.
+
+        Raises
+        ------
+        ValueError
+            A strength out of its range.
+        """
+        _check_strengths(c_y, c_d)
+        return float(np.sqrt(c_y * c_d / (1 - c_d) * self.n_residual)) * self.sd
+
+    def bounds(self, c_y: float, c_d: float) -> tuple[float, float]:
+        """Lowest and highest end of the intervals after adjusting for such an omitted cause.
+
+        Adjusting also multiplies the width of the interval by sqrt((1 - c_y) / (1 - c_d)).
+
+        Parameters
+        ----------
+        c_y : float, 0 <= c_y <= 1
+            Share of the labels' residual variance that the cause explains.
+        c_d : float, 0 <= c_d < 1
+            Share by which adjusting for it reduces the precision of the contrast.
+
+        Returns
+        -------
+        lower, upper : float, units of y
+
+        Raises
+        ------
+        ValueError
+            A strength out of its range.
+        """
+        bias, factor = self.bias(c_y, c_d), np.sqrt((1 - c_y) / (1 - c_d))
+        lower = self.mean - bias + factor * (self.lower - self.mean)
+        upper = self.mean + bias + factor * (self.upper - self.mean)
+        return float(lower), float(upper)
+
+    def benchmarks(self) -> "pd.DataFrame":
+        """The contrast after adjusting for an omitted cause as strong as each covariate or term.
+
+        Returns
+        -------
+        pandas DataFrame indexed by their names
+            c_y, c_d; mean: the contrast less the largest bias towards 0, which may change its sign;
+            lower, upper: of `bounds`. Covariates that differ between the versions of the bags are
+            part of the contrast and are not listed, nor are terms with more than a tenth as many
+            coefficients as draws.
+
+        Notes
+        -----
+        The strengths are those by which leaving out the covariate itself changes the fit
+        (Chernozhukov et al. 2022): c_y the relative increase of the residual sum of squares, c_d
+        the relative decrease of the posterior variance of the contrast. No refit is needed: a model
+        without some coefficients has the posterior given that these are 0.
+        """
+        import pandas as pd
+
+        sign, table = np.sign(self.mean), {}
+        for name, (c_y, c_d) in self.strengths.items():
+            mean = self.mean - sign * self.bias(c_y, c_d)
+            table[name] = [c_y, c_d, mean, *self.bounds(c_y, c_d)]
+        columns = ["c_y", "c_d", "mean", "lower", "upper"]
+        return pd.DataFrame.from_dict(table, orient="index", columns=columns)
+
+    def __str__(self) -> str:
+        text = (
+            f"The contrast is {self.mean:.3g} ({self.level:.0%} interval {self.lower:.3g} to "
+            f"{self.upper:.3g}). To bring it to 0, an omitted cause must explain {self.value:.1%} "
+            "of the residual variance of the labels and of the contrast"
+        )
+        if self.interval_value == 0:
+            return f"{text}; the interval contains 0 without one."
+        return f"{text}; {self.interval_value:.1%} bring its interval to 0."
+
+
+def _strengths(theta, gamma, n_residual):
+    """Gains in the residual variance and in the information about theta, of coefficients gamma."""
+    joint = np.atleast_2d(np.cov(np.column_stack([theta, gamma]), rowvar=False))
+    inverse = np.linalg.pinv(joint[1:, 1:], rcond=_NULL, hermitian=True)
+    mean, cross = gamma.mean(axis=0), joint[0, 1:]
+    gain_of_labels = mean @ inverse @ mean / n_residual
+    gain_of_contrast = cross @ inverse @ cross / joint[0, 0]
+    return float(min(gain_of_labels, 1.0)), float(np.clip(gain_of_contrast, 0, 1 - 1e-9))
+
+
+def _check_strengths(c_y, c_d):
+    """Raise ValueError unless these are shares, c_d below 1."""
+    for name, value in {"c_y": c_y, "c_d": c_d}.items():
+        if not is_number(value) or not 0 <= value <= 1 or (name == "c_d" and value == 1):
+            most = "less than 1" if name == "c_d" else "at most 1"
+            raise ValueError(f"{name} must be a share from 0 to {most}, found {value!r}")
