@@ -31,6 +31,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 
 # Embeddings of bags in partitions are kept up to this many numbers (160 MB).
 MOST_KEPT = 20_000_000
+_POINTS_OF_COVARIANCE = 100_000  # whose features take a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def training_features(
     if tested:
         kernel, kept = varying_effects(kernel, chosen, embedding)
         feature_map, embedding = landmark_features(kernel, chosen[kept]), embedding.columns(kept)
-        embedding = embedding if covariance else replace(embedding, covariance=None)
+    elif covariance is None and isinstance(bags, Bags):
+        embedding = replace(embedding, covariance=_covariance_of_some(bags, feature_map))
     check_kernel_reaches(kernel, embedding.extremes)
     if len(bags) > 1:
         _check_bags_differ(kernel, embedding.extremes)
@@ -147,6 +149,16 @@ def _embedded(
     if labels is not None and many and isinstance(bags, PartitionedBags):
         return compressed_embedding(bags, feature_map, labels, covariates=x, **options)
     return replace(embed(bags, feature_map, **options), covariates=x)
+
+
+def _covariance_of_some(bags, feature_map):
+    """Within-bag covariance of the features, from about `_POINTS_OF_COVARIANCE` points, (d, d).
+
+    For models that take embeddings as exact; None where no bag has several points.
+    """
+    several = np.flatnonzero(bags.effective_sizes > 1 + 1e-9)
+    some = several[:: 1 + bags.n_points // _POINTS_OF_COVARIANCE]
+    return embed(bags[some], feature_map, covariance="average").covariance if len(some) else None
 
 
 def _check_bags_differ(kernel, extremes):

@@ -39,8 +39,15 @@ _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request
 _OF_SUBCLASSES = {
     *("check_known", "check_label_errors", "check_labels", "check_parameters", "closed_form"),
     *("columns_of_bags", "coordinates", "counts_labels", "default_types", "exact_embeddings"),
-    *("fit_features", "for_sample", "has_likelihood", "kernel_for", "known_of_bags"),
-    *("label_distribution", "likelihood_text", "log_cdf", "methods", "needs_trials"),
+    *("fit_features", "for_sample", "has_familiarity", "has_likelihood", "kernel_for"),
+    *(
+        "known_of_bags",
+        "label_distribution",
+        "likelihood_text",
+        "log_cdf",
+        "methods",
+        "needs_trials",
+    ),
     *("predict_features", "predictive_features", "predicts_from", "prior_texts"),
     *("samples_posterior", "takes", "takes_label_sd", "takes_parts", "takes_samples"),
     "training_features",
@@ -151,7 +158,8 @@ class BagEstimator(BaseEstimator):
             n_points (of several samples "n_points[houses]" and so on), mean, sd, lower, upper; of
             classes n_points, predicted, and probability,
             lower, upper of the predicted class; of ordered categories lower and upper are
-            categories. The columns' name is that of the label, where the
+            categories. Estimators with `familiarity` add this column, a p-value: small where a bag
+            is unlike those of the fit. The columns' name is that of the label, where the
             fit took it from a column or a Series with a name.
         """
         interval_ends(level)  # raises before any work is done

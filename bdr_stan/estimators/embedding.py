@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -27,6 +27,7 @@ from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
+from bdr_stan.embedding.familiarity import MIN_BAGS, Familiarity
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
@@ -56,6 +57,9 @@ from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Uses of the densities of compressed rows, not their definitions.
 _NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
@@ -257,6 +261,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y, **known_errors)
+            familiarity = Familiarity.from_training(training)
+        of_new_bags = {} if familiarity is None else familiarity.constants()
         posterior, constants = self._sample(model, settings)
         self._keep_posterior(
             model,
@@ -264,7 +270,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             training.record,
             y,
             settings,
-            constants=_constants(training, known_errors) | constants,
+            constants=_constants(training, known_errors) | of_new_bags | constants,
             kernel=training.kernel,
             covariates=training.covariates,
             coordinates=training.coordinates,
@@ -602,6 +608,91 @@ class EmbeddingEstimator(PosteriorEstimator):
         known = self.known_of_bags(bags, **given, groups=groups)
         return _embedded(bags, self._feature_map, known), bags
 
+    def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
+        """How far bags are from the training bags, as p-values: whether they come from elsewhere.
+
+        A bag like the training bags has a p-value of at most 0.05 with probability 0.05, whatever
+        its size. A bag from elsewhere is found if it has points enough.
+
+        Parameters
+        ----------
+        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
+
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
+            familiarity, the p-value: of 100 bags like the training bags some 5 are below 0.05; and
+            distance, from the average training bag in standard deviations of such bags of the same
+            size, about 1 for most of these.
+
+        Raises
+        ------
+        ValueError
+            The fit was to fewer than 20 bags, to bags of one point each, to bags in partitions by
+            BLR or with more embeddings than are kept, or saved by an earlier version.
+        TypeError
+            The bags have several samples.
+
+        Notes
+        -----
+        Distances are those of Mahalanobis with the covariance of embeddings between bags plus that
+        within bags over their size. P-values are ranks among training bags of similar size, each
+        left out of the covariances; below 1 / (n + 1), n of these bags, the tail is extrapolated,
+        down to 1e-6. They are those of single bags, about the points alone: neither labels nor
+        covariates enter.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import Shrinkage
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.normal(size=60)
+        >>> bags = [rng.normal(mean, size=(40, 1)) for mean in y]
+        >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
+        >>> near, far = rng.normal(0.5, size=(40, 1)), rng.normal(8.0, size=(40, 1))
+        >>> found = model.familiarity([near, far])
+        >>> (found["familiarity"] < 0.01).tolist()
+        [False, True]
+        """
+        import pandas as pd
+
+        check_is_fitted(self, "result_")
+        self._check_familiarity()
+        bags = self._like_training(bags)
+        found = self._familiarity_columns(embed(bags, self._feature_map), distance=True)
+        return pd.DataFrame(found, index=pd.Index(bags.index, name=bags.id_name))
+
+    @property
+    def has_familiarity(self) -> bool:
+        """Whether the fit keeps what `familiarity` needs."""
+        return getattr(self, "_familiarity", None) is not None
+
+    def _check_familiarity(self):
+        """Raise where the fit keeps nothing to compare new bags with."""
+        if self.has_familiarity:
+            return
+        if "samples" in self.result_.settings:
+            raise TypeError(
+                "familiarity is of bags with one sample, but those of the fit have several: fit "
+                "one of these alone"
+            )
+        n = len(self.result_.labels)
+        if n < MIN_BAGS:
+            raise ValueError(f"the fit is to {n} bags, but familiarity needs at least {MIN_BAGS}")
+        raise ValueError(
+            "the fit keeps no distances of its training bags, as those of BLR to bags in "
+            "partitions, of embeddings too many to keep, to bags of one point each, and of earlier "
+            "versions: fit again to bags in memory, such as a sample of them"
+        )
+
+    def _familiarity_columns(self, embedding, *, distance=False):
+        """P-values of embedded bags, and distances, by name; none where the fit has none."""
+        found = self._familiarity
+        if found is None:
+            return {}
+        columns = {"familiarity": found.p_values(embedding)}
+        return columns | ({"distance": found.distance(embedding)} if distance else {})
+
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
@@ -840,6 +931,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         self.coordinates_ = self.coordinates.from_constants(constants)
         encoding = settings.get("covariates")
         self._covariates = None if encoding is None else Covariates.from_config(encoding)
+        self._familiarity = Familiarity.from_constants(constants)
         if "classes" in settings:
             self.classes_ = settings["classes"]
         if isinstance(self.kernel_, Mapping):

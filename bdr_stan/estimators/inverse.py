@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags import Bags, check_classes, check_within
+from bdr_stan.embedding.familiarity import UNFAMILIAR, too_many_unfamiliar
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
@@ -22,6 +25,7 @@ from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
 
 _MIN_BAGS = 3
 _MAX_DRAWS = 100  # averaged by predictions: the curves are precise, and more change nothing
@@ -91,6 +95,17 @@ class InverseEstimator(EmbeddingEstimator):
     @property
     def _step(self) -> int:
         return self._step_to(_MAX_DRAWS)
+
+    def predictive_features(self, embedding: Embedding) -> Any:
+        if self._familiarity is not None:
+            n = too_many_unfamiliar(self._familiarity.p_values(embedding))
+            if n:
+                warn(
+                    f"{n} of {len(embedding.sizes)} bags are unlike all training bags (familiarity "
+                    f"of at most {UNFAMILIAR}), and Bayes' rule misleads there: familiarity(bags) "
+                    "names them; predict these by BDR"
+                )
+        return super().predictive_features(embedding)
 
     def _predictive(self, embedding, draws, classes, *, label_sd=None):
         return inverse_predictive(

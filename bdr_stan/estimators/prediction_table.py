@@ -59,9 +59,7 @@ def _table_by_parts(model, bags, level):
         joined.join(place[which[own]], pieces, None)
     if cut.any():
         known = {name: values[cut] for name, values in known.items()}
-        columns = model.predictive_features(
-            Embedding(sizes[cut], joined.mean, None, **known)
-        )._columns(level)
+        columns = _columns(model, Embedding(sizes[cut], joined.mean, None, **known), level)
         tables.append(pd.DataFrame(columns, index=np.flatnonzero(cut)))
     return pd.concat([table for table in tables if len(table)]).sort_index()
 
@@ -83,4 +81,10 @@ def _predict_part(
         return {}, pieces
     of_whole = {name: values[~cut] for name, values in zip(names, known, strict=True)}
     whole = Embedding(sizes[~cut], sums.mean[~cut], None, **of_whole)
-    return model.predictive_features(whole)._columns(level), pieces
+    return _columns(model, whole, level), pieces
+
+
+def _columns(model, embedding, level):
+    """Predictions of embedded bags, and their familiarity, by name."""
+    predicted = model.predictive_features(embedding)._columns(level)
+    return predicted | model._familiarity_columns(embedding)

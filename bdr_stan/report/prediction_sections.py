@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan import metrics, plots
+from bdr_stan.embedding.familiarity import UNFAMILIAR
 from bdr_stan.report.fit_summary import FitSummary
 from bdr_stan.report.headline import FEW_BAGS, LEVEL, share
 from bdr_stan.report.page import Folded, Section, Table, Text
@@ -12,12 +13,13 @@ from bdr_stan.report.pictures import picture
 from bdr_stan.results.leave_one_out import GOOD_K
 
 _N_OUTLIERS = 20  # rows of the table of outlying bags
+_N_UNFAMILIAR = 5  # bags that a sentence names
 _MAX_TABLE_BAGS = 2000  # bags up to which a table lists them all
 
 
 def predictions(fit: FitSummary) -> Section:
     """Predictions of the training bags, leave-one-out where possible."""
-    blocks: list[Any] = [Text(text) for text in _how_predicted(fit)]
+    blocks: list[Any] = [Text(text) for text in [*_how_predicted(fit), *_of_new_bags(fit)]]
     if fit.predictive is not None:
         blocks += _number_blocks(fit) if fit.classes is None else _class_blocks(fit)
     return Section("predictions", "Predictions by bag size", blocks)
@@ -55,6 +57,24 @@ def _how_predicted(fit):
             "labels change the posterior so much that few draws have most of the weight."
         )
     return sentences
+
+
+def _of_new_bags(fit):
+    """A sentence on bags from elsewhere, of fits that recognise them."""
+    if not getattr(fit.model, "has_familiarity", False):
+        return []
+    text = (
+        "Predictions of new bags assume that these are like the bags of the fit: the column "
+        "familiarity of a table of predictions is below 0.05 for 5% of such bags, and for most "
+        "large bags from elsewhere."
+    )
+    if fit.bags is None:
+        return [text]
+    p = fit.model.familiarity(fit.bags)["familiarity"]
+    odd = p.sort_values().index[: int(np.sum(p <= UNFAMILIAR))]
+    named = ", ".join(map(str, odd[:_N_UNFAMILIAR])) + (", .." if len(odd) > _N_UNFAMILIAR else "")
+    found = f"{len(odd)} of them ({named}) are" if len(odd) else "none of them is"
+    return [f"{text} Of the bags of the fit {found} unlike the others (at most {UNFAMILIAR})."]
 
 
 def _number_blocks(fit):

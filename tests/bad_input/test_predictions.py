@@ -44,6 +44,8 @@ PREDICTIONS = [
     ("saved before a fit", lambda: BDR().save("new.nc"), "not fitted"),
     ("no bags", lambda: FITTED.predict([]), "bags"),
     ("None", lambda: FITTED.predict(None), "bags"),
+    ("familiarity before a fit", lambda: BDR().familiarity(BAGS), "not fitted"),
+    ("familiarity of a fit to few bags", lambda: FITTED.familiarity(BAGS), "12 bags"),
     ("fewer columns", lambda: FITTED.predict(NARROW), "1 feature"),
     ("other columns", lambda: FITTED.predict(RENAMED), "age"),
     ("a point that is NaN", lambda: FITTED.predict([[[np.nan, 1.0]]]), "bag 0"),

@@ -1,0 +1,147 @@
+"""Whether new bags are like the training bags, whatever their size.
+
+With z the coordinates in which both covariances of the training bags are diagonal, between bags 1
+and within bags lambda, a bag of N points like the training bags has
+
+    d^2 = sum_k z_k^2 / (1 + lambda_k / N)
+
+which is chi-square(d) if embeddings are normal. They are not, and covariances are estimated. So
+distances of training bags that were left out of the covariances give the distribution of d^2, one
+for each class of bag sizes: normality is most wrong in small bags.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.stats import binom
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.types import Array
+
+MIN_BAGS = 20  # with fewer no bag could be unlike the others at the 5% level
+_MOST_BAGS = 20_000  # whose distances are computed
+_FOLDS = 10  # more change nothing
+_BAGS_PER_CLASS = 30
+_MOST_CLASSES = 10
+_LEVELS = np.unique(np.r_[np.geomspace(1e-6, 1, 121), 0.05, 0.01, 0.001])[::-1]
+_TAIL = 0.1  # share of the distances from which the decay beyond the largest is estimated
+UNFAMILIAR = 0.001
+# A share of unfamiliar bags that errors of the tail explain; and what chance may do beyond it.
+_MOST_BY_ERROR = _MOST_BY_CHANCE = 0.005
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """Distances of bags from the training bags, and how large those of such bags are."""
+
+    m0: Array  # average embedding of the training bags, shape (d,)
+    basis: Array  # z = (mu - m0) basis, shape (d, d)
+    lam: Array  # within-bag variance of each coordinate, between bags 1, shape (d,)
+    first_sizes: Array  # smallest effective size of each class, shape (C,)
+    at_levels: Array  # d^2 that bags of each class exceed with probability _LEVELS, shape (C, L)
+
+    @classmethod
+    def from_training(cls, training: TrainingFeatures) -> Self | None:
+        """That of these bags; None for too few, or without embeddings and covariance."""
+        embedding = training.embedding
+        if not isinstance(embedding, Embedding) or embedding.covariance is None:
+            return None
+        if len(embedding.sizes) < MIN_BAGS:
+            return None
+        order = np.argsort(np.sum(embedding.deviations.rows**2, axis=1), kind="stable")
+        kept = np.linspace(0, len(order) - 1, min(len(order), _MOST_BAGS)).astype(int)
+        embedding = embedding.take(order[kept])
+        training = replace(training, embedding=embedding)
+        distances, fold = np.empty(len(kept)), np.arange(len(kept)) % _FOLDS
+        for k in range(_FOLDS):
+            others = replace(training, embedding=embedding.take(fold != k))
+            distances[fold == k] = _squared(*_space(others), embedding.take(fold == k))
+        sizes, first = embedding.sizes, _first_sizes(embedding.sizes)
+        classes = _class_of(first, sizes)
+        at_levels = [_quantiles(distances[classes == c]) for c in range(len(first))]
+        return cls(*_space(training), first, np.array(at_levels))
+
+    def distance(self, embedding: Embedding) -> Array:
+        """Root mean square of the coordinates in standard deviations, shape (n,)."""
+        return np.sqrt(self._squared(embedding) / len(self.lam))
+
+    def p_values(self, embedding: Embedding) -> Array:
+        """Probability that a bag like the training bags is as far from their average, (n,)."""
+        squared, classes = self._squared(embedding), _class_of(self.first_sizes, embedding.sizes)
+        found = np.empty(len(squared))
+        for c, values in enumerate(self.at_levels):
+            own = classes == c
+            found[own] = np.exp(np.interp(squared[own], values, np.log(_LEVELS)))
+        return found
+
+    def _squared(self, embedding):
+        return _squared(self.m0, self.basis, self.lam, embedding)
+
+    def constants(self) -> dict[str, tuple[Array, list[str]]]:
+        """Arrays with their names and dimensions in saved fits."""
+        component = "familiarity_component"
+        return {
+            "familiarity_m0": (self.m0, ["landmark"]),
+            "familiarity_basis": (self.basis, ["landmark", component]),
+            "familiarity_lambda": (self.lam, [component]),
+            "familiarity_size": (self.first_sizes, ["size_class"]),
+            "familiarity_distance": (self.at_levels, ["size_class", "familiarity_level"]),
+        }
+
+    @classmethod
+    def from_constants(cls, constants: Mapping[str, Array]) -> Self | None:
+        """That of a fit by the arrays that it keeps; None where there are none."""
+        names = (f"familiarity_{name}" for name in ("m0", "basis", "lambda", "size", "distance"))
+        return None if "familiarity_m0" not in constants else cls(*(constants[n] for n in names))
+
+
+def too_many_unfamiliar(p_values: Array) -> int:
+    """Number of bags with p-values of at most `UNFAMILIAR`; 0 where chance explains it."""
+    n = int(np.sum(p_values <= UNFAMILIAR))
+    return n if binom.sf(n - 1, len(p_values), _MOST_BY_ERROR) <= _MOST_BY_CHANCE else 0
+
+
+def _space(training: TrainingFeatures) -> tuple[Array, Array, Array]:
+    """m0, basis and lambda of the bags by moments."""
+    _, R, Sigma = landmark_matrices(training)
+    lam, basis = joint_basis(Sigma, R)
+    return training.embedding.m0, basis, lam
+
+
+def _squared(m0, basis, lam, embedding):
+    """d^2 of each bag, shape (n,)."""
+    z = (embedding.mean - m0) @ basis
+    return np.sum(z**2 / (1 + lam / embedding.sizes[:, None]), axis=1)
+
+
+def _first_sizes(sizes):
+    """Smallest size of each class: about as many bags in each, and equal sizes together."""
+    n, ordered, starts = len(sizes), np.sort(sizes), [0]
+    n_classes = int(np.clip(n // _BAGS_PER_CLASS, 1, _MOST_CLASSES))
+    for cut in np.arange(1, n_classes) * n // n_classes:
+        start = int(np.searchsorted(ordered, ordered[cut]))
+        if min(start - starts[-1], n - start) >= _BAGS_PER_CLASS // 2:
+            starts.append(start)
+    return ordered[starts]
+
+
+def _class_of(first_sizes, sizes):
+    return np.maximum(np.searchsorted(first_sizes, sizes, side="right") - 1, 0)
+
+
+def _quantiles(distances):
+    """Distances that another one exceeds with probability _LEVELS, by their ranks, shape (L,).
+
+    Beyond the largest they grow as the tail does: p ~ d^(-2 / spread), spread by Hill (1975).
+    """
+    n, largest = len(distances), np.maximum(np.sort(distances)[::-1], np.finfo(float).tiny)
+    n_tail = max(5, int(_TAIL * n))
+    spread = np.mean(np.log(largest[:n_tail] / largest[n_tail]))
+    values = np.quantile(distances, 1 - _LEVELS, method="weibull")
+    beyond = np.maximum(1 / ((n + 1) * _LEVELS), 1) ** spread
+    return values * beyond

@@ -1,0 +1,180 @@
+"""P-values of `familiarity`: false alarms on bags like the training bags, and bags from elsewhere.
+
+False alarms are counted on new bags of the same simulator (gamma and digits), or on the other half
+of the groups of a table. Bags from elsewhere have points that occur in the training bags, but other
+distributions: the gamma bags' are lognormal with the mean and variance of a training bag, those of
+digits half zeros and half nines.
+"""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_digits
+
+from bdr_stan import BLR, Bags, Shrinkage
+from bdr_stan.datasets import digits_bags
+from data_gen.gamma import N_FEATURES, gamma_bags
+from experiments.real_tables import TABLES, groups_of
+from experiments.report import arguments, markdown, write
+
+MODELS = {
+    "BDR": partial(Shrinkage, random_state=1),
+    "BLR": partial(BLR, method="exact", random_state=1),
+}
+LEVELS = (0.01, 0.05, 0.2)
+SIZES = (2, 10, 100, 1000)
+
+
+def gamma(seed, n):
+    """Training bags with labels, new bags, and a function that gives bags from elsewhere."""
+    bags = gamma_bags(seed, splits=("train", "test"))
+    train, y = bags["train"]
+    return train[:n], y[:n], bags["test"][0][:1000], lognormal_bags
+
+
+def lognormal_bags(size, n, rng):
+    """Columns of mean 1 and variance 1 / 3, those of chi-square with 6 degrees over 6."""
+    variance = np.log1p(1 / 3)
+    points = np.exp(rng.normal(-variance / 2, np.sqrt(variance), (n * size, N_FEATURES)))
+    return Bags.from_points(points, sizes=np.full(n, size))
+
+
+def digits(seed, n):
+    train, y = digits_bags(n, seed=seed)
+    return train, y, digits_bags(1000, seed=10_000 + seed)[0], zeros_and_nines
+
+
+def zeros_and_nines(size, n, rng):
+    """Images of the training half."""
+    images, digit = load_digits(return_X_y=True)
+    rows = [rng.choice(np.flatnonzero(digit == d)[::2], n * size // 2) for d in (0, 9)]
+    points = np.stack(rows, axis=1).ravel()
+    return Bags.from_points(images[points] / 16, sizes=np.full(n, size))
+
+
+def table(seed, n, *, name):
+    """Half of the groups of a table, and the other half."""
+    bags, y = groups_of(name, np.random.default_rng(seed), 2 * n)
+    half = len(bags) // 2
+    return bags[:half], y[:half], bags[half:], None
+
+
+def main():
+    quick = "two fits to a generated table and to digits"
+    parser = arguments(__doc__, quick=quick, output="folder of familiarity.md")
+    parser.add_argument("--fits", type=int, default=20, help="of each model, to other bags each")
+    args = parser.parse_args()
+    first_tables = list(TABLES)[:3]
+    problems = {"gamma": gamma, "digits": digits} | {
+        name: partial(table, name=name) for name in first_tables
+    }
+    n_bags = 400
+    if args.quick:
+        problems, args.fits, n_bags = {"digits": digits, "made": partial(table, name=None)}, 2, 60
+
+    alarms, found = {}, {}
+    for problem, make in problems.items():
+        for name, model in MODELS.items():
+            of_fits, large = [], []
+            for seed in range(1, args.fits + 1):
+                train, y, new, elsewhere = make(seed, n_bags)
+                fitted = model(n_landmarks=8 if args.quick else 60).fit(train, y)
+                p = fitted.familiarity(new)["familiarity"].to_numpy()
+                small = new.sizes <= np.median(new.sizes)
+                of_fits.append(
+                    [np.mean(p <= level) for level in LEVELS]
+                    + [np.mean(p[which] <= 0.05) for which in (small, ~small)]
+                )
+                if elsewhere is not None:
+                    rng = np.random.default_rng(seed)
+                    other = (elsewhere(size, 50, rng) for size in SIZES)
+                    large.append(
+                        [np.mean(fitted.familiarity(b)["familiarity"] <= 0.05) for b in other]
+                    )
+            key = f"{problem}, {name}"
+            columns = [*(f"{a:.0%} level" for a in LEVELS), "small, 5%", "large, 5%"]
+            alarms[key] = dict(zip(columns, np.mean(of_fits, axis=0), strict=True))
+            spread = np.std(of_fits, axis=0, ddof=1)[1] / np.sqrt(args.fits)
+            alarms[key]["s.e. at 5%"] = spread
+            if large:
+                heads = [f"{size} points" for size in SIZES]
+                found[key] = dict(zip(heads, np.mean(large, axis=0), strict=True))
+            print(f"{key}: {alarms[key]['5% level']:.3f} at the 5% level", flush=True)
+    tables = [
+        pd.DataFrame.from_dict(rows, orient="index").rename_axis("bags, model")
+        for rows in (alarms, found)
+    ]
+    print(*(f"\n{each.round(3).to_string()}" for each in tables), sep="\n")
+    if args.output is not None:
+        page = TEXT.format(
+            fits=args.fits,
+            n_bags=n_bags,
+            tables="; ".join(first_tables),
+            alarms=markdown(tables[0]),
+            found=markdown(tables[1]),
+        )
+        write(args.output, "familiarity.md", page)
+
+
+TEXT = """\
+# Familiarity: bags from elsewhere
+
+Written by `python experiments/familiarity.py --output docs`.
+
+```python
+found = model.familiarity(new)  # columns familiarity, a p-value, and distance
+found[found["familiarity"] <= 0.01]  # bags unlike those of the fit
+```
+
+A model that was fitted to counties says little about a hospital. `familiarity` tests each new bag
+against the training bags: of bags like these 5% have a p-value of at most 0.05, whatever their
+size. It is a column of `predict_table`. `InverseBDR`, which such bags mislead, warns where more
+bags have p-values of at most 0.001 than chance explains. With 1,000 new bags like the training bags
+expect 50 below 0.05 and one below 0.001: look at the smallest, not at all of them.
+
+A small p-value does not mean that the prediction is wrong, and a large one does not mean that it is
+right: bags may differ in what the label does not depend on, or depend on something that the points
+do not include.
+
+## The test
+
+With the mean embedding mu_i of a bag, the average m0 and covariance R of embeddings between
+training bags, and the covariance Sigma of the features within bags,
+
+    d_i^2 = (mu_i - m0)' (R + Sigma / N_i)^-1 (mu_i - m0)
+
+is chi-square(d) if embeddings are normal, for a bag like the training bags of any effective size
+N_i. A small bag is far from m0 only by chance, so it takes many points to be found. Embeddings are
+not normal and R is estimated, so the p-value is a rank: d_i^2 of training bags, each left out of m0
+and R with a tenth of the bags, of similar size (up to ten classes of at least 30 bags). Beyond the
+largest of these distances the tail is extrapolated (Hill 1975), down to a p-value of 1e-6. A fit
+keeps m0, R and Sigma in their joint basis, and 120 quantiles per class. This is conformal outlier
+detection (Vovk et al. 2005) with the Mahalanobis distance, but for the cross-fitting.
+
+R is that of `embedding_prior="empirical"` for all estimators: `BLR`, `InverseBDR` and models with
+another prior use it for this test alone. Fits to fewer than 20 bags, to several samples per bag,
+and `BLR` of bags in partitions have none.
+
+## False alarms
+
+Share of new bags with p-values of at most 1%, 5% and 20%, and at the 5% level the share among the
+smaller and the larger half of the bags. {fits} fits per row to at most {n_bags} bags each, with
+standard errors over fits. Gamma and digits bags are new ones of the same simulator; the tables
+({tables}) are split in halves. "BDR" is its mode, `Shrinkage`;
+`InverseBDR` has the p-values of `BLR`, as its default kernel is the same.
+
+{alarms}
+
+## Bags from elsewhere
+
+Share of bags with p-values of at most 5%. Their points occur in the training bags, their
+distributions do not: lognormal columns with the mean and variance of a gamma bag; bags of zeros and
+nines, where training bags have neighbouring digits.
+
+{found}
+"""
+
+
+if __name__ == "__main__":
+    main()
