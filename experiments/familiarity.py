@@ -55,9 +55,10 @@ def zeros_and_nines(size, n, rng):
 
 def table(seed, n, *, name):
     """Half of the groups of a table, and the other half."""
-    bags, y = groups_of(name, np.random.default_rng(seed), 2 * n)
-    half = len(bags) // 2
-    return bags[:half], y[:half], bags[half:], None
+    rng = np.random.default_rng(seed)
+    bags, y = groups_of(name, rng, 2 * n)
+    train, new = np.array_split(rng.permutation(len(bags)), 2)
+    return bags[train], y[train], bags[new], None
 
 
 def main():

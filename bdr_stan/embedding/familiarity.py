@@ -142,6 +142,7 @@ def _quantiles(distances):
     n, largest = len(distances), np.maximum(np.sort(distances)[::-1], np.finfo(float).tiny)
     n_tail = max(5, int(_TAIL * n))
     spread = np.mean(np.log(largest[:n_tail] / largest[n_tail]))
-    values = np.quantile(distances, 1 - _LEVELS, method="weibull")
+    of_ranks = np.arange(1, n + 1) / (n + 1)
+    values = np.interp(np.log(_LEVELS[::-1]), np.log(of_ranks), largest)[::-1]
     beyond = np.maximum(1 / ((n + 1) * _LEVELS), 1) ** spread
     return values * beyond

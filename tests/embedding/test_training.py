@@ -1,5 +1,7 @@
 """From bags to what a fit needs: choices as asked for, one pass over the points."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders.kernels import COLUMNS, DEFINITIONS
@@ -40,7 +42,8 @@ def test_defaults(bags):
     np.testing.assert_array_equal(training.landmarks, u)
     assert training.feature_map.kernel is training.kernel
     assert training.record.features == COLUMNS
-    assert training.embedding.covariance is None
+    within = embed(bags, training.feature_map, covariance="average").covariance
+    np.testing.assert_allclose(training.embedding.covariance, within)
     np.testing.assert_array_equal(training.record.index, range(len(bags)))
     assert training_features(bags).landmarks.shape == (60, 3)
 
@@ -62,6 +65,9 @@ def test_choices_are_those_of_each_step(bags, kernel, bandwidth, landmarks, cova
     np.testing.assert_array_equal(training.kernel(u, u), resolved(u, u))
     features = landmark_features(resolved, u)
     expected = embed(bags, features, covariance=covariance, tau=0.3)
+    if covariance is None:  # from some of the points, here from all
+        within = embed(bags, features, covariance="average").covariance
+        expected = replace(expected, covariance=within)
     assert_same_embedding(training.embedding, expected)
 
 
