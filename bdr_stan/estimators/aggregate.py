@@ -18,6 +18,7 @@ from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_ba
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators import ecological
 from bdr_stan.estimators.base import BagRegressor, scored
+from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -35,7 +36,13 @@ from bdr_stan.models.totals import totals_predictive
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import METHODS
-from bdr_stan.predictive import AggregatePredictive, Contrast, PointPredictive, Predictive
+from bdr_stan.predictive import (
+    AggregatePredictive,
+    Contrast,
+    Doubts,
+    PointPredictive,
+    Predictive,
+)
 from bdr_stan.progress import status
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
@@ -763,6 +770,57 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         """
         check_is_fitted(self, "result_")
         return ecological.check_context(self, level)
+
+    def doubts(
+        self,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        *,
+        highest_rate: float | None = None,
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> Doubts:
+        """What could make the rate of a subset of the points wrong, and how strong it must be.
+
+        The conclusion is whether the rate of the subset, over all its bags, is above or below that
+        of all points of these. Gathers the bounds that the totals alone imply, rates that depend on
+        the bag as well, effects of bags that go with the means of columns, and poor diagnostics.
+
+        Parameters
+        ----------
+        bags, y, subset, highest_rate, trials : as for `bounds`
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        Doubts
+            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
+            be to change the conclusion. `to_dataframe()` gives the table.
+
+        Raises
+        ------
+        ValueError
+            As for `bounds`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import AggregateRegressor, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
+        >>> districts = Bags.from_points(
+        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
+        ... )
+        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
+        >>> model = AggregateRegressor(n_landmarks=2, method="optimize")
+        >>> model = model.fit(districts, ill, seed=1)
+        >>> doubts = model.doubts(districts, ill, districts.where(urban=1), highest_rate=1)
+        >>> doubts.to_dataframe().index.tolist()
+        ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
+        """
+        return doubts_of_rates(self, bags, y, subset, highest_rate, trials, level)
 
     # ------------------------------------------------------------ parts of a fit
 

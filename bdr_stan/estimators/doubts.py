@@ -80,8 +80,8 @@ def _order(bags, mean, above):
     return tuple(names.index(str(each)) for each in above)
 
 
-def sampling(question: Question) -> Doubt | None:
-    """Poor diagnostics of the sampler."""
+def sampling(question: Any) -> Doubt | None:
+    """Poor diagnostics of the sampler, of the model of a question."""
     bad = [check for check in checks(question.model.diagnostics()) if check.bad]
     if not bad:
         return None

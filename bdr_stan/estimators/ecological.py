@@ -37,6 +37,28 @@ def bounds(
 ) -> "pd.DataFrame":
     """Table of the bounds of the rates of subsets, and of their posteriors."""
     ends = interval_ends(level)
+    found, lowest, highest = bounded_rates(model, bags, y, subset, highest_rate, trials)
+    lower, upper = np.quantile(found.rates, ends, axis=0)
+    return _table(
+        found.subset,
+        lowest=lowest,
+        highest=highest,
+        mean=found.rates.mean(axis=0),
+        lower=lower,
+        upper=upper,
+        inside=np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0),
+    )
+
+
+def bounded_rates(
+    model: Any,
+    bags: BagsLike,
+    y: ArrayLike | str,
+    subset: BagsLike,
+    highest_rate: float | None,
+    trials: ArrayLike | str | None,
+) -> tuple[SubsetRates, Array, Array]:
+    """Rates of subsets under each draw, and their deterministic bounds, shapes (m,)."""
     found = subset_rates(model, bags, y, subset, trials)
     highest_rate = _highest_rate(model, highest_rate)
     too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
@@ -48,17 +70,7 @@ def bounds(
             "the weights of the points"
         )
     part = found.subset.totals
-    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
-    lower, upper = np.quantile(found.rates, ends, axis=0)
-    return _table(
-        found.subset,
-        lowest=lowest,
-        highest=highest,
-        mean=found.rates.mean(axis=0),
-        lower=lower,
-        upper=upper,
-        inside=np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0),
-    )
+    return found, *deterministic_bounds(found.totals, found.weights, part, highest_rate)
 
 
 def context(

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from bdr_stan import RBF, AggregateRegressor, Bags
+from bdr_stan.estimators.doubts_of_totals import Question, context
+from bdr_stan.estimators.ecological import SubsetRates
 
 N, SIZE = 40, 200
 
@@ -121,3 +123,37 @@ def test_effects_that_follow_a_column_are_found(country):
     assert slopes.index.tolist() == ["urban", "age"]
     assert slopes.loc["age", "lower"] > 0.2
     assert abs(slopes.loc["urban", "mean"]) < 0.5 * slopes.loc["age", "mean"]
+
+
+def test_doubts_of_a_subset(fitted, country):
+    found = fitted.doubts(country.bags, country.totals, country.subset, highest_rate=1)
+    table, bounds = (
+        found.to_dataframe(),
+        fitted.bounds(country.bags, country.totals, country.subset, highest_rate=1),
+    )
+    weights = country.subset.totals
+    low, high = (np.average(bounds[name], weights=weights) for name in ("lowest", "highest"))
+    answer, limit = table.loc["The totals of bags alone"]
+    assert f"from {low:.3g} to {high:.3g}" in answer and "do not decide it" in limit
+    overall = country.totals.sum() / country.bags.n_points
+    rate = np.average(bounds["mean"], weights=weights)
+    assert found.conclusion.startswith(f"the rate of the subset ({rate:.3g}) is above")
+    answer, limit = table.loc["Rates that depend on the bag as well (context)"]
+    context = fitted.context(country.bags, country.totals, country.subset, shares=0.5)
+    at_half = np.average(context["mean"], weights=weights)
+    assert f"{at_half:.3g} (" in answer and limit.startswith("No share changes the sign")
+    assert at_half > overall
+
+
+@pytest.mark.parametrize("own, limit", [([0.5, 0.3], "k = 0.75."), ([0.2, 0.1], "No share")])
+def test_the_share_at_which_a_conclusion_changes(own, limit):
+    """A subset of rate .2, of bags whose points have the rates `own`, among all of rate .35."""
+    subset = Bags.from_list([np.zeros((10, 1)), np.zeros((10, 1))])
+    weights = np.array([20.0, 30.0]) if limit == "No share" else np.array([10.0, 30.0])
+    found = SubsetRates(subset, np.full((50, 2), 0.2), weights * own, weights, ["a", "b"])
+    question = Question(None, found, np.zeros(2), np.ones(2), 0.95)
+    overall = weights @ own / weights.sum()
+    assert question.above == (overall < 0.2)
+    if limit != "No share":  # .2 + k (.4 - .2) = .35
+        assert overall == pytest.approx(0.35)
+    assert limit in context(question).limit

@@ -1,0 +1,128 @@
+"""Reasons to doubt the rate of a subset of points; see `AggregateRegressor.doubts`."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.estimators import ecological
+from bdr_stan.estimators.doubts import sampling
+from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.predictive.doubts import Doubt, Doubts
+from bdr_stan.types import Array
+
+_SHARES = (0.25, 0.5)  # of the district's own rate, in the answer
+_OUTSIDE = 0.025  # posterior probability between the bounds, below which these contradict it
+
+
+@dataclass(frozen=True)
+class Question:
+    """The rate of a subset of the points of some bags, and that of all points of these."""
+
+    model: Any
+    found: ecological.SubsetRates
+    lowest: Array  # of the rate of each subset, shape (m,)
+    highest: Array
+    level: float
+
+    def over_bags(self, rates: Array) -> Array:
+        """Rate of the subset in all bags, from that in each, shape (.., m)."""
+        return np.average(rates, axis=-1, weights=self.found.subset.totals)
+
+    @cached_property
+    def draws(self) -> Array:
+        """Rate of the subset under each draw, shape (S,)."""
+        return self.over_bags(self.found.rates)
+
+    @cached_property
+    def overall(self) -> float:
+        """Rate of all points."""
+        return float(self.found.totals.sum() / self.found.weights.sum())
+
+    @property
+    def above(self) -> bool:
+        """Whether the subset has the higher rate."""
+        return bool(self.draws.mean() > self.overall)
+
+    @property
+    def conclusion(self) -> str:
+        """The conclusion as a sentence."""
+        side = "above" if self.above else "below"
+        probability = np.mean((self.draws > self.overall) == self.above)
+        certainty = f", with a posterior probability of {probability:.3g}"
+        return (
+            f"the rate of the subset ({self.draws.mean():.3g}) is {side} that of all points of its "
+            f"bags ({self.overall:.3g}){certainty if len(self.draws) > 1 else ''}."
+        )
+
+
+def doubts_of_rates(
+    model: Any,
+    bags: Any,
+    y: Any,
+    subset: Any,
+    highest_rate: float | None,
+    trials: Any,
+    level: float,
+) -> Doubts:
+    """The reasons that apply to the rate of a subset."""
+    interval_ends(level)
+    found, lowest, highest = ecological.bounded_rates(model, bags, y, subset, highest_rate, trials)
+    question = Question(model, found, lowest, highest, level)
+    rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
+    return Doubts(question.conclusion, [row for row in rows if row is not None])
+
+
+def totals_alone(question: Question) -> Doubt:
+    """What the totals imply without the model."""
+    rates, low, high = question.found.rates, question.lowest, question.highest
+    inside = np.mean((rates >= low) & (rates <= high), axis=0)
+    bounds = question.over_bags(low), question.over_bags(high)
+    answer = (
+        f"Without the model the totals allow a rate of the subset from {bounds[0]:.3g} to "
+        f"{bounds[1]:.3g}. In {np.sum(inside < _OUTSIDE)} of {len(inside)} bags the posterior lies "
+        "outside of the bounds."
+    )
+    implied = bounds[0] > question.overall if question.above else bounds[1] < question.overall
+    limit = (
+        "None: the totals alone imply it."
+        if implied
+        else ("The totals alone do not decide it: it rests on the model.")
+    )
+    return Doubt("The totals of bags alone", answer, limit)
+
+
+def context(question: Question) -> Doubt:
+    """Rates that depend on the bag around a point."""
+    own = question.over_bags(question.found.totals / question.found.weights)
+    model = question.draws.mean()
+    parts = []
+    for share in _SHARES:
+        rates = (1 - share) * question.draws + share * own
+        lower, upper = np.quantile(rates, interval_ends(question.level))
+        parts.append(f"{rates.mean():.3g} ({lower:.3g} to {upper:.3g}) at k = {share:g}")
+    answer = f"Rates that depend on the bag by a share k: {', '.join(parts)}; totals do not show k."
+    if (own > question.overall) == question.above:
+        limit = "No share changes the sign; the difference shrinks."
+    else:
+        share = (model - question.overall) / (model - own)
+        limit = f"A share of k = {share:.2f}."
+    return Doubt("Rates that depend on the bag as well (context)", answer, limit)
+
+
+def effects(question: Question) -> Doubt | None:
+    """Effects of the bags that go with the means of columns."""
+    try:
+        slopes = ecological.check_context(question.model, question.level)
+    except ValueError:  # a model without effects, or of few bags
+        return None
+    clear = slopes[(slopes["lower"] > 0) | (slopes["upper"] < 0)]
+    if not len(clear):
+        return None
+    named = ", ".join(f"{name} ({row['mean']:+.2g})" for name, row in clear.iterrows())
+    return Doubt(
+        "Effects of bags that go with the means of their columns",
+        f"Effects on the log rate per standard deviation of the bags' means: {named}.",
+        "Not known: these contradict that rates depend on the columns of a point alone.",
+    )
