@@ -4,20 +4,25 @@ A reason is a function of a `Question` that gives a row of the table, or None wh
 apply to the fit or finds nothing.
 """
 
+import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bdr_stan.bags import Bags, Samples
+from bdr_stan.bags import Bags, BagsLike, PartitionedBags, Samples
+from bdr_stan.predictive import ConformalIntervals
 from bdr_stan.predictive.distributions import check_level
 from bdr_stan.predictive.doubts import Doubt, Doubts
 from bdr_stan.results.advice import checks
+from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array
 
 _FACTOR = 1.5  # of selection, in the answer
-_MOST_BAGS = 200  # of which selection is found, evenly spaced by their predictions
+_MOST_BAGS = 200  # of which reasons are found that take time
 _N_DRAWS = 400
+_UNLIKE = 0.01  # p-value of a bag that is unlike the training bags
 _RELIABLE = 0.95  # share of the variance between bags, above which attenuation is no matter
 
 
@@ -31,6 +36,26 @@ class Question:
     a: int
     b: int
     level: float
+
+    @cached_property
+    def sampled(self) -> Array:
+        """Numbers of some bags, evenly spaced by their predictions, and those of the conclusion."""
+        n = len(self.mean)
+        places = np.linspace(0, n - 1, min(_MOST_BAGS, n)).round().astype(int)
+        evenly = np.argsort(self.mean, kind="stable")[places]
+        return np.unique([*evenly, self.a, self.b])
+
+    @cached_property
+    def sample(self) -> Any:
+        """The bags with these numbers, in memory."""
+        some = self.bags.take(self.sampled)
+        if isinstance(some, Samples):
+            return some.with_samples({name: _loaded(own) for name, own in some.samples.items()})
+        return _loaded(some)
+
+    def in_sample(self, i: int) -> int:
+        """Number in the sample of the bag of number i."""
+        return int(np.flatnonzero(self.sampled == i)[0])
 
     def name(self, i: int) -> str:
         """Name of a bag in the table."""
@@ -51,7 +76,11 @@ class Question:
         )
 
 
-def doubts(model: Any, bags: Any, above: Any, level: float) -> Doubts:
+def _loaded(bags):
+    return bags.load() if isinstance(bags, PartitionedBags) else bags
+
+
+def doubts(model: Any, bags: BagsLike, above: Any, level: float) -> Doubts:
     """The reasons that apply to the predictions of bags; `above` are two ids, or None."""
     check_level(level)
     bags = model._like_training(bags)
@@ -90,18 +119,49 @@ def sampling(question: Any) -> Doubt | None:
     return Doubt("Draws of the posterior", trouble, f"Not known. {advice}")
 
 
+def conformal(question: Question) -> Doubt | None:
+    """Errors of the model, which conformal regions do not rest on."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of unreliable bags, in the answer
+            regions = question.model.conformal(question.sample, question.level)
+    except (TypeError, ValueError):  # a fit without draws or likelihood, or of too few bags
+        return None
+    if not isinstance(regions, ConformalIntervals):
+        return None
+    lower, upper = question.model.predictive(question.sample).interval(question.level)
+    ratio = np.median(regions.upper - regions.lower) / np.median(upper - lower)
+    answer = (
+        f"Intervals that hold {question.level:.0%} of labels even if the model is wrong (conformal)"
+        f" are {ratio:.2f} times as wide as the model's."
+    )
+    unreliable = int(np.sum(regions.pareto_k > GOOD_K))
+    if unreliable:
+        answer += f" They are unreliable for {unreliable} of {len(regions)} bags."
+    apart = (
+        regions.lower[question.in_sample(question.a)]
+        > regions.upper[question.in_sample(question.b)]
+    )
+    limit = (
+        "It does not: the intervals of the two bags are apart."
+        if apart
+        else ("The intervals of the two bags overlap: the conclusion rests on the model.")
+    )
+    return Doubt("The model", answer, limit)
+
+
 def selection(question: Question) -> Doubt | None:
     """Points that were seen with unequal probabilities."""
-    model, bags = question.model, question.bags
-    points = bags.samples.values() if isinstance(bags, Samples) else [bags]
-    if not hasattr(model, "sensitivity") or not all(isinstance(each, Bags) for each in points):
+    model = question.model
+    if not hasattr(model, "sensitivity"):
         return None
-    some = np.unique([*_evenly_by(question.mean), question.a, question.b])
     bounds = model.sensitivity(
-        bags.take(some), selection=(1, _FACTOR), level=question.level, n_draws=_N_DRAWS
+        question.sample, selection=(1, _FACTOR), level=question.level, n_draws=_N_DRAWS
     )
     moves = np.maximum(bounds.lowest[0] - bounds.lowest[1], bounds.highest[1] - bounds.highest[0])
-    fails = bounds.fails_at(*(bounds.ids[some == each][0] for each in (question.a, question.b)))
+    fails = bounds.fails_at(
+        *(bounds.ids[question.in_sample(each)] for each in (question.a, question.b))
+    )
     width = np.mean(bounds.upper - bounds.lower, axis=1)
     answer = (
         f"If weights are wrong by up to a factor of {_FACTOR:g}, the expected {question.what} of a "
@@ -113,21 +173,38 @@ def selection(question: Question) -> Doubt | None:
 
 def _limit(fails):
     if fails == 1:
-        return "None: the conclusion is not certain without selection either."
+        return "The conclusion is not certain without selection either."
     if np.isinf(fails):
         return "No selection of these points changes it."
     return f"Weights wrong by a factor of {fails:.2f}."
 
 
-def _evenly_by(mean):
-    """Numbers of at most so many bags, evenly spaced by their predictions."""
-    places = np.linspace(0, len(mean) - 1, min(_MOST_BAGS, len(mean))).round().astype(int)
-    return np.argsort(mean, kind="stable")[places]
+def familiarity(question: Question) -> Doubt | None:
+    """Bags that are unlike the training bags."""
+    if not getattr(question.model, "has_familiarity", False):
+        return None
+    p = question.model.familiarity(question.bags)["familiarity"].to_numpy()
+    unlike = np.flatnonzero(p < _UNLIKE)
+    if not len(unlike):
+        return None
+    answer = (
+        f"{len(unlike)} of {len(p)} bags are unlike the training bags, such as "
+        f"{question.name(unlike[np.argmin(p[unlike])])}; {_UNLIKE * len(p):.2g} are expected by "
+        "chance."
+    )
+    named = [question.name(each) for each in (question.a, question.b) if each in unlike]
+    limit = (
+        f"Not known: {' and '.join(named)} of the conclusion {'is' if len(named) == 1 else 'are'} "
+        "among them."
+        if named
+        else "The two bags of the conclusion are not among them."
+    )
+    return Doubt("Bags from elsewhere", answer, limit)
 
 
 def attenuation(question: Question) -> Doubt | None:
     """Means of small bags that a model takes as exact."""
-    model, bags = question.model, question.bags
+    model, bags = question.model, question.sample
     is_linear = hasattr(model, "influence") and isinstance(bags, Bags)
     if not is_linear or np.any(model.coordinates_.lam):
         return None
@@ -153,4 +230,4 @@ def attenuation(question: Question) -> Doubt | None:
     )
 
 
-REASONS = (sampling, selection, attenuation)
+REASONS = (sampling, conformal, selection, attenuation, familiarity)

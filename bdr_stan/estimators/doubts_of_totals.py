@@ -86,9 +86,9 @@ def totals_alone(question: Question) -> Doubt:
     )
     implied = bounds[0] > question.overall if question.above else bounds[1] < question.overall
     limit = (
-        "None: the totals alone imply it."
+        "It does not: the totals alone imply the conclusion."
         if implied
-        else ("The totals alone do not decide it: it rests on the model.")
+        else ("The totals alone do not decide: the conclusion rests on the model.")
     )
     return Doubt("The totals of bags alone", answer, limit)
 

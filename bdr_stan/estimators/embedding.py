@@ -562,8 +562,11 @@ class EmbeddingEstimator(PosteriorEstimator):
     def doubts(self, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
         """What could make a conclusion from the predictions wrong, and how strong it must be.
 
-        Gathers what applies to the fit: selection of points (`sensitivity`), poor diagnostics of
-        the sampler, and means of small bags that the model takes as exact (attenuation).
+        Gathers what applies to the fit: poor diagnostics of the sampler, intervals that do not
+        rest on the model (`conformal`), selection of points (`sensitivity`), means of small bags
+        that the model takes as exact (attenuation), and bags that are unlike those of the fit.
+        Of more than 200 bags some of these are found from 200, evenly spaced by their predictions.
+        Trials, exposures and offsets are those of the columns that the fit named.
 
         Parameters
         ----------
@@ -596,7 +599,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         >>> bags = [rng.normal(mean, size=(20, 1)) for mean in y]
         >>> doubts = BLR(5, method="exact").fit(bags, y, seed=1).doubts(bags, above=(2, 1))
         >>> doubts.to_dataframe().index.tolist()
-        ['Points seen with unequal probabilities (selection)']
+        ['The model', 'Points seen with unequal probabilities (selection)']
         """
         return doubts(self, bags, above, level)
 

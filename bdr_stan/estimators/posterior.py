@@ -106,9 +106,10 @@ class PosteriorEstimator(BagEstimator):
         """Write an HTML report of the fit for readers who did not run it.
 
         A summary in sentences, with ridge regression on means as a baseline; predictions and their
-        calibration by bag size, leave-one-out where the fit allows it; maps of rates, the influence
-        of each column, the effect of shrinkage; data and model; in an appendix diagnostics with
-        advice, posterior, priors, the call, seed and versions. Needs the extra "report".
+        calibration by bag size, leave-one-out where the fit allows it; what could make conclusions
+        wrong, see `doubts`; maps of rates, the influence of each column, the effect of shrinkage;
+        data and model; in an appendix diagnostics with advice, posterior, priors, the call, seed
+        and versions. Needs the extra "report".
 
         Parameters
         ----------

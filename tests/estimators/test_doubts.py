@@ -74,6 +74,19 @@ def test_poor_diagnostics_are_a_reason():
     assert limit.startswith("Not known.")
 
 
+def test_conformal_intervals_stand_beside_those_of_the_model():
+    model = BDR(5, kernel="rbf", method="laplace").fit(BAGS, Y, draws=300, seed=1)
+    answer, limit = model.doubts(BAGS, level=0.8).to_dataframe().loc["The model"]
+    regions, (lower, upper) = model.conformal(BAGS, 0.8), model.predictive(BAGS).interval(0.8)
+    ratio = np.median(regions.upper - regions.lower) / np.median(upper - lower)
+    assert "80% of labels" in answer and f"are {ratio:.2f} times as wide" in answer
+    assert "apart" in limit
+    mean = model.predict(BAGS)
+    near = tuple(BAGS.ids[np.argsort(mean)[[31, 30]]])
+    limit = model.doubts(BAGS, above=near, level=0.8).to_dataframe().loc["The model"].iloc[1]
+    assert "overlap" in limit
+
+
 @pytest.mark.parametrize(
     "model, labels",
     [

@@ -134,7 +134,7 @@ def test_doubts_of_a_subset(fitted, country):
     weights = country.subset.totals
     low, high = (np.average(bounds[name], weights=weights) for name in ("lowest", "highest"))
     answer, limit = table.loc["The totals of bags alone"]
-    assert f"from {low:.3g} to {high:.3g}" in answer and "do not decide it" in limit
+    assert f"from {low:.3g} to {high:.3g}" in answer and "do not decide" in limit
     overall = country.totals.sum() / country.bags.n_points
     rate = np.average(bounds["mean"], weights=weights)
     assert found.conclusion.startswith(f"the rate of the subset ({rate:.3g}) is above")

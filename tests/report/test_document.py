@@ -22,6 +22,7 @@ ALWAYS = {
     "priors",
     "predictions",
     "calibration",
+    "doubts",
     "repeat",
 }
 SECTIONS = {
