@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, Samples
 from bdr_stan.predictive import ConformalIntervals
@@ -185,14 +186,14 @@ def familiarity(question: Question) -> Doubt | None:
         return None
     p = question.model.familiarity(question.bags)["familiarity"].to_numpy()
     unlike = np.flatnonzero(p < _UNLIKE)
-    if not len(unlike):
+    named = [question.name(each) for each in (question.a, question.b) if each in unlike]
+    by_chance = len(unlike) <= binom.ppf(0.95, len(p), _UNLIKE) and p.min() > _UNLIKE / len(p)
+    if by_chance and not named:
         return None
     answer = (
         f"{len(unlike)} of {len(p)} bags are unlike the training bags, such as "
-        f"{question.name(unlike[np.argmin(p[unlike])])}; {_UNLIKE * len(p):.2g} are expected by "
-        "chance."
+        f"{question.name(int(np.argmin(p)))}; {_UNLIKE * len(p):.2g} are expected by chance."
     )
-    named = [question.name(each) for each in (question.a, question.b) if each in unlike]
     limit = (
         f"Not known: {' and '.join(named)} of the conclusion {'is' if len(named) == 1 else 'are'} "
         "among them."

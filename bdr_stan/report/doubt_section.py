@@ -27,10 +27,8 @@ def doubts(fit: FitSummary) -> Section | None:
         return None
     if fit.bags is None or getattr(fit.model, "needs_trials", False):
         what = "its bags" if fit.bags is None else "columns with trials, exposures or offsets"
-        blocks: list[Any] = [
-            Text(f"Reasons for doubt need {what}, which the fit does not include.")
-        ]
-        return Section("doubts", "How wrong could it be?", blocks)
+        text = f"Reasons for doubt need {what}, which the fit does not include."
+        return Section("doubts", "How wrong could it be?", [Text(text)])
     found = fit.model.doubts(fit.bags)
     text = (
         "Predictions can be wrong for reasons that intervals do not include. The table lists those "

@@ -12,6 +12,7 @@ ARRAYS, Y = location_family(3, 60, largest=30)
 BAGS = Bags.from_list(ARRAYS, ids=[f"c{i:02}" for i in range(60)])
 SELECTION = "Points seen with unequal probabilities (selection)"
 ATTENUATION = "Means of few points are measured with error (attenuation)"
+FAMILIARITY = "Bags from elsewhere"
 SAMPLING = "Draws of the posterior"
 
 
@@ -64,6 +65,17 @@ def test_small_bags_attenuate_models_that_take_means_as_exact():
     assert ATTENUATION not in of_large.to_dataframe().index
     of_bdr = Shrinkage(5, kernel="rbf").fit(small, Y, seed=1).doubts(small)
     assert ATTENUATION not in of_bdr.to_dataframe().index
+
+
+def test_bags_from_elsewhere_are_named(shrinkage):
+    moved = [bag + 9.0 if i in (3, 7) else bag for i, bag in enumerate(ARRAYS)]
+    bags = Bags.from_list(moved, ids=BAGS.ids)
+    far = shrinkage.familiarity(bags)["familiarity"] < 0.01
+    assert far["c07"]  # of 9 points or more
+    answer, limit = shrinkage.doubts(bags, above=("c07", "c10")).to_dataframe().loc[FAMILIARITY]
+    assert answer.startswith(f"{far.sum()} of 60 bags") and "bag c07 of the conclusion" in limit
+    limit = shrinkage.doubts(bags, above=("c11", "c10")).to_dataframe().loc[FAMILIARITY].iloc[1]
+    assert "not among them" in limit
 
 
 def test_poor_diagnostics_are_a_reason():
