@@ -85,7 +85,8 @@ def conformal(
         _flat(groups["posterior_predictive"]),
         _points(model.result_.constants["bag_size"]),
     )
-    n_classes = None if by_size is True else int(by_size) or 1
+    as_many_as_fit = isinstance(by_size, (bool, np.bool_)) and by_size
+    n_classes = None if as_many_as_fit else max(int(by_size), 1)
     compared = Compared(
         SizeClasses(training.sizes, level, n_classes), _points(embedding.sizes), bags
     )

@@ -1,0 +1,217 @@
+"""Coverage of conformal regions by bag size, of right and wrong models, on 200 splits of data.
+
+Gamma bags (Law et al. 2018, section 5.1; half of the bags of 5 points, the rest of 20 and 100) and
+bags of handwritten digits of 1 to 300 images, whose label is the mean digit, a number. In each
+split 800 bags are for training and 200 for testing. BDR models the sampling error of a bag's
+points, BLR takes the mean of even one point as exact, so that its intervals are wrong in small bags
+and in large ones. Regions of level 90% are compared with the models' own 90% intervals. Fits are
+those of Laplace's method (BDR) and in closed form (BLR), of default kernels and 20 landmarks.
+"""
+
+import time
+import warnings
+from textwrap import fill
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from bdr_stan import BDR, BLR
+from bdr_stan.datasets import digits_bags
+from bdr_stan.plots import MODELS
+from data_gen.gamma import gamma_bags
+from experiments.report import arguments, markdown, pyplot, write
+
+LEVEL = 0.9
+METHODS = {"BDR": BDR(20, method="laplace"), "BLR": BLR(20, method="exact")}
+
+
+def data_sets(n_bags):
+    """Bags and labels of each data set."""
+    gamma, y = gamma_bags(s5=50, splits=("train",))["train"]
+    return {"gamma": (gamma[:n_bags], y[:n_bags]), "digits": digits_bags(n_bags, seed=1)}
+
+
+def one_split(method, bags, y, train, test):
+    """Whether the region and the interval of each test bag contain its label, widths, class."""
+    model = clone(method).fit(bags[train], y[train], seed=1, progress=False)
+    regions = model.conformal(bags[test], LEVEL)
+    lower, upper = model.predictive(bags[test]).interval(LEVEL)
+    return regions.to_dataframe().assign(
+        within=regions.contains(y[test]),
+        own=(lower <= y[test]) & (y[test] <= upper),
+        width=regions.upper - regions.lower,
+        own_width=upper - lower,
+    )
+
+
+def splits(n_splits, n_bags, n_train):
+    """Test bags of all splits, methods and data sets in one table."""
+    found = {}
+    for name, (bags, y) in data_sets(n_bags).items():
+        for split in range(n_splits):
+            order = np.random.default_rng(split).permutation(n_bags)
+            for method, model in METHODS.items():
+                of_split = one_split(model, bags, y, order[:n_train], order[n_train:])
+                found[name, method, split] = of_split
+            if split % 10 == 0:
+                print(f"{name}, split {split}", flush=True)
+    return pd.concat(found, names=["data", "method", "split", "bag"])
+
+
+def by_class(tests):
+    """Coverage and mean widths by data set, model and size class, and of all classes."""
+    table = tests.reset_index()
+    lines = {}
+    for (data, method), of_method in table.groupby(["data", "method"], sort=False):
+        classes = {"all": of_method}
+        for _, part in of_method.groupby("size_class"):
+            low, high = part["sizes"].mode()[0].split(" to ")  # bounds vary little
+            classes[f"{low} to {high} points" if low != high else f"{low} points"] = part
+        for name, part in classes.items():
+            width, own = part["width"].mean(), part["own_width"].mean()
+            lines[data, method, name] = {
+                "region": part["within"].mean(),
+                "own interval": part["own"].mean(),
+                "width of region": width,
+                "of own interval": own,
+                "ratio": width / own,
+            }
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def draw(table, path):
+    """Coverage of regions and of the models' own intervals by size class."""
+    data = table.index.get_level_values(0).unique()
+    figure, axes = pyplot().subplots(1, len(data), figsize=(11, 4), layout="constrained")
+    for axis, name in zip(axes, data, strict=True):
+        for (method, colour), marker in zip(zip(METHODS, MODELS), "os"):
+            of_method = table.loc[name].loc[method].drop("all")
+            places = np.arange(len(of_method))
+            kind = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 7}
+            axis.plot(places, of_method["region"], **kind, label=f"regions of {method}")
+            axis.plot(
+                places, of_method["own interval"], **kind, fillstyle="none",
+                label=f"own intervals of {method}",
+            )  # fmt: skip
+        axis.axhline(LEVEL, color="black", linewidth=0.8)
+        axis.set_xticks(places, [text.removesuffix(" points") for text in of_method.index])
+        axis.set_xlabel("points per bag, by size class")
+        axis.set_ylabel("share of test labels contained")
+        axis.set_title(f"{name} bags, level {LEVEL:.0%}")
+    axes[0].legend()
+    figure.savefig(path, dpi=100)
+
+
+def seconds(n):
+    """Seconds of the regions of n new bags, after a fit to n, and of the fit."""
+    (bags, y), (new, _) = digits_bags(n, seed=1), digits_bags(n, seed=2)
+    start = time.perf_counter()
+    model = BDR(20, method="laplace").fit(bags, y, seed=1, progress=False)
+    fitted = time.perf_counter()
+    model.conformal(new, LEVEL)
+    return time.perf_counter() - fitted, fitted - start
+
+
+def main():
+    parser = arguments(
+        __doc__,
+        quick="two splits of 100 training and 50 test bags",
+        output="folder for conformal.md and conformal.png",
+    )
+    parser.add_argument("--splits", type=int, default=200)
+    args = parser.parse_args()
+
+    n_splits, n_bags, n_train = (2, 150, 100) if args.quick else (args.splits, 1000, 800)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # k-hat is counted
+        tests = splits(n_splits, n_bags, n_train)
+        n = 100 if args.quick else 1000
+        took, fit_took = seconds(n)
+    table = by_class(tests)
+    print(table.round(3).to_string())
+    unreliable = (tests["pareto_k"] > 0.7).groupby(["data", "method"], sort=False).mean()
+    several = (tests["pieces"] != 1).mean()
+    print(f"Regions of {n} bags after a fit to {n}: {took:.1f} s, the fit {fit_took:.1f} s")
+    print(f"k-hat above 0.7:\n{unreliable.to_string()}\nnot one interval: {several:.4f}")
+    if args.output is None:
+        return
+    lines = table.copy()
+    lines.index = pd.Index([", ".join(each) for each in table.index], name="bags, model, sizes")
+    each = [f"{data} bags, {method}: {share:.2%}" for (data, method), share in unreliable.items()]
+    measured = MEASURED.format(
+        unreliable="; ".join(each), several=several, n=n, took=took, fit_took=fit_took
+    )
+    text = TEXT.format(
+        splits=n_splits,
+        train=n_train,
+        test=n_bags - n_train,
+        table=markdown(lines),
+        measured=fill(measured, 100),
+    )
+    write(args.output, "conformal.md", text)
+    draw(table, args.output / "conformal.png")
+
+
+MEASURED = """Share of bags with k-hat above 0.7: {unreliable}. Share of regions that are not one
+interval: {several:.2%}. Regions of {n:,} bags after a fit to {n:,} took {took:.1f} s on a busy
+core, and the fit by Laplace's method {fit_took:.1f} s."""
+
+TEXT = """# Regions that hold even where the model is wrong
+
+The intervals of a model contain 90% of new labels if the model is right. `conformal` gives regions
+that contain at least 90% whatever the model, in bags of few points and in bags of many:
+
+```python
+regions = model.conformal(new, level=0.9)
+print(regions.to_dataframe())  # lower, upper, size_class, .. of each bag
+```
+
+**What is guaranteed.** Suppose that any of the training bags and the new one could equally well
+have been the new one (they are *exchangeable*). Then the region contains the label of the new bag
+with a probability of at least the level, in each class of bag sizes. Nothing is assumed about the
+distribution of the labels. The guarantee does not cover bags from another place or a later time. It
+is an average over the bags of a class: regions of bags whose points are unusual can do worse.
+
+**How it works.** A candidate for the label of a new bag is added to the fit, and is dropped if it
+then agrees with the model less than nearly all labels of the training bags of similar size: at 90%,
+if its score is among the lowest tenth. Importance weights of the posterior draws replace a fit for
+each candidate (conformal Bayes; Fong and Holmes 2021,
+[arXiv 2106.06137](https://arxiv.org/abs/2106.06137)). The score of a label is its posterior
+predictive density times the spread of the predictive distribution of its bag. The classes of
+sizes are bounded by quantiles of the sizes of the training bags and the new bag together, so that
+each bag plays the same part in them.
+
+**What is approximate.** The weights are exact only with many draws. `pareto_k` measures for each
+bag how reliable they are, and above 0.7 a warning says so: ask `fit` for more draws; where that
+does not help, the bag is unlike those of the fit. Landmarks, kernel and, with `"exact"` and
+`"laplace"`, the scales of the priors stay those of the training bags. In fits to few bags, by any
+method, the coverage is that of refitting only approximately.
+
+**What to expect.** Where the model is right, regions are about as wide as its own intervals. Where
+it is wrong, they are wider in some classes and narrower in others. A region can be a union of
+intervals (`pieces`), and can be empty. A class needs at least 1 / (1 - level) - 1 training bags: 19
+at 95%. Of classes and ordered categories a region is a set of labels, of counts integers are
+tried.
+
+`BLR`, `BDR`, `Shrinkage`, `NonlinearBDR` and their classifiers have `conformal`, with all families
+of labels. `InverseBDR` compares with densities of held-out labels, without weights, which is an
+approximation of its own. A fit by `method="optimize"` has one draw and no regions.
+
+## Coverage by bag size
+
+Written by `python experiments/conformal.py --output docs`: {splits} random splits into {train}
+training and {test} test bags. Gamma bags have 5 (half of them), 20 or 100 points; bags of digits
+have 1 to 290 images, and their label, the mean digit, is a number. `BDR` models the sampling error
+of the points. `BLR` takes the means of even one point as exact, and is wrong for small bags and for
+large ones. The level is 90%; widths are means over test bags, in units of the label.
+
+{table}
+
+![Coverage of regions and of the models' own intervals](conformal.png)
+
+{measured}
+"""
+
+if __name__ == "__main__":
+    main()
