@@ -67,12 +67,7 @@ class UncertainEmbeddings(LinearEstimator):
     tau: float = 1.0
     jitter: float = 1e-4
 
-    def predictive_features(self, embedding: Embedding) -> Any:
-        predictive = super().predictive_features(embedding)
-        self._warn_of_shift(embedding)
-        return predictive
-
-    def _warn_of_shift(self, embedding):
+    def _warn_of_other_bags(self, embedding: Embedding) -> None:
         shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self._draws())
         if shift:
             warn(

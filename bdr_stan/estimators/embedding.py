@@ -508,7 +508,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         check_conformal(self, level, by_size)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         embedding, bags = self._embedded(bags, given)
-        self._warn_of_shift(embedding)
+        self._warn_of_other_bags(embedding)
         return conformal(self, embedding, bags, level, by_size)
 
     def contrast(
@@ -699,6 +699,7 @@ class EmbeddingEstimator(PosteriorEstimator):
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
+        self._warn_of_other_bags(embedding)
         classes = getattr(self, "classes_", None)
         return self._predictive(embedding, self._draws(), classes)
 
@@ -870,8 +871,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
         raise NotImplementedError
 
-    def _warn_of_shift(self, embedding: Embedding) -> None:
-        """Warn where embeddings are shrunk towards training bags that they are unlike."""
+    def _warn_of_other_bags(self, embedding: Embedding) -> None:
+        """Warn of new bags that are unlike those of the fit and would mislead the model."""
 
     def _by_draws(self, embedding: Embedding) -> Any:
         """Predictive distribution of embedded bags as a mixture over posterior draws."""

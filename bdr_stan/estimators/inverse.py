@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any
 
 import numpy as np
 
@@ -96,7 +95,7 @@ class InverseEstimator(EmbeddingEstimator):
     def _step(self) -> int:
         return self._step_to(_MAX_DRAWS)
 
-    def predictive_features(self, embedding: Embedding) -> Any:
+    def _warn_of_other_bags(self, embedding: Embedding) -> None:
         if self._familiarity is not None:
             n = too_many_unfamiliar(self._familiarity.p_values(embedding))
             if n:
@@ -105,7 +104,6 @@ class InverseEstimator(EmbeddingEstimator):
                     f"of at most {UNFAMILIAR}), and Bayes' rule misleads there: familiarity(bags) "
                     "names them; predict these by BDR"
                 )
-        return super().predictive_features(embedding)
 
     def _predictive(self, embedding, draws, classes, *, label_sd=None):
         return inverse_predictive(
